@@ -22,13 +22,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memoryd.clock import Clock
 from memoryd.config import Agent, Settings, TranscriptSource
 from memoryd.database import schema, sqlite
-from memoryd.engine.clock import Clock
-from memoryd.engine.ingest import Ingest
-from memoryd.engine.scrubbing import Scrubber
 from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
+from memoryd.reading.ingest import Ingest
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:

@@ -46,8 +46,9 @@ from memoryd.ledger.guards import Context, Door
 from memoryd.ledger.matching import places
 from memoryd.ledger.memory import Kind, Memory, Source
 from memoryd.ledger.operation import Add, Operation, apply
-from memoryd.llm import offline, words
-from memoryd.llm.sentences import sentences
+from memoryd.offline import backend as offline
+from memoryd.offline import words
+from memoryd.offline.sentences import sentences
 from memoryd.text import normal
 from memoryd.text.content import unlabelled
 from memoryd.tiers import core

@@ -23,7 +23,7 @@ from pathlib import Path
 from memoryd import app, config
 from memoryd.daemon.once import run_once
 from memoryd.database import runs
-from memoryd.engine.core_watch import CoreWatch
+from memoryd.running.core_watch import CoreWatch
 
 BULLETS = (100, 1_000, 5_000)
 WARM, REPEATS = 2, 9

@@ -42,7 +42,7 @@ from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door, Limits
 from memoryd.ledger.memory import Kind as MemoryKind
 from memoryd.ledger.memory import Memory, Source, hash_of
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.normal import verbatim
 from memoryd.text.sentences import split
 from memoryd.transcripts import registry

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd import config
+from memoryd.changing import core_import, dedup, verify
+from memoryd.changing.commit import Writer
+from memoryd.changing.facts import FactStore
+from memoryd.clock import Clock
 from memoryd.database import audit, memories, reads, schema, sqlite
-from memoryd.engine import core_import, dedup, verify
-from memoryd.engine.clock import Clock
-from memoryd.engine.commit import Writer
-from memoryd.engine.facts import FactStore
 from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
 from memoryd.ledger.facts import Limits as FactLimits

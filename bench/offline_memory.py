@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, Edit, KeepSummary, NewMemory, drive
 from memoryd.jobs.repair import Judges
-from memoryd.llm import offline
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline import backend as offline
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:

@@ -252,7 +252,7 @@ def import_graph(modules: Iterable[Module]) -> dict[str, set[str]]:
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
     """List the groups of modules that import each other, directly or through others; the largest first."""
     reached = {name: _reached(graph, name) for name in graph}
-    groups = {tuple(sorted(other for other in reached[name] if name in reached[other])) for name in graph}
+    groups = {tuple(sorted(other for other in reached[name] if name in reached.get(other, ()))) for name in graph}
     return sorted((list(group) for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
 
 
@@ -260,7 +260,7 @@ def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
     found: set[str] = set()
     waiting = [start]
     while waiting:
-        for target in graph[waiting.pop()] - found:
+        for target in graph.get(waiting.pop(), set()) - found:
             found.add(target)
             waiting.append(target)
     return found

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
 from memoryd.database.reads import KeptReader
-from memoryd.engine.embedding import Embedder
-from memoryd.engine.indexing import Indexer
-from memoryd.engine.recall import Narrowing, Recall
 from memoryd.files.log import Log
+from memoryd.finding.embedding import Embedder
+from memoryd.finding.indexing import Indexer
+from memoryd.finding.recall import Narrowing, Recall
 from memoryd.index.database import Index
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import MODEL

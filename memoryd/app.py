@@ -7,19 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from memoryd.changing.restore import Restorer
+from memoryd.clock import Clock
 from memoryd.database import alarms, schema, sqlite
 from memoryd.database.reads import KeptReader
-from memoryd.engine import alarms as alarming
-from memoryd.engine import owner
-from memoryd.engine.answering import Answerer
-from memoryd.engine.clock import Clock
-from memoryd.engine.embedding import Embedder, is_wanted
-from memoryd.engine.indexing import Indexer
-from memoryd.engine.ingest import Ingest
-from memoryd.engine.recall import Recall
-from memoryd.engine.restore import Restorer
-from memoryd.engine.runner import Runner
-from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import LockedError, StateError, StillLockedError
 from memoryd.files import held_folder, mounts, staging, trial, trust
 from memoryd.files.folders import make_private_dir
@@ -27,7 +18,16 @@ from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
+from memoryd.finding.embedding import Embedder, is_wanted
+from memoryd.finding.indexing import Indexer
+from memoryd.finding.recall import Recall
 from memoryd.index.database import Index
+from memoryd.reading.ingest import Ingest
+from memoryd.reading.scrubbing import Scrubber
+from memoryd.running import alarms as alarming
+from memoryd.running import owner
+from memoryd.running.answering import Answerer
+from memoryd.running.runner import Runner
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import MODEL
 from memoryd.worker.pool import Pool

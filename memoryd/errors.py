@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_MACHINE = frozenset({
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
+    *(errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.ESTALE),
+})  # fmt: skip
 
 
 class MemorydError(Exception):
@@ -74,3 +80,23 @@ class StateError(MemorydError):
     """The operator must act: the database, the disk or the workspace is not usable."""
 
     code = "state"
+
+
+class AwayError(StateError):
+    """What a run needs is not there now, through no fault of the run: a workspace on a disk that is not mounted."""
+
+
+def is_disk_trouble(error: BaseException) -> bool:
+    """Say whether the machine, not the run, is at fault: a full or failing disk, no descriptors, no permission.
+
+    Another program's long hold on the database is of this kind, too: it passes.
+    """
+    cause = error.__cause__
+    if isinstance(cause, OSError) or (cause is not None and type(cause).__name__ == "OperationalError"):
+        error = cause
+    if isinstance(error, OSError) and error.errno in _MACHINE:
+        return True
+    return type(error).__name__ == "OperationalError" and any(
+        sign in str(error)
+        for sign in ("database or disk is full", "disk I/O error", "readonly database", "unable to open", "is locked")
+    )

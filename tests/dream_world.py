@@ -23,7 +23,7 @@ from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door, Limits
 from memoryd.ledger.memory import Kind, Memory, Source, hash_of
 from memoryd.ledger.operation import apply
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.content import unlabelled
 from memoryd.tiers import core
 

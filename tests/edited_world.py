@@ -5,12 +5,12 @@ from unittest.mock import patch
 
 from scratch import STARTED, Scratch, filler, in_process, said
 
+from memoryd.changing import ledger_runs, verify
 from memoryd.daemon import once
 from memoryd.daemon.once import run_once
 from memoryd.database import memories, reads, runs, sqlite
-from memoryd.engine import ledger_runs, sleeping, verify
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.ledger.memory import Kind
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
 OLD = "# Notes\n\n- an old one\n- another old one, about tea\n\n## Rules\n\n- never deploy on a Friday\n"
@@ -62,7 +62,7 @@ class World:
         return self.app.settings.agents[0]
 
     def do(self, kind, **options):
-        run_id = sleeping.new_run_id(self.app.clock)
+        run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}
         row |= {"created_at": now, "scheduled_for": now, "options": options}

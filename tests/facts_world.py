@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
+from memoryd.changing.facts import FactStore
+from memoryd.clock import Clock
 from memoryd.database import schema, sqlite
-from memoryd.engine.clock import Clock
-from memoryd.engine.facts import FactStore
 from memoryd.files.log import Log
 from memoryd.ledger.facts import Limits
 from memoryd.ledger.guards import Limits as GuardLimits

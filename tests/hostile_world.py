@@ -17,8 +17,8 @@ from chat_server import Connection, Request, speak
 from model_world import World, rows
 
 from memoryd.daemon.once import read_all
-from memoryd.engine import extraction, sleeping
 from memoryd.ledger.profile import Section
+from memoryd.running import extraction, sleeping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from memoryd.clock import Clock
 from memoryd.config import Agent, Scrub, Settings, TranscriptSource
 from memoryd.database import schema, sqlite
-from memoryd.engine.clock import Clock
-from memoryd.engine.ingest import Ingest
-from memoryd.engine.scrubbing import Scrubber
 from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
+from memoryd.reading.ingest import Ingest
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.scrub.scan import scan
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pytest
 
 from memoryd import config
 from memoryd.app import open_app
+from memoryd.clock import Clock
 from memoryd.daemon.once import read_all
 from memoryd.database import sqlite
-from memoryd.engine import sleeping
-from memoryd.engine.clock import Clock
+from memoryd.running import sleeping
 from memoryd.worker.client import Worker
 from memoryd.worker.pool import Pool
 

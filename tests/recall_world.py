@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 from facts_world import store_on
 
+from memoryd.clock import Clock
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
 from memoryd.database.reads import KeptReader
-from memoryd.engine.clock import Clock
-from memoryd.engine.indexing import Indexer
-from memoryd.engine.recall import Narrowing, Recall
 from memoryd.files.log import Log
+from memoryd.finding.indexing import Indexer
+from memoryd.finding.recall import Narrowing, Recall
 from memoryd.index.database import Index
 
 NOW = "2026-05-04T12:00:00.000Z"

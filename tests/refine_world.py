@@ -14,10 +14,9 @@ from pathlib import Path
 from chat_server import DONE, USAGE, event, usage
 from scratch import STARTED, Scratch, in_process
 
+from memoryd.changing import gate, ledger_runs, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import gate, ledger_runs, refining, verify
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import reader
 from memoryd.ledger import audit as chain
@@ -25,6 +24,8 @@ from memoryd.ledger.guards import core_tokens
 from memoryd.ledger.memory import Kind, from_json, to_json
 from memoryd.ledger.operation import Change
 from memoryd.llm import openai_chat
+from memoryd.running import refining
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(days=30)
 TEXTS = (

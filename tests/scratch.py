@@ -213,8 +213,8 @@ def in_process(scratch, now=None, step=None):
     from unittest.mock import patch
 
     from memoryd import app, config
-    from memoryd.engine.clock import Clock, utc_now
-    from memoryd.engine.runner import Runner
+    from memoryd.clock import Clock, utc_now
+    from memoryd.running.runner import Runner
 
     # Put in before the app is built: opening it settles what a stopped process left, step by step.
     built = partial(Runner, step=step or (lambda _name: None))
@@ -245,7 +245,7 @@ class Model:
         return Counted([len(text) // 4 + 1 for text in texts], "characters")
 
     def answer(self, ask, backend, deadline):
-        from memoryd.llm import offline
+        from memoryd.offline import backend as offline
 
         with self.asked.open("ab", buffering=0) as file:
             file.write(f"{ask.job} {os.getpid()}\n".encode())

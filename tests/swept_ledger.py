@@ -14,7 +14,7 @@ from swept_sleep import READ_AT, glance, is_state
 from swept_sleep import state as all_of_it
 from syscall_sweep import Job
 
-from memoryd.engine import ledger_runs
+from memoryd.changing import ledger_runs
 from memoryd.ledger.facts import NewFact
 
 RULE = "never deploy on a Friday"

@@ -6,14 +6,15 @@ from datetime import timedelta
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, recent, said, until
 
+from memoryd.changing import forgetting, ledger_runs
+from memoryd.clock import Clock
 from memoryd.daemon.once import run_once
 from memoryd.database import alarms, runs, sqlite
-from memoryd.engine import alarms as alarming
-from memoryd.engine import forgetting, ledger_runs, sleeping
-from memoryd.engine.alarms import Teller, review
-from memoryd.engine.clock import Clock
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.interfaces import work
+from memoryd.running import alarms as alarming
+from memoryd.running import sleeping
+from memoryd.running.alarms import Teller, review
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
 

@@ -17,11 +17,11 @@ from model_world import SAID, VARIABLE, World, another, queue, rows, the_run, wi
 
 from memoryd import config
 from memoryd.database import reads, runs, spend
-from memoryd.engine import retention
-from memoryd.engine.answering import VERIFY, Asked
 from memoryd.interfaces.status import as_text, status
 from memoryd.jobs.job import Ask
 from memoryd.llm.failure import ModelError, Trouble
+from memoryd.running import retention
+from memoryd.running.answering import VERIFY, Asked
 
 OVERFLOW = "This model's maximum context length is 4096 tokens"
 
@@ -494,7 +494,7 @@ def test_a_new_configuration_is_tried_at_once(world):
 
 
 def test_a_person_who_asks_by_hand_is_not_told_to_wait_an_hour(world):
-    from memoryd.engine import queueing
+    from memoryd.running import queueing
 
     world, server = world
     server.part = refuse("404 Not Found")

@@ -17,7 +17,7 @@ from hostile_world import Aftermath, Talk, play
 from model_world import World, rows
 from places import ROOT
 
-from memoryd.engine import saving
+from memoryd.changing import saving
 from memoryd.interfaces import work
 
 

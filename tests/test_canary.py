@@ -7,7 +7,7 @@ from scratch import Scratch, filler, in_process, message, recent, until
 
 from memoryd.daemon.once import run_once
 from memoryd.files import log
-from memoryd.llm import offline
+from memoryd.offline import backend as offline
 
 SECRET = "sk-canary" + "Z" * 40
 CANARIES = {

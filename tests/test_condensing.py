@@ -17,7 +17,7 @@ from memoryd.jobs.condensation import Draft, judged, questions
 from memoryd.jobs.job import Reply, drive, first_of
 from memoryd.jobs.reader import Answer, Subject
 from memoryd.jobs.repair import Judges
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline.cue_judge import CueJudge
 
 CUES = CueJudge()
 OTHERS = tuple(core_memory(90 + n, text) for n, text in enumerate(("The wheelbarrow is green.", "Plums ripen late.")))

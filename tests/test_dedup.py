@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_world import AGENT, core_memory
 
+from memoryd.changing import dedup
 from memoryd.database import memories, schema, sqlite
-from memoryd.engine import dedup
 from memoryd.ledger.memory import Kind
 
 NOW = "2026-03-04T09:45:00.000Z"

@@ -15,9 +15,10 @@ from chat_server import DONE, FAULTS, ChatServer, chunk, speak, usage
 from model_world import World, rows, with_llm
 from second_reader_world import TRUTH, shown, told
 
+from memoryd.changing import ledger_runs
 from memoryd.database import runs, sqlite
-from memoryd.engine import ledger_runs, sleeping
-from memoryd.engine.core_watch import CoreWatch
+from memoryd.running import sleeping
+from memoryd.running.core_watch import CoreWatch
 from memoryd.text.content import overlap
 from memoryd.tiers import core
 

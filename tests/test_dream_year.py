@@ -25,9 +25,9 @@ from second_reader_world import TRUTH, shown
 from second_reader_world import told as as_told
 
 from memoryd.daemon.once import run_once
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.jobs.job import Reply
-from memoryd.llm import offline
+from memoryd.offline import backend as offline
+from memoryd.running.core_watch import CoreWatch
 from memoryd.tiers import core
 
 pytestmark = pytest.mark.timeout(3600)  # the whole year, on a busy machine

@@ -16,10 +16,10 @@ import memoryd
 from memoryd.daemon import schedule, slots
 from memoryd.daemon.once import run_once
 from memoryd.database import runs, sqlite
-from memoryd.engine import dreaming, sleeping
 from memoryd.jobs import reader
 from memoryd.jobs.job import Reply
-from memoryd.llm import offline
+from memoryd.offline import backend as offline
+from memoryd.running import dreaming, sleeping
 
 TODAY = "2026-03-04"
 REDIS = "The cache of the shop runs on Redis 7."

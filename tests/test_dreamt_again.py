@@ -11,7 +11,7 @@ from model_world import World, rows, with_llm
 
 from memoryd.daemon.once import read_all
 from memoryd.database import runs, sqlite
-from memoryd.engine import dreaming, sleeping
+from memoryd.running import dreaming
 
 DOWN = refuse("500 Oh")
 
@@ -34,7 +34,7 @@ class Nights:
         path.write_text(f"# Daily Memory: {today}\n\n## Notes (11:00)\n\n- Crate {today.day} stands in the hall.\n")
         self.world.time.pass_by(timedelta(hours=15))
         self.server.part = part
-        app, run_id = self.app, sleeping.new_run_id(self.app.clock)
+        app, run_id = self.app, runs.new_run_id(self.app.clock.now())
         row = {"id": run_id, "kind": "dream", "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
         row |= {"key": dreaming.key_of("demo"), "options": {"scheduled": True}}
         with sqlite.writing(app.engine) as connection:

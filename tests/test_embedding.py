@@ -14,8 +14,8 @@ from recall_world import World
 from tiny_model import KINDS, TinyModel, vector
 
 from memoryd.database.library import library
-from memoryd.engine.embedding import BATCH, Embedder
 from memoryd.errors import StateError
+from memoryd.finding.embedding import BATCH, Embedder
 from memoryd.index import vectors
 from memoryd.index.matches import Where
 from memoryd.ledger.facts import NewFact

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scratch import Scratch, in_process
 
+from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, job_modes, reads, runs, sqlite
-from memoryd.engine import evaluating, modes, sleeping
-from memoryd.engine.clock import text_of
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Update, apply
 from memoryd.recall.evaluation import Asked, Entry, Evaluation, Tally, asks, evaluate
+from memoryd.running import evaluating, modes, sleeping
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 DEPOT = "The depot in Tromso opens at seven and Ingrid holds its keys."

@@ -6,8 +6,8 @@ import threading
 import pytest
 from recall_world import World
 
-from memoryd.engine.excerpt import Span, get, inside
 from memoryd.errors import ConfigError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.finding.excerpt import Span, get, inside
 from memoryd.ledger.facts import NewFact
 
 SECRET = "outside of the workspace"  # noqa: S105

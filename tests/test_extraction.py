@@ -11,12 +11,13 @@ from facts_world import store_on
 from model_world import World, rows
 from scratch import Scratch, message, recent, said, until
 
+from memoryd.changing import ledger_runs, time_machine, verify
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import memories, reads, sqlite, turns
-from memoryd.engine import extraction, ledger_runs, queueing, time_machine, verify
 from memoryd.interfaces import work
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Kind, hash_of
+from memoryd.running import extraction, queueing
 
 SAID = (
     ("user", "I prefer tea over coffee. My manager Ben lives in Bergen."),

@@ -9,8 +9,8 @@ from facts_world import NOW, store_in
 from scratch import Scratch, recent, said
 from sqlalchemy.exc import IntegrityError
 
+from memoryd.changing import verify
 from memoryd.database import memories, reads, runs, sqlite
-from memoryd.engine import verify
 from memoryd.errors import RefusedError, StateError
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Kind

@@ -4,10 +4,10 @@ import pytest
 from edited_world import World
 
 from memoryd.daemon.once import run_once
-from memoryd.engine import core_watch
 from memoryd.files import durable, late
 from memoryd.files.open_folder import open_folder
 from memoryd.files.regular import digest
+from memoryd.running import core_watch
 
 OLD, NEW = b"- old\n", b"- old\n- new\n"
 

@@ -18,11 +18,11 @@ from scratch import SAID, Model, Scratch
 
 import memoryd
 from memoryd import app
-from memoryd.engine import recording
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.interfaces import asking, flushing, work
 from memoryd.interfaces import door as doors
+from memoryd.reading import recording
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.messages import Messages

@@ -15,9 +15,9 @@ from scratch import STARTED, Scratch, filler, message, said
 from sweep import KILLED, Point, forked
 
 import memoryd
+from memoryd.changing import forgetting, ledger_runs, saving
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
-from memoryd.engine import forgetting, ledger_runs, retry, saving, sleeping
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -25,6 +25,7 @@ from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Merge, Update, apply
 from memoryd.ledger.profile import Entry, Section
+from memoryd.running import retry, sleeping
 
 TABS = "I prefer tabs over spaces in all Makefiles"
 POSTGRES = "We decided to keep the orders in PostgreSQL 16"

@@ -6,15 +6,15 @@ from datetime import timedelta
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
 
+from memoryd.changing import gate
+from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, schema, sqlite
-from memoryd.engine import gate
-from memoryd.engine.clock import text_of
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.ledger import guards
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Ending, Kind, Source
 from memoryd.ledger.operation import Add, Delete, Protect, apply
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED
 TEXT = "Ottilie likes her tea with honey"

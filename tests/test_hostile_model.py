@@ -13,8 +13,8 @@ from hostile_attacks import attacks, sessions
 from hostile_world import Aftermath, Hijacked, play
 from model_world import World, rows
 
-from memoryd.engine import ledger_runs
-from memoryd.engine.core_watch import CoreWatch
+from memoryd.changing import ledger_runs
+from memoryd.running.core_watch import CoreWatch
 from memoryd.text.neutral import neutral
 
 PROTECTED = "In an emergency call Ottilie first, +47 22 33 44 55"

@@ -16,10 +16,10 @@ import pytest
 from ingest_world import SESSION, World, claude, copy_of, lines, message
 from places import ROOT, WORLDS
 
-from memoryd.engine import cursor as reading
-from memoryd.engine import ingest as ingesting
 from memoryd.errors import StateError
 from memoryd.files import ranges
+from memoryd.reading import cursor as reading
+from memoryd.reading import ingest as ingesting
 from memoryd.transcripts import fate
 
 LOG = "log.jsonl"

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from ingest_world import Row, World, claude, copy_of, message
 
-from memoryd.engine import cursor as reading
-from memoryd.engine import ingest as ingesting
-from memoryd.engine import store
+from memoryd.reading import cursor as reading
+from memoryd.reading import ingest as ingesting
+from memoryd.reading import store
 
 NAMES = ("a.jsonl", "b.jsonl", "sub/a.jsonl", "sub/c.jsonl")
 WORDS = ("yes, do so", "no, do not", "try it now")  # of one length

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ingest_world import OwnRules, World, claude, lines
 
+from memoryd.changing.rescrub import Rescrub
 from memoryd.config import Scrub
 from memoryd.database import sqlite, turns
-from memoryd.engine import cursor as reading
-from memoryd.engine import store
-from memoryd.engine.rescrub import Rescrub
-from memoryd.engine.scrubbing import hashed
 from memoryd.files.journal import Journal
 from memoryd.files.log import Log
 from memoryd.jobs.sleep import CONSUMER
+from memoryd.reading import cursor as reading
+from memoryd.reading import store
+from memoryd.reading.scrubbing import hashed
 from memoryd.transcripts.turn import Kind, Origin, Role, Turn
 
 if TYPE_CHECKING:

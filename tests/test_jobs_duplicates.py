@@ -19,7 +19,7 @@ from memoryd.jobs import dream_reply
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.job import Ask, NothingToDo, Quoted
 from memoryd.ledger.facts import Fact
-from memoryd.llm import offline
+from memoryd.offline import backend as offline
 from memoryd.text import normal
 
 

@@ -33,8 +33,8 @@ from memoryd.jobs.signals import Signal
 from memoryd.ledger.facts import Fact
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.profile import Entry, Section
-from memoryd.llm import offline
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline import backend as offline
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.content import overlap
 from memoryd.text.json_values import values
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn

@@ -21,7 +21,7 @@ from memoryd.jobs.pieces import Piece, Pieces, piece_of_text, piece_of_turn
 from memoryd.jobs.repair import REPAIR, Judges
 from memoryd.jobs.weighing import JudgingContext, context_of
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.text import normal
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 

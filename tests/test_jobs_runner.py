@@ -14,11 +14,12 @@ import pytest
 from places import WORLDS
 from scratch import SAID, STARTED, Scratch, filler, in_process, message, said, until
 
+from memoryd.changing import commit
+from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import runs, sqlite
-from memoryd.engine import commit, hooks, retry, runner, sleeping
-from memoryd.engine.clock import text_of
-from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError, is_disk_trouble
+from memoryd.running import hooks, retry, runner, sleeping
 
 NOW = STARTED + timedelta(minutes=40)
 LATER = [
@@ -255,7 +256,7 @@ def test_what_died_is_asked_again_a_day_later_and_its_alarm_ends(opened, scratch
         (OSError(errno.EFBIG, "limit"), 1, retry.RetryAfter(timedelta(seconds=30), refund=True)),
         (OSError(errno.EROFS, "ro"), 60, retry.RetryAfter(HOUR, refund=True)),
         (OSError(errno.ENOENT, "gone"), 5, retry.GiveUp()),
-        (retry.AwayError("workspace"), 5, retry.RetryAfter(timedelta(seconds=480), refund=True)),
+        (AwayError("workspace"), 5, retry.RetryAfter(timedelta(seconds=480), refund=True)),
     ],
 )
 def test_the_table_of_retries(error, attempt, expected):
@@ -265,8 +266,8 @@ def test_the_table_of_retries(error, attempt, expected):
 def test_an_error_of_ours_counts_as_the_disks_when_the_disk_caused_it():
     with pytest.raises(StateError) as caught:
         raise StateError("cannot be written") from OSError(errno.ENOSPC, "full")
-    assert retry.is_disk_trouble(caught.value)
-    assert not retry.is_disk_trouble(StateError("cannot be written"))
+    assert is_disk_trouble(caught.value)
+    assert not is_disk_trouble(StateError("cannot be written"))
 
 
 def test_a_full_disk_costs_no_attempt_and_nothing_is_lost(opened, scratch, time):

@@ -31,8 +31,8 @@ from memoryd.jobs.job import (
 )
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR, Judges
-from memoryd.llm import offline
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline import backend as offline
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memoryd.jobs.claims import FOREIGN, NOT_USER
 from memoryd.jobs.witness import Heard, Witness
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.neutral import neutral_lines
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 

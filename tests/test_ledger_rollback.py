@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_world import World, worlds
 
-from memoryd.engine.time_machine import as_row
+from memoryd.changing.time_machine import as_row
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.ledger import _plan_text
 from memoryd.ledger import audit, rollback

@@ -9,10 +9,10 @@ import pytest
 from edited_world import NOW, OLD, World, through
 from scratch import Scratch, filler, in_process, message, said
 
+from memoryd.changing import authorship, commit, dedup, ledger_runs
+from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, runs, sqlite
-from memoryd.engine import authorship, commit, dedup, ledger_runs
-from memoryd.engine.clock import text_of
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.durable import MovedError
 from memoryd.interfaces import work

@@ -25,11 +25,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from scratch import STARTED, Scratch, in_process, said
 
+from memoryd.changing import ledger_runs
 from memoryd.daemon.once import read_all
 from memoryd.database import audit as audits
 from memoryd.database import reads, runs, sqlite
-from memoryd.engine import ledger_runs, runner, sleeping
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
 from memoryd.jobs.job import (
     AddMemories,
@@ -48,6 +47,8 @@ from memoryd.ledger.facts import NewFact
 from memoryd.ledger.guards import Door
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Merge, Update
+from memoryd.running import runner, sleeping
+from memoryd.running.core_watch import CoreWatch
 from memoryd.tiers import core
 
 WORDS = st.sampled_from(["tea", "green tea", "Friday", "deploy on Friday", "the parser", "# x", "Anna", "`b`", "水 é"])

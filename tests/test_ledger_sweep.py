@@ -9,8 +9,8 @@ from edited_world import OLD, World
 from scratch import Scratch, filler, said
 from sweep import KILLED, Point, forked, ledger_problems
 
+from memoryd.changing import ledger_runs
 from memoryd.daemon.once import run_once
-from memoryd.engine import ledger_runs
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2

@@ -56,12 +56,12 @@ def records(path):
 
 def test_a_record_has_time_level_logger_event_and_values(opened):
     path = opened()
-    Log("memoryd.engine").bind(agent="demo").info("read", turns=5, path=Path("/x"), took=timedelta(seconds=1.5))
+    Log("memoryd.running").bind(agent="demo").info("read", turns=5, path=Path("/x"), took=timedelta(seconds=1.5))
     (record,) = records(path)
     assert list(record) == ["at", "level", "logger", "event", "agent", "turns", "path", "took"]
     at = datetime.strptime(record.pop("at"), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
     assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
-    assert list(record.values()) == ["info", "memoryd.engine", "read", "demo", 5, "/x", 1.5]
+    assert list(record.values()) == ["info", "memoryd.running", "read", "demo", 5, "/x", 1.5]
 
 
 def test_times_are_utc(opened):

@@ -7,9 +7,10 @@ from tiny_model import TinyModel, vector
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all
 from memoryd.database import runs, sqlite
-from memoryd.engine import embedding, sleeping
 from memoryd.errors import StateError
+from memoryd.finding import embedding
 from memoryd.interfaces import meanings, serving
+from memoryd.running import sleeping
 
 
 @pytest.fixture

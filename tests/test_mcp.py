@@ -24,9 +24,9 @@ from scratch import Scratch, in_process, until
 
 from memoryd import config
 from memoryd.daemon.once import read_all
-from memoryd.engine.indexing import TIERS
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files.log import Log
+from memoryd.finding.indexing import TIERS
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Bound, Bucket, Calls, Kind
 from memoryd.interfaces.mcp.server import INSTRUCTIONS

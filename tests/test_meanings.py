@@ -9,9 +9,9 @@ from scratch import Scratch, until
 from tiny_model import TEST_EMBEDDER
 
 from memoryd import config
-from memoryd.engine import embedding
-from memoryd.engine.recall import Meaning
 from memoryd.files.log import Log
+from memoryd.finding import embedding
+from memoryd.finding.recall import Meaning
 from memoryd.interfaces import asking, control, meanings
 from memoryd.worker import client
 

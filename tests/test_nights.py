@@ -10,9 +10,10 @@ from scratch import Model, Scratch, in_process
 
 from memoryd.daemon import schedule, slots
 from memoryd.database import reads, runs, spend, sqlite
-from memoryd.engine import canary, recording, sleeping
-from memoryd.engine.alarms import review
 from memoryd.jobs.job import Reply
+from memoryd.reading import recording
+from memoryd.running import canary, sleeping
+from memoryd.running.alarms import review
 
 NIGHT = datetime(2026, 3, 5, 3, 30, tzinfo=UTC)
 
@@ -88,10 +89,10 @@ BREAKS = {
     "transcript": lambda patch: patch.setattr(
         canary.recording, "record", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
     ),
-    "ingest": lambda patch: patch.setattr("memoryd.engine.ingest.Ingest.scan", lambda _: None),
+    "ingest": lambda patch: patch.setattr("memoryd.reading.ingest.Ingest.scan", lambda _: None),
     "sleep": lambda patch: patch.setattr(Model, "answer", lambda *_: Reply("", "stop", "offline")),
     "dream": lambda patch: patch.setattr(Model, "answer", nothing_at_night),
-    "search": lambda patch: patch.setattr("memoryd.engine.recall.Recall.search", lambda *_, **__: []),
+    "search": lambda patch: patch.setattr("memoryd.finding.recall.Recall.search", lambda *_, **__: []),
 }
 
 
@@ -113,7 +114,7 @@ def test_the_stage_that_breaks_is_named_until_a_fact_comes_through_again(world, 
 
 
 def test_a_stop_ends_it_without_an_alarm(world, monkeypatch):
-    monkeypatch.setattr("memoryd.engine.canary._sleep", lambda *_: setattr(world.app.runner, "stopping", True))
+    monkeypatch.setattr("memoryd.running.canary._sleep", lambda *_: setattr(world.app.runner, "stopping", True))
     row = world.carry_out(world.queue(canary.KIND))
     assert (row["state"], world.alarms(), world.strays()) == ("interrupted", [], [])
 

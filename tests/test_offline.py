@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from memoryd.jobs.job import Ask, MemoryType, Quoted
 from memoryd.jobs.reply import Parsed, parse
-from memoryd.llm import lasting, offline, salience, sentences, words
-from memoryd.llm.sentences import Sentence
-from memoryd.llm.statements import Said, statements
+from memoryd.offline import backend as offline
+from memoryd.offline import lasting, salience, sentences, words
+from memoryd.offline.sentences import Sentence
+from memoryd.offline.statements import Said, statements
 from memoryd.text import prose
 from memoryd.text.neutral import neutral
 

@@ -18,7 +18,8 @@ from memoryd.daemon.once import run_once
 from memoryd.jobs import dream, dream_reply
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.job import Ask, Done, Quoted, Reply, drive, first_of
-from memoryd.llm import offline, replacement
+from memoryd.offline import backend as offline
+from memoryd.offline import replacement
 from memoryd.text.neutral import neutral
 from memoryd.tiers.core import normal
 

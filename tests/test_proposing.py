@@ -11,15 +11,16 @@ from scratch import STARTED, Model, Scratch, filler, in_process, message, said
 from sweep import KILLED, Point, forked
 
 from memoryd import config
+from memoryd.changing import forgetting, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import alarms, forgetting, proposing, sleeping, verify
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import ConfigError
 from memoryd.interfaces import work
 from memoryd.jobs.job import Reply
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Protect, apply
+from memoryd.running import alarms, proposing, sleeping
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
 DAILY = "memory/2026-03-04.md"

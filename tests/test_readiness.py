@@ -16,7 +16,7 @@ from memoryd.daemon import readiness
 # The daemon as it is, but for a scan that hangs from its second time on, as a dead network disk makes it.
 STUCK = """
 import sys, threading
-from memoryd.engine.ingest import Ingest
+from memoryd.reading.ingest import Ingest
 scan, times = Ingest.scan, []
 def stuck(self):
     scan(self)

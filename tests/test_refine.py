@@ -29,13 +29,14 @@ from refine_world import (
     plays,
 )
 
+from memoryd.changing import ledger_runs
 from memoryd.daemon import slots
 from memoryd.database import runs, sqlite
-from memoryd.engine import ledger_runs, refining
 from memoryd.errors import RefusedError, StateError
 from memoryd.gauge.estimate import estimate
 from memoryd.interfaces import context, work
 from memoryd.ledger.memory import Kind
+from memoryd.running import refining
 
 
 @pytest.fixture(scope="module")

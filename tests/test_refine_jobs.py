@@ -19,7 +19,7 @@ from memoryd.jobs.refinement import Session, described, ledger_line
 from memoryd.jobs.repair import Judges
 from memoryd.ledger.memory import Ending, to_json
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline.cue_judge import CueJudge
 
 TEXTS = (
     "Always use uv for Python",

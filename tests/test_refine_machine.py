@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refine_world import PROMISE, TEXTS, CrashError, Crashes, Template, ledger, plays
 
+from memoryd.changing import ledger_runs
 from memoryd.database import sqlite
-from memoryd.engine import ledger_runs
 from memoryd.ledger.memory import Kind
 
 

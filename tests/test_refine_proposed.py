@@ -27,17 +27,18 @@ from refine_world import (
 )
 
 from memoryd import config
+from memoryd.changing import commit as committing
+from memoryd.changing import forgetting, ledger_runs
 from memoryd.daemon import slots
 from memoryd.database import reads, runs, sqlite
-from memoryd.engine import called_refining, forgetting, ledger_runs, refining
-from memoryd.engine import commit as committing
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
 from memoryd.interfaces import work
 from memoryd.jobs.job import Operate
 from memoryd.ledger.guards import Begun, Door
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Delete, Protect, Update
+from memoryd.running import called_refining, refining
+from memoryd.running.core_watch import CoreWatch
 
 SUMMARY = "I merged two memories, shortened one and protected one. I deleted 40."
 

@@ -19,15 +19,16 @@ from scratch import Model, Scratch, filler, in_process, message, recent, said, u
 from sqlmodel import SQLModel
 
 from memoryd import app
+from memoryd.changing import sweeping
 from memoryd.daemon.once import read_all
 from memoryd.database import sqlite, tables, texts
 from memoryd.database.texts import COLUMNS
-from memoryd.engine import retry, sweeping
-from memoryd.engine.scrubbing import hashed
 from memoryd.errors import StateError
 from memoryd.files import durable
 from memoryd.files.locks import Lock
 from memoryd.interfaces import work
+from memoryd.reading.scrubbing import hashed
+from memoryd.running import retry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -246,7 +247,7 @@ def test_killed_at_any_moment_it_is_done_by_the_next(scratch):
     for moment in ("texts.change", "durable.replace", "texts.rewrite_file", "Rescrub._journal"):
         code = (
             "import os, sys; from memoryd.database import texts; from memoryd.files import durable;"
-            "from memoryd.engine import rescrub; from memoryd.engine.rescrub import Rescrub;"
+            "from memoryd.changing import rescrub; from memoryd.changing.rescrub import Rescrub;"
             f"{moment} = lambda *_, **__: os.kill(os.getpid(), 9);"
             "from memoryd.interfaces.cli import main; main(sys.argv[1:])"
         )

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from scratch import Scratch, filler, in_process, said
 
+from memoryd.clock import Clock
 from memoryd.config import Retention
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import sqlite
-from memoryd.engine import retention
-from memoryd.engine.clock import Clock
 from memoryd.files import state_files
 from memoryd.files.log import Log
+from memoryd.running import retention
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ALL = Retention(logs=timedelta(days=30), runs=timedelta(days=30), copies=timedelta(days=30))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.engine.retry import FIRST_DELAY, LONGEST_DELAY, Block, GiveUp, RetryAfter, decide
 from memoryd.llm.failure import Failure, ModelError, Trouble
+from memoryd.running.retry import FIRST_DELAY, LONGEST_DELAY, Block, GiveUp, RetryAfter, decide
 
 SECONDS = st.none() | st.floats(0, 1e18)
 

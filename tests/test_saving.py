@@ -10,9 +10,9 @@ import pytest
 from scratch import Scratch, filler, in_process, recent, said, until
 
 from memoryd import config
+from memoryd.changing import saving, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import reads, runs, sqlite
-from memoryd.engine import saving, verify
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import Log
 from memoryd.index.database import Index
@@ -24,7 +24,7 @@ from memoryd.ledger.lane import FROM_ASSISTANT, Lane, lane_of_memory
 from memoryd.ledger.memory import Kind, hash_of
 from memoryd.ledger.memory import Memory as Row
 from memoryd.ledger.operation import Add, Update
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.recall.query import parse
 
 

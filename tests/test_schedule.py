@@ -12,7 +12,7 @@ from scratch import STARTED, Scratch, filler, in_process, message, said
 from memoryd import config
 from memoryd.daemon import schedule
 from memoryd.daemon.once import run_once
-from memoryd.engine import sleeping
+from memoryd.running import sleeping
 
 DAY = timedelta(days=1)
 # Zone, the nights of its clock changes: forward and back. Lord Howe moves by half an hour, at 02:00.

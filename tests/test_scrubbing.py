@@ -13,11 +13,11 @@ from model_world import VARIABLE, World, queue, rows, the_run
 from planted_secrets import planted
 
 from memoryd.config import Scrub, Settings
-from memoryd.engine.scrubbing import Scrubber, SecretError, UnscannedError, hashed, strings_of, with_strings
 from memoryd.files.log import Log
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, KeepSummary
 from memoryd.llm.circuit import Circuit
+from memoryd.reading.scrubbing import Scrubber, SecretError, UnscannedError, hashed, strings_of, with_strings
 from memoryd.worker.client import WorkerError
 from memoryd.worker.pool import Pool
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from places import WORLDS
 from recall_world import AT, NOW, World
 
+from memoryd.changing import feedback
+from memoryd.clock import utc_now
 from memoryd.database import sqlite
 from memoryd.database.library import library
 from memoryd.database.reads import Reader, open_reader
-from memoryd.engine import feedback
-from memoryd.engine.clock import utc_now
-from memoryd.engine.indexing import BATCH, SEGMENTS
-from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, StateError
+from memoryd.finding.indexing import BATCH, SEGMENTS
+from memoryd.finding.recall import Narrowing
 from memoryd.index.matches import Counts, Where
 from memoryd.index.tables import SCHEMA, Tables
 from memoryd.ledger.facts import NewFact
@@ -426,7 +426,7 @@ from pathlib import Path
 from datetime import UTC
 from memoryd.config import Agent
 from memoryd.database.reads import KeptReader
-from memoryd.engine.indexing import Indexer
+from memoryd.finding.indexing import Indexer
 from memoryd.files.log import Log
 from memoryd.index import tables
 from memoryd.index.database import Index
@@ -472,7 +472,7 @@ def test_merging_waits_while_much_comes_in_and_goes_on_with_what_is_little(world
 
     world.turn("a kumquat tree")
     assert segments() == []  # as SQLite has it
-    monkeypatch.setattr("memoryd.engine.indexing.MUCH", 50)
+    monkeypatch.setattr("memoryd.finding.indexing.MUCH", 50)
     world.turn("kumquat " * 20)
     assert segments() == [(16,)]
     world.turn("a kumquat")
@@ -481,7 +481,7 @@ def test_merging_waits_while_much_comes_in_and_goes_on_with_what_is_little(world
 
 
 def test_what_came_in_as_many_portions_is_put_together_and_found_as_before(world, monkeypatch):
-    monkeypatch.setattr("memoryd.engine.indexing.MUCH", 1)  # so that nothing is put together while it comes in
+    monkeypatch.setattr("memoryd.finding.indexing.MUCH", 1)  # so that nothing is put together while it comes in
     for number in range(SEGMENTS + 2):
         world.turn(f"kumquat tree {number} of grove{number}")
         world.search("kumquat")
@@ -654,7 +654,7 @@ def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_b
 
 
 def test_portions_of_turns_know_their_neighbours(world, monkeypatch):
-    monkeypatch.setattr("memoryd.engine.indexing.BATCH", 3)
+    monkeypatch.setattr("memoryd.finding.indexing.BATCH", 3)
     assert BATCH > 3
     order = random.Random(1).sample(range(10), 10)
     for number in order:
@@ -672,5 +672,5 @@ def test_a_file_written_a_moment_ago_is_read_again_until_its_clock_has_moved_on(
 
     assert stamp().startswith("unsettled")  # two writes within one tick of the file system's clock look the same
     later = utc_now() + timedelta(seconds=10)
-    monkeypatch.setattr("memoryd.engine.indexing.utc_now", lambda: later)
+    monkeypatch.setattr("memoryd.finding.indexing.utc_now", lambda: later)
     assert not stamp().startswith("unsettled")

@@ -12,14 +12,15 @@ from click.testing import CliRunner
 from model_world import World, queue, rows, the_run
 from second_reader_world import CALIBRATION, QUESTIONS, Model, credulous, last_label, sound
 
+from memoryd.changing import commit as committing
+from memoryd.changing import forgetting
 from memoryd.database import reads, runs
-from memoryd.engine import commit as committing
-from memoryd.engine import forgetting, runner
-from memoryd.engine.second_reader import ALARM
-from memoryd.engine.sleeping import instructions
 from memoryd.interfaces import cli, doctor, status, work
 from memoryd.jobs import reader
 from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, Quoted, Rejected, Reply
+from memoryd.running import runner
+from memoryd.running.second_reader import ALARM
+from memoryd.running.sleeping import instructions
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 
@@ -165,7 +166,7 @@ def test_another_version_of_the_prompt_is_tested_anew(world, model, job, monkeyp
     with world.open() as app:
         run_once(app)
         tests = len(model.tests)
-        monkeypatch.setattr("memoryd.engine.second_reader.version", lambda: "another")
+        monkeypatch.setattr("memoryd.running.second_reader.version", lambda: "another")
         world.write((*world.said, ("user", "Also name the release after the river Elbe.")))
         run_once(app)
         assert len(model.tests) == 2 * tests

@@ -10,11 +10,11 @@ from facts_world import store_in
 from scratch import Scratch, filler, recent, said
 
 from memoryd import config
+from memoryd.clock import Clock
 from memoryd.database import sqlite
-from memoryd.engine import silo as silos
-from memoryd.engine.clock import Clock
-from memoryd.engine.silo import PATH, Silo
 from memoryd.errors import NotFoundError, RefusedError
+from memoryd.finding import silo as silos
+from memoryd.finding.silo import PATH, Silo
 
 ME = 1000
 

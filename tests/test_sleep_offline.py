@@ -9,8 +9,8 @@ from memoryd.jobs import sleep
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, NothingToDo, drive
 from memoryd.jobs.repair import Judges
 from memoryd.jobs.reports import MENDED, Reports
-from memoryd.llm import offline
-from memoryd.llm.cue_judge import CueJudge
+from memoryd.offline import backend as offline
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 SAYS = re.compile(r"(ASSISTANT|CALLS|TOOL): ")

@@ -20,12 +20,13 @@ from memoryd.counted import counted
 from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, query, runs, sqlite
-from memoryd.engine import alarms as alarming
-from memoryd.engine import announcements, embedding, extraction, owner, retention, retry, sleeping
-from memoryd.engine.core_watch import CoreWatch
-from memoryd.engine.runner import error_text
-from memoryd.errors import MemorydError, StateError
+from memoryd.errors import MemorydError, StateError, is_disk_trouble
 from memoryd.files import trust
+from memoryd.finding import embedding
+from memoryd.running import alarms as alarming
+from memoryd.running import announcements, extraction, owner, retention, sleeping
+from memoryd.running.core_watch import CoreWatch
+from memoryd.running.runner import error_text
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Settings
     from memoryd.database.runs import Run
-    from memoryd.engine.announcements import Announcement
+    from memoryd.running.announcements import Announcement
 
 TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot
@@ -321,7 +322,7 @@ class Loop:
             self._note_disk(well=True)
             self._feed()
         except Exception as error:
-            if not retry.is_disk_trouble(error):
+            if not is_disk_trouble(error):
                 raise
             self._note_disk(well=False)
         self._tell_manager()

@@ -6,13 +6,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from memoryd.changing.core_import import CORE_FILE
 from memoryd.daemon import schedule, slots
-from memoryd.engine import alarms as alarming
-from memoryd.engine import extraction, sleeping
-from memoryd.engine.core_import import CORE_FILE
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import MemorydError
 from memoryd.files import regular
+from memoryd.running import alarms as alarming
+from memoryd.running import extraction, sleeping
+from memoryd.running.core_watch import CoreWatch
 
 if TYPE_CHECKING:
     from memoryd.app import App

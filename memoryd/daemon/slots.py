@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from memoryd.changing import ledger_runs
 from memoryd.daemon import schedule
-from memoryd.engine import canary, dreaming, evaluating, ledger_runs, refinement_due, refining, sleeping
+from memoryd.running import canary, dreaming, evaluating, queueing, refinement_due, refining, sleeping
 
 if TYPE_CHECKING:
     from memoryd.app import App
@@ -17,7 +18,7 @@ MOST_MISSED = 400
 
 
 UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, where none is scheduled
-_ASKS = {ledger_runs.DEDUP: ledger_runs.queue_dedup, refining.KIND: refinement_due.queue}
+_ASKS = {ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.queue}
 
 
 def queue(app: App, slot: Due, trigger: str) -> int:

@@ -14,6 +14,7 @@ from memoryd.database import query, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from sqlalchemy import Connection, Engine, RowMapping
 
@@ -92,6 +93,13 @@ def _insert(connection: Connection, row: Mapping[str, Any], how: str = "INSERT O
     names = ", ".join(f'"{name}"' for name in values)
     sql = f"{how} INTO job_run ({names}) VALUES ({', '.join('?' * len(values))})"
     return query.changed(connection, sql, *values.values())
+
+
+def new_run_id(now: datetime) -> str:
+    """Draw a run's id: ids sort by time, and each names its run's backup folder."""
+    import secrets
+
+    return f"run-{now.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
 def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:

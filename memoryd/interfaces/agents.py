@@ -43,7 +43,7 @@ def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how
     import os
     from pathlib import Path
 
-    from memoryd.engine.clock import Clock
+    from memoryd.clock import Clock
     from memoryd.interfaces import connect as connecting
 
     connecting.tool_of(tool)  # ahead of the question which agent is meant

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd.app import DATABASE, JOURNAL, LOCK
+from memoryd.clock import Clock
 from memoryd.database import snapshot
-from memoryd.engine.clock import Clock
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
 from memoryd.files.held_folder import held

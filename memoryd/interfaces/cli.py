@@ -329,8 +329,8 @@ def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
 @click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="How far back questions lie.")
 def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
     """Put the questions you asked to memory with its core and without, at the same cost: what does dreaming help?"""
-    from memoryd.engine import evaluating
     from memoryd.interfaces import work
+    from memoryd.running import evaluating
 
     found = work.evaluate(settings, agent, days)
     call.output.result({"agent": agent.id, "days": days, **found}, evaluating.as_text(found, days))
@@ -532,7 +532,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _unexpected(error: Exception, given: list[str]) -> MemorydError:
-    from memoryd.engine.runner import error_text
+    from memoryd.running.runner import error_text
 
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
         return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")

@@ -11,12 +11,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.app import DATABASE
+from memoryd.changing.core_import import CORE_FILE
+from memoryd.clock import Clock, moment_of, text_of
 from memoryd.database import memories, reads
-from memoryd.engine.clock import Clock, moment_of, text_of
-from memoryd.engine.core_import import CORE_FILE
-from memoryd.engine.recall import Narrowing
 from memoryd.errors import StateError
 from memoryd.files import regular
+from memoryd.finding.recall import Narrowing
 from memoryd.interfaces import recall
 from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import HEADINGS
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader
-    from memoryd.engine.recall import Hit
+    from memoryd.finding.recall import Hit
     from memoryd.recall.injection import Injection
 
 

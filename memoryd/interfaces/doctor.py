@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.app import DATABASE
 from memoryd.database import library, reads
-from memoryd.engine import ingest
-from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.errors import MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
@@ -28,6 +26,8 @@ from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces import status
+from memoryd.reading import ingest
+from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.tiers import proposal
 from memoryd.transcripts.format import UNHEARD
 from memoryd.transcripts.messages import SPEAKERS

@@ -11,9 +11,9 @@ import platformdirs
 
 from memoryd import config
 from memoryd.database import memories, reads
-from memoryd.engine.excerpt import Span
-from memoryd.engine.recall import LIMIT, Narrowing
 from memoryd.errors import ConfigError, NotFoundError
+from memoryd.finding.excerpt import Span
+from memoryd.finding.recall import LIMIT, Narrowing
 from memoryd.interfaces import context, flushing, forgetting, grants, recall, work
 from memoryd.jobs import chat as compression
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import date
 
+    from memoryd.changing.facts import Brought
     from memoryd.config import Agent, Settings
-    from memoryd.engine.excerpt import Excerpt
-    from memoryd.engine.facts import Brought
-    from memoryd.engine.recall import Hit
+    from memoryd.finding.excerpt import Excerpt
+    from memoryd.finding.recall import Hit
     from memoryd.interfaces.flushing import Flushed
     from memoryd.ledger.facts import Created, Fact, Outcome
     from memoryd.recall.injection import Injection

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from memoryd.changing.facts import FactStore
     from memoryd.config import Agent, Settings
-    from memoryd.engine.facts import FactStore
     from memoryd.ledger.facts import Fact
 
 _category = click.Choice([str(one) for one in Category])

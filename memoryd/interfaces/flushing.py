@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoryd.app import LOCK
+from memoryd.clock import Clock
 from memoryd.database import reads
-from memoryd.engine import recording
-from memoryd.engine.clock import Clock
-from memoryd.engine.runner import block_bodies
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.interfaces import work
+from memoryd.reading import recording
+from memoryd.running.runner import block_bodies
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings
-    from memoryd.engine.recording import Recorded
+    from memoryd.reading.recording import Recorded
 
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memoryd.changing import forgetting
 from memoryd.database import erasure, reads, sqlite, turns
-from memoryd.engine import forgetting
 from memoryd.errors import NotFoundError
 from memoryd.files.open_folder import open_folder
 from memoryd.interfaces import work
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
-    from memoryd.engine.clock import Clock
 
 PATIENCE_SECONDS = 10.0  # for a daemon to read a session that is to be forgotten; one that cannot be read must not stay
 _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for

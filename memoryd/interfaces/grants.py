@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
     from memoryd.database.grants import Grant
-    from memoryd.engine.silo import Silo
+    from memoryd.finding.silo import Silo
 
 HINT = 'memoryd grant request --purpose "…" --for 30m'
 
@@ -83,7 +83,7 @@ def grant() -> None:
 @of_agent
 def grant_request(call: Call, settings: Settings, agent: Agent, purpose: str, how_long: timedelta) -> None:
     """Ask the agent, in the consent file of its workspace. Nothing can be read before it consents."""
-    from memoryd.engine.silo import PATH
+    from memoryd.finding.silo import PATH
 
     if agent.privacy == "open":
         raise RefusedError("the agent is no silo: its owner sees what it remembers", agent.id)
@@ -121,8 +121,8 @@ def row_of(one: Grant) -> dict[str, Any]:
 @contextmanager
 def silo_of(settings: Settings, agent: Agent) -> Iterator[Silo]:
     """The grants of an agent, for whoever runs this process."""
-    from memoryd.engine.clock import Clock
-    from memoryd.engine.silo import Silo
+    from memoryd.clock import Clock
+    from memoryd.finding.silo import Silo
     from memoryd.interfaces import work
 
     uid = os.getuid() if hasattr(os, "getuid") else 0

@@ -64,8 +64,8 @@ def _owning(verb: str, does: str, done: str) -> None:
     @click.argument("memory_id", metavar="ID")
     @of_agent
     def command(call: Call, settings: Settings, agent: Agent, memory_id: str) -> None:
+        from memoryd.changing import ledger_runs
         from memoryd.database import reads
-        from memoryd.engine import ledger_runs
         from memoryd.interfaces import work
 
         with call.reader(settings, agent) as reader:
@@ -111,7 +111,7 @@ def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | Non
 def _since(settings: Settings, text: str) -> str:
     from datetime import datetime
 
-    from memoryd.engine.clock import text_of
+    from memoryd.clock import text_of
 
     try:
         moment = datetime.fromisoformat(text)
@@ -124,7 +124,7 @@ def _since(settings: Settings, text: str) -> str:
 @click.pass_obj
 def verify(call: Call) -> None:
     """Check audit, ledger, files, cursors and index against each other; 0 only where all agree."""
-    from memoryd.engine import verify as verifying
+    from memoryd.changing import verify as verifying
     from memoryd.interfaces import recall as recalls
     from memoryd.interfaces import work
 
@@ -165,8 +165,8 @@ def rollback(
     agent_id: str | None,
 ) -> None:
     """Take back all that a run did to memory, one of its changes, or all since an entry of the audit."""
+    from memoryd.changing import ledger_runs, time_machine
     from memoryd.database import reads
-    from memoryd.engine import ledger_runs, time_machine
     from memoryd.interfaces import work
 
     if (run_id is None) == (audit_id is None):

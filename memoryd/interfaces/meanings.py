@@ -10,9 +10,9 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from memoryd.engine.embedding import Embedder, is_wanted
-from memoryd.engine.recall import Meaning
 from memoryd.files.log import Log
+from memoryd.finding.embedding import Embedder, is_wanted
+from memoryd.finding.recall import Meaning
 from memoryd.interfaces import asking
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import CHARACTERS, MODEL

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memoryd.config import Agent, Settings
-    from memoryd.engine.excerpt import Excerpt, Span
-    from memoryd.engine.recall import Hit, Narrowing, Recall
-    from memoryd.engine.scrubbing import Scrubber
+    from memoryd.finding.excerpt import Excerpt, Span
+    from memoryd.finding.recall import Hit, Narrowing, Recall
+    from memoryd.reading.scrubbing import Scrubber
     from memoryd.worker.client import Worker
 
 DATABASE = "memoryd.db"
@@ -52,7 +52,7 @@ def require_days(narrowing: Narrowing) -> None:
 
 def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> Excerpt:
     """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit."""
-    from memoryd.engine import excerpt
+    from memoryd.finding import excerpt
 
     grants.require(settings, agent, what)
     with scrubbing(settings) as scrubber:
@@ -62,11 +62,11 @@ def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> E
 @contextmanager
 def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """What searches, in this process, beside a running daemon or without one."""
+    from memoryd.clock import utc_now
     from memoryd.database.reads import KeptReader
-    from memoryd.engine.clock import utc_now
-    from memoryd.engine.indexing import Indexer
-    from memoryd.engine.recall import Recall
     from memoryd.files.log import Log
+    from memoryd.finding.indexing import Indexer
+    from memoryd.finding.recall import Recall
     from memoryd.index.database import Index
     from memoryd.interfaces import meanings
 
@@ -84,8 +84,8 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
 @contextmanager
 def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
     """What redacts, by this worker if one is given; its child process starts when there is something to redact."""
-    from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
+    from memoryd.reading.scrubbing import Scrubber
     from memoryd.worker.client import Worker
 
     scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), Log("memoryd").bind(part="scrub"))
@@ -127,7 +127,7 @@ def search_command(
     What follows -- is a query whatever it begins with. Behind each place stands how relevant it is, in per cent of
     the most relevant one.
     """
-    from memoryd.engine.recall import Narrowing
+    from memoryd.finding.recall import Narrowing
 
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
     hits = search(settings, agent, " ".join(query), Narrowing(tags=wanted, **narrowed), "search")
@@ -151,7 +151,7 @@ def _lines(hit: Hit, most: float) -> list[str]:
 @click.option("--lines", "count", type=click.IntRange(1), help="How many lines; all by default.")
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
     """Show lines of a memory file, turns of session:ID, fact:ID, or what an id stands for that search shows."""
-    from memoryd.engine.excerpt import Span
+    from memoryd.finding.excerpt import Span
 
     found = get(settings, agent, path, Span(first, count), "get")
     call.output.result(asdict(found), found.text.rstrip("\n"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import memoryd
-from memoryd.engine.clock import Clock
+from memoryd.clock import Clock
 from memoryd.errors import ConfigError, StateError
 from memoryd.files import unit
 from memoryd.files.folders import make_private_dir

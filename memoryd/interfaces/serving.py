@@ -10,10 +10,10 @@ from memoryd.app import open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
-from memoryd.engine import sleeping
-from memoryd.engine.recall import Meaning
+from memoryd.finding.recall import Meaning
 from memoryd.interfaces import asking, control, meanings, status
 from memoryd.interfaces.hooked import Hooked
+from memoryd.running import sleeping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

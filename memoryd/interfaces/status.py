@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from memoryd.clock import text_of
 from memoryd.config_values import duration_text
 from memoryd.counted import counted
 from memoryd.database import reads
-from memoryd.engine.clock import text_of
-from memoryd.engine.embedding import is_wanted
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
+from memoryd.finding.embedding import is_wanted
 from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
 from memoryd.index.database import Index, RebuiltError
@@ -68,9 +68,9 @@ def readers(settings: Settings, reader: Reader) -> list[dict[str, Any]]:
     """How fit each model is that reads claims as a second reader, as far as it was tested; none where nobody reads."""
     if not has_reader(settings):
         return []
-    from memoryd.engine.answering import endpoint_of  # what asks models is dear to import
-    from memoryd.engine.second_reader import version
     from memoryd.jobs.reader import JOB
+    from memoryd.running.answering import endpoint_of  # what asks models is dear to import
+    from memoryd.running.second_reader import version
 
     known = reads.readers(reader)
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -92,7 +92,7 @@ def _fitness(row: Mapping[str, Any]) -> Fitness:
 
 def reader_line(one: Mapping[str, Any]) -> str:
     """Return how fit a second reader is, for people."""
-    from memoryd.engine.second_reader import told
+    from memoryd.running.second_reader import told
 
     how = "not tested yet: the first run that asks it tests it" if one["fit"] is None else told(_fitness(one))
     return f"{one['model']} {how}"

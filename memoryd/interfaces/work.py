@@ -10,32 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memoryd.app import DATABASE, LOCK, open_app
+from memoryd.changing import feedback as feedbacks
+from memoryd.changing import ledger_runs, rescrub, saving, time_machine
+from memoryd.changing.core_import import CORE_FILE, digest_of
+from memoryd.changing.facts import FactStore
+from memoryd.changing.gate import AGENT_TOOL, HUMAN
+from memoryd.clock import Clock, text_of
 from memoryd.counted import counted
 from memoryd.daemon import slots
 from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import query, reads, runs, snapshot, sqlite
-from memoryd.engine import (
-    called_refining,
-    dreaming,
-    evaluating,
-    extraction,
-    ledger_runs,
-    modes,
-    queueing,
-    refining,
-    rehearsal,
-    rescrub,
-    saving,
-    sleeping,
-    time_machine,
-)
-from memoryd.engine import feedback as feedbacks
-from memoryd.engine.clock import Clock, text_of
-from memoryd.engine.core_import import CORE_FILE, digest_of
-from memoryd.engine.core_watch import CoreWatch
-from memoryd.engine.facts import FactStore
-from memoryd.engine.gate import AGENT_TOOL, HUMAN
-from memoryd.engine.runner import check_kind
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
@@ -45,6 +29,19 @@ from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs import knife
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.running import (
+    called_refining,
+    dreaming,
+    evaluating,
+    extraction,
+    modes,
+    queueing,
+    refining,
+    rehearsal,
+    sleeping,
+)
+from memoryd.running.core_watch import CoreWatch
+from memoryd.running.runner import check_kind
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -55,8 +52,8 @@ if TYPE_CHECKING:
 
     from memoryd.app import App
     from memoryd.config import Agent, Settings
-    from memoryd.engine.scrubbing import Scrubber
     from memoryd.ledger.rollback import Plan
+    from memoryd.reading.scrubbing import Scrubber
 
 T = TypeVar("T")
 RELOAD = "reload it: SIGHUP, or stop and start it"
@@ -369,7 +366,7 @@ def catch_up(settings: Settings, agent: Agent) -> None:
     try:
         with open_app(settings) as app:
             CoreWatch(app.runner).take(agent, settled=False)
-            waiting = sqlite.read(app.engine, runs.open_by_key, ledger_runs.import_key(agent.id))
+            waiting = sqlite.read(app.engine, runs.open_by_key, queueing.import_key(agent.id))
             if waiting is not None:
                 app.runner.run_next(only=waiting)
     except LockedError:
@@ -551,7 +548,7 @@ def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
 
 
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
-    run_id = queueing.new_run_id(clock)
+    run_id = runs.new_run_id(clock.now())
     is_of_all = session_id is None and kind == SLEEP
     over = len(queueing.candidates(engine, agent_id, ended=True)) if is_of_all else 0
     why = f"no {'live ' if is_of_all else ''}session has turns past its watermark"

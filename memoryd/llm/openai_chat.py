@@ -4,7 +4,7 @@ The common floor of such servers: messages in, a stream of chunks out; no struct
 one choice; tools only where a question has some. Where a server does not know one of the options that are sent beside,
 or no tools, it is asked once more without, and that is remembered while this process lives: tools are then told in the
 instructions, and called in text. Nothing here tries again for any other reason: a refused length is reported as one,
-with the server's own limit where it states one, and `engine/answering.py` decides; the job table does the rest.
+with the server's own limit where it states one, and `running/answering.py` decides; the job table does the rest.
 
 Failures come back as values. Nothing of what a server says in an error gets into them.
 """

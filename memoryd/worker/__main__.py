@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NICENESS = 5  # the person's own programs come first
 
 # Each backend is a module with `answer`, imported when it is first asked: the second costs 40 MB.
-BACKENDS = {"offline": "memoryd.llm.offline", "openai": "memoryd.llm.openai_chat"}
+BACKENDS = {"offline": "memoryd.offline.backend", "openai": "memoryd.llm.openai_chat"}
 
 
 def main() -> None:

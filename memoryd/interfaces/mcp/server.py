@@ -13,11 +13,11 @@ from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
 import memoryd
-from memoryd.engine import called_refining
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Kind
 from memoryd.jobs import knife
+from memoryd.running import called_refining
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:

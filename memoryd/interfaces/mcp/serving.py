@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from mcp.server.lowlevel import Server
 
-    from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
     from memoryd.interfaces.mcp.calls import Calls
+    from memoryd.reading.scrubbing import Scrubber
 
 GRACE = 5.0  # seconds that what runs may take at the end
 TICK = 30.0

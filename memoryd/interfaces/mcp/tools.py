@@ -16,16 +16,16 @@ from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Any, Self
 
-from memoryd.engine import excerpt
-from memoryd.engine.clock import Clock
-from memoryd.engine.excerpt import Span
-from memoryd.engine.recall import Narrowing
-from memoryd.engine.refining import KIND as REFINE
+from memoryd.clock import Clock
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
+from memoryd.finding import excerpt
+from memoryd.finding.excerpt import Span
+from memoryd.finding.recall import Narrowing
 from memoryd.interfaces import grants, recall, work
 from memoryd.interfaces.mcp import values
 from memoryd.recall.ranking import SESSION
+from memoryd.running.refining import KIND as REFINE
 from memoryd.text.neutral import neutral, neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from memoryd.config import Agent, Settings
-    from memoryd.engine.excerpt import Excerpt
-    from memoryd.engine.scrubbing import Scrubber
     from memoryd.errors import MemorydError
+    from memoryd.finding.excerpt import Excerpt
+    from memoryd.reading.scrubbing import Scrubber
 
 LONGEST_TEXT = 100_000  # characters of one answer
 _ABSOLUTE = re.compile(r"(?<![\w.~/])(?<!memory:)(?:~?/)+[^\s:;,'\"()<>]+")

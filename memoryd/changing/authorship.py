@@ -1,0 +1,121 @@
+"""Whose a text in a memory file is: the agent's own, where a call of one of its tools says so, else a person's.
+
+An agent edits the files by its own tools, and its transcript tells. Some name the file and give its new text. Others
+are given a command or a patch: what such a call says that names the file is the agent's. Of `MEMORY.md` only calls
+count that were made since file and ledger last agreed; of daily files any call about memory since the day began.
+
+A transcript does not show every edit: a script may write the file, and the text of a long call is cut. So a line that
+no call explains may still be the agent's if it was working at that time: `was_working`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memoryd.database import query, turns
+from memoryd.reading.scrubbing import strings_of
+from memoryd.tiers import core
+from memoryd.transcripts import fields
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from sqlalchemy import Connection
+
+    from memoryd.ledger.memory import Source
+
+TOOL = "agent-tool"  # as the audit names it
+NEWEST = 5000  # turns that are looked through; an edit is imported moments after it was made
+_PATHS = ("file_path", "path", "filename", "target_file")
+_TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
+_UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
+_PATCH = "*** Begin Patch"
+_ESCAPED = re.compile(r"\\[nrt]")  # a line feed, as a command or a cut JSON text writes it
+_SIGNS = re.compile(r"[\\\"'`]")  # a shell needs more or fewer of them than the text
+
+_CALLS = (
+    "SELECT t.session_id, t.seq, t.text, s.folder, (SELECT r.text FROM turn r WHERE r.session_id = t.session_id"
+    " AND r.kind = 'tool_result' AND r.tool_call_id = t.tool_call_id LIMIT 1) FROM turn t"
+    " JOIN session s ON s.id = t.session_id WHERE t.agent_id = ? AND t.kind = 'tool_call'"
+    " AND t.origin IN ('assistant', 'subagent')"
+    " AND t.id > (SELECT max(id) FROM turn) - ? AND t.at >= ? AND t.text LIKE '%MEMORY.md%' ORDER BY t.id"
+)
+
+_ABOUT_MEMORY = (
+    "SELECT text FROM turn WHERE agent_id = ? AND kind = 'tool_call' AND origin IN ('assistant', 'subagent')"
+    " AND at >= ? AND text LIKE '%memory%'"
+)
+
+# A format without times says no more than when its session was first and last read.
+_WORKING = (
+    "SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
+    " AND s.last_turn_at >= ? AND t.kind = 'tool_call'"
+    " AND (t.at BETWEEN ? AND ? OR (t.at IS NULL AND s.seen_at <= ?)) LIMIT 1"
+)
+
+
+def own_bullets(
+    connection: Connection, agent_id: str, path: Path, texts: Collection[str]
+) -> dict[str, tuple[Source, ...]]:
+    """Return those of some bullets that the agent's tools wrote since file and ledger agreed."""
+    since = query.text(connection, "SELECT agreed_at FROM core_file WHERE agent_id = ?", agent_id)
+    found: dict[str, tuple[Source, ...]] = {}
+    if since is None:  # what was there before memoryd came is a person's
+        return found
+    for session_id, seq, text, folder, result in query.rows(connection, _CALLS, agent_id, NEWEST, since):
+        if result is not None and _UNDONE.match(result):
+            continue
+        for bullet in _said(text, texts, folder or str(path.parent), path):
+            found[bullet] = turns.sources(connection, session_id, [seq])
+    return found
+
+
+def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
+    """Return those of some texts, in normal form, that a tool call of the agent's holds."""
+    calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # one at a time: a busy day has many
+    return {text for (call,) in calls for text in _holds(_given(call), texts)}
+
+
+def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:
+    """Say whether a session of the agent, or one of its subagents, called tools between two times, UTC."""
+    return query.exists(connection, _WORKING, agent_id, since, since, until, until)
+
+
+def _said(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:
+    """Return those of some bullets that a call writes to the file; none where it names another one."""
+    given = fields.shown_arguments(call)
+    named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), None)
+    if named is None:
+        return _holds(_given(call), texts)
+    if not named or os.path.realpath(Path(folder) / named) != os.path.realpath(path):
+        return ()
+    edits = given.get("edits")
+    parts = (given, *(edits if isinstance(edits, list) else ()))
+    written = (one[key] for one in parts if isinstance(one, dict) for key in _TEXTS if isinstance(one.get(key), str))
+    bullets = {core.normal(bullet.text) for new in written for bullet in core.bullets(core.parse(new.encode()))}
+    return bullets.intersection(texts)
+
+
+def _given(call: str) -> str:
+    """Return what a call was given, a command or a patch, without the lines that a patch removes or keeps."""
+    text = "\n".join(strings_of(fields.shown_arguments(call))) or call
+    if _PATCH in text:
+        lines = _ESCAPED.sub("\n", text).splitlines()
+        text = "\n".join(line.removeprefix("+") for line in lines if not line.startswith(("-", " ")))
+    return text
+
+
+def _holds(given: str, texts: Collection[str]) -> Iterator[str]:
+    """Yield those of some texts that `given` holds as whole words, however it quotes them."""
+    said = f" {_plain(_ESCAPED.sub(' ', given))} "
+    for text in texts:
+        plain = _plain(text)
+        if plain and re.search(rf"(?<!\w){re.escape(plain)}(?!\w)", said):
+            yield text
+
+
+def _plain(text: str) -> str:
+    return core.normal(_SIGNS.sub("", text))

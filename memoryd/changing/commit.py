@@ -1,0 +1,827 @@
+"""The commit rule: files and rows change together, or not at all.
+
+1. One transaction writes the `intent`: what each file holds before and will hold after, each block to append and where,
+   and every row to write. 2. Rewrites (temp, fsync, exchange, fsync folder) and appends (one `O_APPEND` write, fsync).
+3. One transaction writes the rows, moves the watermarks, ends the run and removes the intent.
+
+A process may die between any two of these; `settle` carries each leftover intent through. It never overwrites what a
+person or an agent wrote meanwhile: a file that is neither as before nor as after is planned anew on what it holds now.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.changing import dedup, gate, learned
+from memoryd.changing.core_import import CORE_FILE, agree, bring, bullets_of, digest_of
+from memoryd.changing.gate import ACTOR
+from memoryd.changing.time_machine import encoded
+from memoryd.database import audit, erasure, memories, profile, query, runs, sqlite, summaries, turns
+from memoryd.errors import AwayError, MemorydError, RefusedError, StateError
+from memoryd.files import appends, durable, folders, late, regular
+from memoryd.files.workspace import lock_workspace
+from memoryd.jobs.job import (
+    HEADINGS,
+    AddMemories,
+    AppendDaily,
+    AppendDiary,
+    EditFacts,
+    KeepSummary,
+    MoveWatermark,
+    Operate,
+    RewriteCore,
+    edit_of_facts,
+)
+from memoryd.ledger import audit as chain
+from memoryd.ledger import guards
+from memoryd.ledger.cut import cut_of_row
+from memoryd.ledger.facts import Limits as FactLimits
+from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.matching import places
+from memoryd.ledger.memory import Kind, from_json, to_json
+from memoryd.ledger.operation import Add, Change, Delete
+from memoryd.ledger.places import placed
+from memoryd.ledger.projection import edits_of
+from memoryd.tiers import core, daily, diary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.changing.core_import import Brought
+    from memoryd.changing.time_machine import Revision
+    from memoryd.database.runs import Run
+    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.workspace import WorkspaceFolders
+    from memoryd.jobs.job import Edit
+    from memoryd.ledger.guards import Refusal
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.projection import Standing
+
+SLEEP = "sleep"
+RUNNING = "running"
+REPLANS = 50
+_WATERMARK = ("session_id", "consumer", "seq", "moved_at", "run_id")
+_TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore
+
+
+class OutdatedError(MemorydError):
+    """What the run decided on has changed meanwhile: it decides anew on what is there now."""
+
+
+class StaleRunError(MemorydError):
+    """The run was taken over or cancelled meanwhile; its result is thrown away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the run ends, for its row."""
+
+    state: str  # succeeded | skipped | running: there is more to do when this is done
+    why: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    receipt: dict[str, Any] = field(default_factory=dict)
+    late: Callable[[], dict[str, Any]] = dict  # what of the receipt is known only when the files are written
+    row: Mapping[str, str | None] = field(default_factory=dict)  # further values for the row, see `runs.finish`
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit did."""
+
+    files: tuple[str, ...] = ()
+    memories: int = 0
+    run: Run | None = None  # None: there was nothing to settle
+    refused: tuple[dict[str, Any], ...] = ()  # by guards, as the receipt has it
+    put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had taken out of the file
+    changes: tuple[Change, ...] = ()  # of memories, where files were written with them
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Hold what a commit works with."""
+
+    engine: Engine
+    workspace: Path
+    now: Callable[[], str]
+    new_id: Callable[[], str]  # draws the eight hex digits of a memory's id
+    step: Callable[[str], None] = lambda _name: None  # told before and after each change
+    limits: Limits = field(default_factory=Limits)
+    settle_seconds: float = 0.0  # that a file must have been left alone to be taken for whole
+    redact: Callable[[Sequence[str]], list[str]] = list
+    facts: FactLimits = field(default_factory=FactLimits)
+
+    def take_over(self, agent_id: str) -> Brought:
+        """Import an edit of `MEMORY.md` ahead of what goes by the ledger.
+
+        Raises:
+            AwayError: it was edited a moment ago.
+        """
+        with lock_workspace(self.workspace) as place:
+            brought = bring(self, place.workspace, agent_id)
+        if not brought.agrees:
+            raise AwayError(
+                "MEMORY.md was edited a moment ago", str(self.workspace / CORE_FILE), "the run waits for it"
+            )
+        return brought
+
+    def judge(
+        self, connection: Connection, agent_id: str, operations: Sequence[Operation], door: Door, **more: Any
+    ) -> gate.Passed:
+        """What of the operations the guards let through, as `gate.judge` says."""
+        now, new_hex = self.now(), self.new_id
+        return gate.judge(
+            connection, agent_id, operations, door=door, now=now, new_hex=new_hex, limits=self.limits, **more
+        )
+
+
+Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]
+
+
+def commit(
+    writer: Writer,
+    run: Run,
+    edits: Sequence[Edit],
+    outcome: Outcome,
+    *,
+    revise: Revise | None = None,
+    settled: bool = False,
+    foreseen: Preview | None = None,
+) -> Committed:
+    """Carry out a run's edits and end the run, all or none.
+
+    `revise` says, inside the plan's transaction, what earlier states rows and files go back to. `settled`: `MEMORY.md`
+    is whole, however little it holds. `foreseen` is what the first of the edits came to when all was decided.
+
+    Raises:
+        StaleRunError: another claim owns the run by now; nothing was changed.
+        OutdatedError: a rewrite was decided on another core than there is by now, or the guards let other operations
+            pass than was foreseen; nothing was changed.
+        StateError: a memory file cannot be read or written.
+        OSError: the disk refused; the intent stays and is settled later.
+    """
+    if revise is None and not any(isinstance(edit, _TO_FILES) for edit in edits):
+        return _commit_rows(writer, run, edits, outcome)
+    with lock_workspace(writer.workspace) as place:
+        for replan in range(REPLANS):
+            brought = bring(writer, place.workspace, run.agent_id, settled=settled)
+            told = replace(outcome, receipt=outcome.receipt | ({"replans": replan} if replan else {}))
+            intent = _make_intent(writer, place, run, edits, told, brought, revise, foreseen)
+            try:
+                _apply_files(writer, place, run.id, intent, settling=False)
+            except durable.MovedError:
+                sqlite.write(writer.engine, query.run, "DELETE FROM intent WHERE run_id = ?", run.id)
+                continue
+            return _complete(writer, run, intent, outcome, ("running", "interrupted"))
+    raise StateError(
+        "the file changes faster than it can be written",
+        where=str(writer.workspace / CORE_FILE),
+        hint="stop what rewrites it all the time; the run is tried again",
+    )
+
+
+def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
+    """Carry out edits that touch no file: one transaction is all it takes, and no intent."""
+    intent = {
+        "actor": ACTOR,
+        "rewrites": (),
+        "appends": (),
+        "changes": (),
+        "put_back": (),
+        "rows": _rows(writer, edits),
+        "facts": [asdict(edit) for edit in _facts_in(edits)],
+        "outcome": _outcome_json(outcome, Preview(), ()),
+    }
+    return _complete(writer, run, intent, outcome, (RUNNING,))
+
+
+def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
+    """Put an entry into an agent's journal, in the transaction of what it tells of; no file holds any."""
+    passed = writer.judge(connection, agent_id, entry.operations, entry.door)
+    audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
+
+
+def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
+    return [edit for edit in edits if isinstance(edit, EditFacts)]
+
+
+def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned.Carried:
+    """Write what the edits say of facts and the profile."""
+    done = [learned.carry_out(connection, writer, run, edit) for edit in edits]
+    return learned.Carried(
+        tuple(change for one in done for change in one.changes),
+        tuple(refusal for one in done for refusal in one.refusals),
+        tuple(fact_id for one in done for fact_id in one.evicted),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a commit does to the core, and what the guards refuse of it, as things are now."""
+
+    rewrites: tuple[dict[str, Any], ...] = ()
+    changes: tuple[Change, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    passed: tuple[gate.Passed, ...] = ()  # what became of each list of operations; none of a rewrite
+    # Of what is not carried out: path, bytes before (None where there is none), bytes after.
+    files: tuple[tuple[str, bytes | None, bytes], ...] = ()
+
+    def is_as(self, foreseen: Preview) -> bool:
+        """Whether the guards let the same pass of the lists of operations that were looked at before."""
+        both = zip(self.passed, foreseen.passed, strict=False)
+        return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
+
+
+def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
+    """Plan a run's edits as `commit` does, and write none of them; an edit of `MEMORY.md` is imported first.
+
+    What earlier edits have come to, `ahead`, is part of what these come to, though none of it is written.
+    """
+    with lock_workspace(writer.workspace) as place:
+        brought = bring(writer, place.workspace, run.agent_id)
+        file = _with_put_back(brought)
+        bullets = bullets_of(file, writer.redact)
+        files: dict[str, tuple[bytes | None, bytes]] = {}
+        for append in [
+            _plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)
+        ]:
+            path = append["path"]
+            old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
+            files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
+        with sqlite.trying(writer.engine) as connection:
+            planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None, ahead))
+            facts = _learn(connection, writer, run, _facts_in(edits))
+    if planned.rewrites:
+        files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
+    return replace(
+        planned,
+        files=tuple((path, *both) for path, both in files.items()),
+        changes=(*planned.changes, *facts.changes),
+        refusals=(*planned.refusals, *facts.refusals),
+    )
+
+
+def _make_intent(
+    writer: Writer,
+    place: WorkspaceFolders,
+    run: Run,
+    edits: Sequence[Edit],
+    outcome: Outcome,
+    brought: Brought,
+    revise: Revise | None,
+    foreseen: Preview | None,
+) -> dict[str, Any]:
+    # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
+    names_some = revise is not None or any(isinstance(edit, Operate) for edit in edits)
+    file = _with_put_back(brought)
+    bullets = bullets_of(file, writer.redact) if names_some else []
+    appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
+    with sqlite.writing(writer.engine) as connection:
+        folders_of = (place.workspace, place.continuum)
+        revision = None if revise is None else revise(connection, folders_of, brought)
+        planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, revision))
+        if foreseen is not None and not planned.is_as(foreseen):
+            raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
+        intent = {
+            "fence": run.fence,
+            "actor": revision.actor if revision is not None else actor_of(edits),
+            "rewrites": planned.rewrites,
+            "appends": appends,
+            "changes": _change_rows(planned.changes),
+            "put_back": [one.memory_id for one in brought.put_back],
+            "agrees": brought.agrees,
+            "rows": _rows(writer, edits) | _reverted(revision),
+            # Facts have no file: they are changed when the files are, on the store as it is then.
+            "facts": [asdict(edit) for edit in _facts_in(edits)],
+            "outcome": _outcome_json(outcome, planned, appends),
+        }
+        owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
+        if not query.exists(connection, owns, run.id, run.fence):
+            raise StaleRunError("the run belongs to another claim by now", where=run.id)
+        if run.kind in runs.ANSWERS and runs.proposal(connection, run.options["run"]) is None:
+            raise RefusedError("it was answered, or taken back, meanwhile", run.options["run"])
+        sql = "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)"
+        query.run(connection, sql, run.id, run.agent_id, writer.now(), json.dumps(intent, sort_keys=True))
+        writer.step("before:intent")
+    writer.step("after:intent")
+    return intent
+
+
+def actor_of(edits: Sequence[Edit]) -> str:
+    """Who the audit says it was: a run's own decisions are memoryd's, whoever asked for the run."""
+    doors = {edit.door for edit in edits if isinstance(edit, Operate)}
+    return gate.HUMAN if Door.OWNER in doors else gate.AGENT_TOOL if Door.TOOL in doors else ACTOR
+
+
+def _outcome_json(outcome: Outcome, planned: Preview, appends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    receipt = dict(outcome.receipt)
+    receipt["files"] = [
+        {"path": item["path"], "before": item["before"], "after": item["after"]} for item in planned.rewrites
+    ] + [
+        {
+            "path": item["path"],
+            "appended": item["sha256"],
+            "offset": item["offset"],
+            "bytes": len(item["block"].encode()),
+            "made": item["made"],
+        }
+        for item in appends
+    ]
+    receipt["memories_added"] = sum(change.before is None for change in planned.changes)
+    if planned.refusals:
+        receipt["refused"] = guards.rows(planned.refusals)
+    told = {name: getattr(outcome, name) for name in ("state", "why", "tokens_in", "tokens_out")}
+    return {**told, "receipt": receipt, **outcome.row}
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+def _comes_to(passed: gate.Passed) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
+    """What passes of a list of operations and what is refused, but for what each plan draws anew: ids, salts, times."""
+    changes = [
+        (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
+        for one in passed.changes
+    ]
+    return changes, [(one.guard, one.memory_ids) for one in passed.refusals]
+
+
+def _with_put_back(brought: Brought) -> core.CoreFile:
+    file = core.parse(brought.data or b"")
+    return core.parse(core.edit(file, [one.edit for one in brought.put_back])) if brought.put_back else file
+
+
+class _Told(NamedTuple):
+    """What a plan goes by: `MEMORY.md` with what has to go back into it, its bullets, and what is to go back, if any.
+
+    The bullets are as the ledger may hold them, and there where some are named.
+    """
+
+    file: core.CoreFile
+    bullets: Sequence[core.Bullet]
+    revision: Revision | None
+    ahead: Sequence[Change] = ()  # of changes that are not written
+
+
+def _plan_core(
+    connection: Connection,
+    writer: Writer,
+    run: Run,
+    edits: Sequence[Edit],
+    brought: Brought,
+    told: _Told,
+) -> Preview:
+    """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
+    whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
+    if whole is not None:
+        return _plan_rewrite(connection, writer, run, whole, brought)
+    file, revision = told.file, told.revision
+    cut = None if revision is None else revision.cut
+    changes = list(revision.changes) if revision is not None else []
+    passed = _passed(connection, writer, run, edits, told)
+    changes += told.ahead
+    changes += [change for one in passed for change in one.changes]
+    refusals = tuple(refusal for one in passed for refusal in one.refusals)
+    others = () if revision is None else tuple(encoded(*one, cut) for one in revision.rewrites)
+    if revision is not None and revision.core is not None:
+        rewrite = encoded(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
+        return Preview((rewrite, *others), tuple(changes), refusals, passed)
+    live = memories.standing(connection, run.agent_id)
+    new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
+    new = new if cut is None else cut.of_core(new)
+    if new == (brought.data or b""):
+        return Preview(others, tuple(changes), refusals, passed)
+    lines = [[one.heading or "", one.content] for one in _coming(changes).values()]
+    rewrite = encoded(CORE_FILE, brought.data, new, cut) | {"additions": lines}
+    if revision is None:  # what goes back keeps the number it had
+        changes = list(_placed(changes, live, new))
+    return Preview((rewrite, *others), tuple(changes), refusals, passed)
+
+
+def _passed(
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: _Told
+) -> tuple[gate.Passed, ...]:
+    """What the guards let pass of each list of operations, each judged on what those ahead of it come to."""
+    passed: list[gate.Passed] = []
+    several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
+    with sqlite.undoing(connection) if several else nullcontext():
+        audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+        for operations, asked in _operations(connection, run, edits, told.file):
+            one = writer.judge(connection, run.agent_id, operations, asked.door, seen=asked.seen, begun=asked.begun)
+            passed.append(one)
+            if several:
+                now = writer.now()
+                audit.record(connection, one.changes, at=now, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+    return tuple(passed)
+
+
+def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> Preview:
+    """Plan a rewrite on the core it was decided on; on any other it is decided again."""
+    if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
+        raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
+    passed = writer.judge(connection, run.agent_id, edit.operations, Door.REWRITE, seen=edit.seen, rewrite=edit.rewrite)
+    if passed.refusals:  # all were let through when they were decided
+        raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
+    lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
+    rewrite = encoded(CORE_FILE, brought.data, edit.new) | {"additions": lines}
+    return Preview((rewrite,) if edit.new != (brought.data or b"") else (), passed.changes)
+
+
+def _operations(
+    connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
+) -> Iterator[tuple[list[Operation], Operate]]:
+    """What the edits ask of the ledger; what the file holds already is not added."""
+    there = {core.normal(bullet.text) for bullet in core.bullets(file)}
+    fresh: list[Operation] = []
+    for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
+        if core.normal(memory.text) in there:
+            continue
+        there.add(core.normal(memory.text))
+        cites = turns.sources(connection, run.session_id or "", memory.sources)
+        heading = HEADINGS[memory.type]
+        fresh.append(
+            Add(
+                Kind.CORE,
+                memory.text,
+                cites=cites,
+                category=str(memory.type),
+                importance=memory.importance,
+                heading=heading,
+                note=memory.note,
+            )
+        )
+    if fresh:
+        yield fresh, Operate((), Door.EXTRACTION)
+    for edit in edits:
+        if isinstance(edit, Operate) and edit.door is Door.DEDUP:
+            deletes = [one for one in edit.operations if isinstance(one, Delete)]
+            yield list(dedup.still_same(connection, run.agent_id, deletes)), edit
+        elif isinstance(edit, Operate):
+            yield list(edit.operations), edit
+
+
+def _comes(change: Change) -> bool:
+    """Whether a bullet was not in the file before and is after."""
+    is_core = change.after.kind is Kind.CORE
+    return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
+
+
+def _coming(changes: Sequence[Change]) -> dict[str, Memory]:
+    """The memories whose bullets come into the file, by id, as they are when all is done."""
+    last = {change.memory_id: change.after for change in changes}
+    return {one.memory_id: last[one.memory_id] for one in changes if _comes(one) and last[one.memory_id].is_live}
+
+
+def _file_edits(
+    live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
+) -> Iterator[core.Edit]:
+    """The edits of the file that the changes come to; it may hold bullets that the ledger does not know yet."""
+    at = places(live, bullets) if bullets else {}
+    order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
+    slots = [at[one.id] for one in order]
+    for edit in edits_of(order, changes):
+        if isinstance(edit, core.Insert | core.Move) and edit.before is not None:
+            edit = replace(edit, before=slots[edit.before])  # noqa: PLW2901
+        yield edit if isinstance(edit, core.Insert) else replace(edit, position=slots[edit.position])
+
+
+def _placed(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
+    """The changes, each new memory with the number of its place in the file as it is going to be."""
+    coming = _coming(changes)
+    standing: list[Standing] = [*live, *coming.values()]
+    at = places(standing, core.bullets(core.parse(new)))
+    order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
+    numbers = placed([None if one.id in coming else one.position for one in order])
+    number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}
+    come: set[str] = set()
+    for change in changes:
+        number = number_of.get(change.memory_id) if change.memory_id in coming else None
+        if number is None:
+            yield change
+            continue
+        before = change.before
+        if before is not None and change.memory_id in come:
+            before = replace(before, position=number)
+        come.add(change.memory_id)
+        yield replace(change, before=before, after=replace(change.after, position=number))
+
+
+def _change_rows(changes: Sequence[Change]) -> list[list[str | None]]:
+    return [
+        [one.operation, one.memory_id, None if one.before is None else to_json(one.before), to_json(one.after)]
+        for one in changes
+    ]
+
+
+def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict[str, Any]:
+    is_daily = isinstance(edit, AppendDaily)
+    path = f"memory/{edit.day.isoformat()}.md" if is_daily else f"{diary.FOLDER}/{edit.day.isoformat()}.md"
+    old = regular.read_below(workspace, path)
+    block = daily.block(edit.reason, edit.clock, edit.body).decode()
+    if old is not None and daily.needs_newline(old):
+        block = "\n" + block
+    return {
+        "path": path,
+        "create": (daily.new_file(edit.day) if is_daily else diary.new_file(edit.day)).decode(),
+        "offset": 0 if old is None else len(old),
+        "made": old is None,
+        "block": block,
+        "sha256": hashlib.sha256(block.encode()).hexdigest(),
+    }
+
+
+def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
+    now = writer.now()
+    return {
+        "summaries": [
+            {
+                "session_id": edit.session_id,
+                "summary": edit.summary,
+                "messages": json.dumps([asdict(message) for message in edit.messages], ensure_ascii=False),
+                "updated_at": now,
+            }
+            for edit in edits
+            if isinstance(edit, KeepSummary)
+        ],
+        "watermarks": [asdict(edit) | {"moved_at": now} for edit in edits if isinstance(edit, MoveWatermark)],
+    }
+
+
+def _reverted(revision: Revision | None) -> dict[str, Any]:
+    """The watermarks, sections of the profile and notes of a revision, as an intent holds them."""
+    if revision is None:
+        return {}
+    lists = {"reverted": revision.marks, "sections": revision.sections, "notes": revision.notes}
+    reverted = {name: list(map(list, rows)) for name, rows in lists.items()} | {"undone": list(revision.undone)}
+    return reverted if revision.erasure is None else reverted | {"erasure": revision.erasure}
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _apply_files(
+    writer: Writer, place: WorkspaceFolders, run_id: str, intent: Mapping[str, Any], *, settling: bool
+) -> None:
+    for rewrite in intent["rewrites"]:
+        _apply_rewrite(writer, place, run_id, rewrite, settling=settling)
+    for append in intent["appends"]:
+        _apply_append(writer, place, append, settling=settling)
+
+
+def _apply_rewrite(
+    writer: Writer, place: WorkspaceFolders, run_id: str, rewrite: Mapping[str, Any], *, settling: bool
+) -> None:
+    with folders.made_way(place.workspace, rewrite["path"]) as entry:
+        old = regular.read(entry)
+        found = None if old is None else regular.digest(old)
+        if rewrite["bytes"] is None:
+            _remove(writer, place, run_id, rewrite, entry, old, settling=settling)
+            return
+        new = base64.b64decode(rewrite["bytes"])
+        if settling and found == rewrite["after"]:
+            durable.sync_folder(entry.folder, writer.step)
+            return
+        if found != rewrite["before"]:
+            if not settling:
+                raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
+            new = _anew(rewrite, old)
+            if new == (old or b""):
+                return
+        # Of what is forgotten no old bytes are kept.
+        keeps = "cut" not in rewrite
+        if old is not None and keeps:
+            folders.backup(place.continuum, run_id, entry.name, old)
+        keeps = keeps and rewrite["path"] == CORE_FILE  # for a while: an editor may have it open still
+        keep = (lambda version, data: late.keep(version, place.continuum, data, entry.name)) if keeps else None
+        durable.replace(entry, new, found, writer.step, keep=keep)
+
+
+def _anew(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
+    """What a rewrite comes to on a file that somebody has edited since it was planned."""
+    new = old or b""
+    if rewrite["additions"]:
+        new = core.add(core.parse(new), [(heading, text) for heading, text in rewrite["additions"]])
+    if "cut" not in rewrite:
+        return new
+    cut = cut_of_row(rewrite["cut"])
+    return cut.of_core(new) if rewrite["path"] == CORE_FILE else cut.of_daily(rewrite["path"], new)
+
+
+def _remove(
+    writer: Writer,
+    place: WorkspaceFolders,
+    run_id: str,
+    rewrite: Mapping[str, Any],
+    entry: Entry,
+    old: bytes | None,
+    *,
+    settling: bool,
+) -> None:
+    """Take a file away that holds nothing but what is taken back; one that somebody has changed meanwhile stays."""
+    found = None if old is None else regular.digest(old)
+    if found == rewrite["before"] and old is not None and found is not None:
+        folders.backup(place.continuum, run_id, entry.name, old)
+        durable.remove(entry, found, writer.step)
+    elif not settling and found != rewrite["before"]:
+        raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
+
+
+def _apply_append(writer: Writer, place: WorkspaceFolders, append: Mapping[str, Any], *, settling: bool) -> None:
+    block = append["block"].encode()
+    with folders.made_way(place.workspace, append["path"]) as entry:
+        if settling:
+            create, offset = append["create"].encode(), append["offset"]
+            if offset == 0 and (regular.read(entry) or b"").startswith(create):
+                offset = len(create)  # the file was made by the run itself: the block begins behind its first line
+            appends.fill_hole(entry, block, offset)
+            block = appends.missing_part(regular.read(entry) or b"", block, offset)
+            if not block:
+                appends.sync_file(entry, writer.step)
+                return
+        appends.append(entry, block, append["create"].encode(), writer.step)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _complete(
+    writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outcome | None, states: Sequence[str]
+) -> Committed:
+    """Write the rows and end the run.
+
+    Once files may have changed, it has happened: whatever its row was made to say meanwhile is overruled by `states`.
+    """
+    receipt = intent["outcome"]["receipt"]
+    if outcome is not None:
+        receipt.update(outcome.late())
+    with sqlite.writing(writer.engine) as connection:
+        _write_ledger(connection, writer, run, intent)
+        done = _learn(connection, writer, run, [edit_of_facts(one) for one in intent.get("facts", ())])
+        receipt["memories_added"] += sum(change.before is None for change in done.changes)
+        if done.refusals:
+            receipt["refused"] = [*receipt.get("refused", ()), *guards.rows(done.refusals)]
+        if done.evicted:
+            receipt["evicted"] = list(done.evicted)
+        _write_rows(connection, writer, intent["rows"], run, intent["actor"])
+        _finish_row(connection, writer, run, intent["outcome"], states)
+        query.run(connection, "DELETE FROM intent WHERE run_id = ?", run.id)
+        writer.step("before:rows")
+    writer.step("after:rows")
+    files = [item["path"] for item in (*intent["rewrites"], *intent["appends"])]
+    if files or "replans" in receipt:
+        sqlite.empty_log(writer.engine)  # each plan held whole files, with whatever a person has put there
+    refused, put_back = tuple(receipt.get("refused", ())), tuple(intent["put_back"])
+    changes = (*_changes_of(intent), *done.changes)
+    return Committed(tuple(files), receipt["memories_added"], run, refused, put_back, changes)
+
+
+def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
+    """Make the rows what the plan says, and audit them, and what was put back, and the files."""
+    now, actor = writer.now(), intent["actor"]
+    changes = _changes_of(intent)
+    audit.record(connection, changes, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
+    here = memories.by_ids(connection, run.agent_id, intent["put_back"])
+    states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
+    states += [
+        ("append", chain.FILE + item["path"], chain.state(path=item["path"], appended=item["sha256"], run_id=run.id))
+        for item in intent["appends"]
+    ]
+    audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
+    for item in intent["rewrites"]:
+        if intent["agrees"] and item["path"] == CORE_FILE:
+            after = item["after"] or digest_of(None)
+            agree(connection, run.agent_id, after, now, operation="write", actor=actor, run_id=run.id)
+
+
+def _changes_of(intent: Mapping[str, Any]) -> list[Change]:
+    return [
+        Change(operation, memory_id, None if before is None else from_json(before), from_json(after))
+        for operation, memory_id, before, after in intent["changes"]
+    ]
+
+
+def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any], run: Run, actor: str) -> None:
+    for row in rows["summaries"]:
+        summaries.keep(connection, row, run.id)
+    if rows.get("undone"):
+        summaries.take_back(connection, rows["undone"], run.id, writer.now())
+    insert = f"INSERT INTO watermark ({', '.join(_WATERMARK)}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
+    raised = (
+        f"{insert} ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq),"
+        " moved_at = excluded.moved_at, run_id = excluded.run_id"
+    )
+    marks = [row | {"run_id": run.id} for row in rows["watermarks"]]
+    query.each(connection, raised, (tuple(row[name] for name in _WATERMARK) for row in marks))
+    for session_id, consumer, values in rows.get("reverted", ()):
+        query.run(connection, "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", session_id, consumer)
+        if values is not None:
+            query.run(connection, insert, *(values[name] for name in _WATERMARK))
+    for section, values in rows.get("sections", ()):
+        profile.put(connection, run.agent_id, section, values)
+    states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
+    for row in rows["watermarks"]:
+        sql = f"SELECT {', '.join(_WATERMARK)} FROM watermark WHERE session_id = ? AND consumer = ?"  # noqa: S608
+        (found,) = query.mappings(connection, sql, row["session_id"], row["consumer"])
+        states.append(("watermark", chain.watermark(row["session_id"], row["consumer"]), chain.state(**found)))
+    audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
+    if "erasure" in rows:
+        erasure.erase(connection, run.agent_id, rows["erasure"], writer.now())
+
+
+def _finish_row(
+    connection: Connection, writer: Writer, run: Run, outcome: Mapping[str, Any], states: Sequence[str]
+) -> None:
+    if outcome["state"] == RUNNING:
+        ended = runs.note_receipt(connection, run, outcome["receipt"], states=states)
+    else:
+        ended = runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states)
+    if not ended:
+        raise StaleRunError("the run belongs to another claim by now", where=run.id)
+    if run.kind in runs.ANSWERS:
+        told, settling = runs.ANSWERS[run.kind], states == runs.STATES
+        answered = runs.answer(connection, run.options["run"], state=told, by=run.id, carried_out=settling)
+        if not answered and not settling:
+            raise StaleRunError("the proposal is answered already", where=run.options["run"])
+        if answered and run.kind == runs.REJECT:  # audited, so that it can be rolled back
+            rejected = ("reject", chain.PROPOSAL + run.options["run"], chain.state(rejected_by=run.id))
+            audit.note(connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=gate.HUMAN, run_id=run.id)
+    is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
+    if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
+        query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", writer.now(), run.session_id)
+
+
+# --- after a crash ----------------------------------------------------------------------------------------------------
+
+
+def open_intents(engine: Engine) -> list[tuple[str, str]]:
+    """List leftover intents as (run id, agent id), oldest first."""
+    sql = "SELECT run_id, agent_id FROM intent ORDER BY made_at, run_id"
+    return [(row[0], row[1]) for row in sqlite.read(engine, query.rows, sql)]
+
+
+def settle(writer: Writer, run_id: str) -> Committed:
+    """Carry a leftover intent through, whatever the process that made it had done already.
+
+    Raises:
+        OSError: the disk refused again; the intent stays.
+        StateError: a memory file cannot be read or written.
+    """
+    with lock_workspace(writer.workspace) as place:
+        # Read inside the lock: a process on its way out may just have completed it.
+        plan = sqlite.read(writer.engine, query.text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
+        if plan is None:
+            return Committed()
+        intent = _of_this_version(json.loads(plan))
+        run = runs.get_run(writer.engine, run_id)
+        kept = _clear_leftovers(place.workspace, intent)
+        for _ in range(REPLANS):
+            try:
+                _apply_files(writer, place, run_id, intent, settling=True)
+                break
+            except durable.MovedError:
+                continue
+        else:
+            raise StateError("the file changes faster than it can be written", where=str(writer.workspace))
+        receipt = intent["outcome"]["receipt"]
+        receipt["settled"] = True
+        if kept:
+            receipt["conflicts"] = kept
+        return _complete(writer, run, intent, None, runs.STATES)
+
+
+def _of_this_version(intent: dict[str, Any]) -> dict[str, Any]:
+    """An intent that a version without a ledger left behind: its rows become changes."""
+    if "changes" in intent:
+        return intent
+    changes = [
+        Change("add", row["id"], None, memories.of_row(_NO_VALUES | row | {"salt": secrets.token_hex(16)}))
+        for row in intent["rows"]["memories"]
+    ]
+    return intent | {"actor": ACTOR, "changes": _change_rows(changes), "put_back": [], "agrees": False}
+
+
+_NO_VALUES = dict.fromkeys(memories.COLUMNS) | {
+    "tags": "[]", "derived_from": "[]", "successors": "[]", "constitutional": 0,
+}  # fmt: skip
+
+
+def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
+    """Clear away what a stopped rewrite left; names the files that hold an edit which has no place any more."""
+    found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
+    found += [(item["path"], None, regular.digest(item["create"].encode())) for item in intent["appends"]]
+    kept: list[str] = []
+    for path, before, after in found:
+        with folders.made_way(workspace, path) as entry:
+            kept += [left.name for left in durable.settle(entry, before, after)]
+    return kept

@@ -1,0 +1,175 @@
+"""The import of `MEMORY.md`: what somebody changed in it becomes what the ledger says, each change audited.
+
+A person's file is the person's word: the first time the ledger sees one, all of its bullets become memories, and
+afterwards every edit is theirs, but for what the agent's own tool is known to have written (`authorship`).
+The one thing that is not taken over is the loss of a protected memory: it is put back into the file by the commit that
+comes next.
+
+A file that somebody may be in the middle of saving is not imported: one with git's conflict markers, one that was
+written a moment ago, one that is empty or much shorter than what the ledger knows. A commit goes on without the import
+then, where it can, and the ledger catches up when the file has settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from memoryd.changing import authorship
+from memoryd.changing.gate import HUMAN
+from memoryd.clock import moment_of
+from memoryd.database import audit, memories, sqlite
+from memoryd.errors import AwayError
+from memoryd.files import regular
+from memoryd.ledger import audit as chain
+from memoryd.ledger.matching import PutBack, is_conflicted, match
+from memoryd.ledger.memory import Kind, draw_id, united
+from memoryd.ledger.operation import apply
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+    from memoryd.changing.commit import Writer
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.operation import Change
+
+CORE_FILE = "MEMORY.md"
+SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
+_WAITS = "what memoryd has to write waits"
+OPERATION = "import"  # as the audit names what it does to the file
+
+
+class UnfinishedError(AwayError):
+    """What somebody began in the file waits for them to end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The file, and what the ledger makes of it."""
+
+    data: bytes | None
+    agrees: bool  # whether the ledger says now what the file says, but for `put_back`
+    put_back: tuple[PutBack, ...] = ()  # into the file
+    changes: tuple[Change, ...] = ()
+    before: tuple[Memory, ...] = ()  # the live core before the changes
+
+
+def digest_of(data: bytes | None) -> str:
+    """The sha256 that stands for what the file holds; no file holds as much as an empty one."""
+    return regular.digest(data or b"")
+
+
+def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> Brought:
+    """Bring the ledger to what the file says. The caller holds the agent's lock.
+
+    `settled`: the caller has watched the file rest, so that it is whole however little it holds.
+
+    Raises:
+        UnfinishedError: the file holds an unsolved merge, or a private part that nothing closes.
+        StateError: it cannot be read.
+    """
+    data = regular.read(folder / CORE_FILE)
+    with sqlite.reading(writer.engine) as connection:
+        known = memories.agreed(connection, agent_id)
+        if known == digest_of(data):
+            return Brought(data, agrees=True)
+        live = memories.live(connection, agent_id, Kind.CORE)
+    if data is None and not live and known is None:
+        return Brought(data, agrees=True)
+    where = str(folder.path / CORE_FILE)
+    if is_conflicted(data or b""):
+        raise UnfinishedError("holds a merge that nobody has solved yet", where, f"solve it; {_WAITS}")
+    if core.is_open(data or b""):  # all below it would go as if somebody had deleted it
+        hint = f"close it, or put the word in backticks; {_WAITS}"
+        raise UnfinishedError("holds a <private> that nothing closes", where, hint)
+    if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
+        return Brought(data, agrees=False)
+    return _import(writer, agent_id, data, folder.path / CORE_FILE)
+
+
+def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
+    """Whether the file was written a moment ago. A time that is still to come was set by another clock."""
+    entry = folder / CORE_FILE
+    age = moment_of(writer.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
+    return 0 <= age < writer.settle_seconds
+
+
+def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
+    """Whether the file holds much less than the ledger knows, as one does that is being saved or was lost."""
+    held = sum(len(bullet.text) for bullet in core.bullets(core.parse(data or b"")))
+    return held < SHORTENED * sum(len(memory.content) for memory in live)
+
+
+def _is_new(change: Change) -> bool:
+    before, after = change.before, change.after
+    return after.is_live and (before is None or before.content != after.content)
+
+
+def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
+    """Whether a change is a new text that the agent's own tool wrote."""
+    return _is_new(change) and core.normal(change.after.content) in own
+
+
+def _cited(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
+    """Return a change of a text with its sources, and when it was said: an edit by hand when memoryd saw it.
+
+    What a file held when it was first imported stays undated, which is older than all that is dated.
+    """
+    if not _is_new(change):
+        return change
+    sources = united(change.after.sources, own.get(core.normal(change.after.content), ()))
+    return replace(change, after=replace(change.after, sources=sources, origin_at=said_at or change.after.origin_at))
+
+
+def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Brought:
+    bullets = bullets_of(core.parse(data or b""), writer.redact)
+    writer.step("before:import")
+    with sqlite.writing(writer.engine) as connection:
+        live = memories.live(connection, agent_id, Kind.CORE)
+        taken = memories.Taken(connection)
+        found = match(live, bullets, lambda: draw_id(Kind.CORE, writer.new_id, taken))
+        now = writer.now()
+        changes = apply(
+            {memory.id: memory for memory in live},
+            found.operations,
+            agent_id=agent_id,
+            now=now,
+            new_hex=writer.new_id,
+            taken=taken,
+        )
+        texts = {core.normal(change.after.content) for change in changes if change.after.is_live}
+        own = authorship.own_bullets(connection, agent_id, path, texts) if texts else {}
+        is_first = memories.agreed(connection, agent_id) is None
+        changes = [_cited(change, own, None if is_first else now) for change in changes]
+        for actor, group in groupby(changes, lambda change: authorship.TOOL if _is_own(change, own) else HUMAN):
+            audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
+        if not found.put_back:
+            agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
+    writer.step("after:import")
+    return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes), before=tuple(live))
+
+
+def agree(
+    connection: Connection, agent_id: str, sha256: str, now: str, *, operation: str, actor: str, run_id: str | None
+) -> None:
+    """Record, and audit, that the file with these bytes and the ledger agree."""
+    memories.set_agreed(connection, agent_id, sha256, now)
+    state = chain.state(path=CORE_FILE, sha256=sha256)
+    states = [(operation, chain.FILE + CORE_FILE, state)]
+    audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=run_id)
+
+
+def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:
+    """The bullets of a file as the ledger may hold them."""
+    found = core.bullets(file)
+    clean = redact([text for bullet in found for text in (bullet.text, bullet.heading)])
+    return [
+        bullet._replace(text=text, heading=heading)
+        for bullet, text, heading in zip(found, clean[::2], clean[1::2], strict=True)
+    ]

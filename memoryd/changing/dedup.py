@@ -1,0 +1,87 @@
+"""Dedup: of memories that say the same byte for byte one stays. By hash alone; no text reaches a receipt or a log.
+
+Facts and journal entries are in no file, so they go in batches, each a transaction with its audit; a run that is
+stopped between two has done some of its work, and the next does the rest. Bullets of `MEMORY.md` go by the commit rule,
+the bullet with the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from memoryd.changing.gate import ACTOR
+from memoryd.database import audit, memories, sqlite
+from memoryd.jobs.job import Done, NothingToDo, Operate
+from memoryd.ledger.guards import Door
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.operation import Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.changing.commit import Writer
+    from memoryd.database.runs import Run
+
+BATCH = 1000
+_NONE = "no memory says what another says"
+
+# Texts are looked at only where another has the same hash of its normalised form. The one that stays comes first: a
+# protected one before all, else the oldest; of those that came at once, as the bullets of a new file do, the first.
+_CANDIDATES = (
+    "SELECT m.content_hash, m.content, m.constitutional, m.id FROM memory m"
+    " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL"
+    " AND m.content_hash IN (SELECT content_hash FROM memory"
+    " WHERE agent_id = :agent AND kind = :kind AND deleted_at IS NULL GROUP BY content_hash HAVING count(*) > 1)"
+    " ORDER BY m.content_hash, m.content, m.constitutional DESC, m.created_at, coalesce(m.position, 0), m.id"
+)
+
+
+def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[tuple[str, str]]:
+    """The memories of a kind that may go, each with the one that stays; protected ones all stay."""
+    rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
+    for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
+        yield from ((copy.id, kept.id) for copy in copies if not copy.constitutional)
+
+
+def run(writer: Writer, run: Run) -> Done | NothingToDo:
+    """End the duplicates that are in no file, and say which bullets go with the commit."""
+    ended = {}
+    for kind in (Kind.FACT, Kind.JOURNAL):
+        with sqlite.reading(writer.engine) as connection:
+            pairs = list(duplicates(connection, run.agent_id, kind))
+        ended[str(kind)] = len(pairs)
+        waiting = iter(pairs)
+        while batch := list(islice(waiting, BATCH)):
+            with sqlite.writing(writer.engine) as connection:
+                at, passed = writer.now(), writer.judge(connection, run.agent_id, _deletes(batch), Door.DEDUP)
+                audit.record(connection, passed.changes, at=at, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+    bullets = found(writer.engine, run.agent_id, (Kind.CORE,))
+    receipt = {"dedup": ended | bullets.receipt["dedup"]}
+    if isinstance(bullets, NothingToDo) and any(ended.values()):
+        return Done((), receipt)
+    return replace(bullets, receipt=receipt)
+
+
+def found(engine: Engine, agent_id: str, kinds: Iterable[Kind] = Kind) -> Done | NothingToDo:
+    """All duplicates of these kinds as one decision, of which nothing is carried out yet."""
+    with sqlite.reading(engine) as connection:
+        pairs = {str(kind): list(duplicates(connection, agent_id, kind)) for kind in kinds}
+    receipt = {"dedup": {kind: len(some) for kind, some in pairs.items()}}
+    deletes = tuple(_deletes([pair for some in pairs.values() for pair in some]))
+    return Done((Operate(deletes, Door.DEDUP),), receipt) if deletes else NothingToDo(_NONE, receipt=receipt)
+
+
+def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete]) -> list[Delete]:
+    """Those of a run's decisions that hold: an edit that was imported since may have made a copy another memory."""
+    held = memories.by_ids(connection, agent_id, {name for one in deletes for name in (one.id, *one.successors)})
+    texts = {memory.id: memory.content for memory in held.values() if memory.is_live}
+    return [one for one in deletes if one.id in texts and all(texts.get(n) == texts[one.id] for n in one.successors)]
+
+
+def _deletes(pairs: list[tuple[str, str]]) -> list[Delete]:
+    return [Delete(memory_id, Ending.SUPERSEDED, (kept,)) for memory_id, kept in pairs]

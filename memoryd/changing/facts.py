@@ -1,0 +1,244 @@
+"""The fact store of an agent as its owner uses it: created, changed, deleted, carried in and out.
+
+Each change is one transaction that reads the store, judges and writes; two writers at once can neither store the same
+fact twice nor overfill the store. No content goes into a run's row or the log: a change is a run of kind `edit` with
+counts on its receipt, which can be rolled back like any other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from memoryd.changing import gate
+from memoryd.changing.ledger_runs import EDIT
+from memoryd.database import audit, memories, profile, runs, sqlite
+from memoryd.errors import StateError
+from memoryd.files.workspace import lock_workspace
+from memoryd.ledger import portable
+from memoryd.ledger.facts import Limits, Store, fact_of
+from memoryd.ledger.guards import Door
+from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.ledger.memory import Kind, draw_id
+from memoryd.ledger.profile import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.clock import Clock
+    from memoryd.files.log import Log
+    from memoryd.ledger.facts import Created, Fact, NewFact, Outcome
+    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.profile import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What became of an import: what each fact came to, who went for it, which sections of the profile came in."""
+
+    outcomes: tuple[Outcome, ...]
+    evicted: tuple[Fact, ...]
+    sections: tuple[Section, ...] = ()
+    offered: int = 0  # sections of the profile that the file has a text for
+
+
+@dataclass(frozen=True, slots=True)
+class FactStore:
+    """The facts of one agent. Safe beside a running daemon and other writers.
+
+    Attributes:
+        engine: the state database.
+        agent_id: whose facts.
+        workspace: the agent's folder.
+        clock: tells the time.
+        limits: of the store.
+        guards: of the guards.
+        redact: gives texts without their secrets.
+        log: told what was not stored and what went, by id.
+    """
+
+    engine: Engine
+    agent_id: str
+    workspace: Path
+    clock: Clock
+    limits: Limits
+    guards: GuardLimits
+    redact: Callable[[Sequence[str]], list[str]]
+    log: Log
+
+    def all(self) -> list[Fact]:
+        """Return the facts, the surest first."""
+        return self._store().all()
+
+    def get(self, fact_id: str) -> Fact:
+        """Return a fact.
+
+        Raises:
+            KeyError: there is none of this id.
+        """
+        return self._store().get(fact_id)
+
+    def search(self, query: str, limit: int = 20) -> list[Fact]:
+        """Return the facts that hold a word of `query`, those with most of its words first."""
+        return self._store().search(query, limit)
+
+    def profile(self) -> dict[Section, Entry]:
+        """Return the sections of the profile that have a text."""
+        with sqlite.reading(self.engine) as connection:
+            return profile.read(connection, self.agent_id)
+
+    def create(self, batch: Sequence[NewFact]) -> Created:
+        """Store facts, all or none; `outcomes` says what each came to, `evicted` which went because the store is full.
+
+        Raises:
+            ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
+            StateError: the files of a run of this agent are still being settled.
+        """
+        created, _ = self._create(self._clean(batch), {})
+        return created
+
+    def update(
+        self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
+    ) -> Fact:
+        """Change what is given of a fact, and nothing else; returns it as it is then.
+
+        Raises:
+            KeyError: there is no such fact.
+            ValueError: a value is no good, or another fact says the new content already.
+            RefusedError: the fact is protected.
+        """
+        text = self.redact([content])[0] if isinstance(content, str) else content
+        with self._writing() as connection:
+            operation, after = _store(connection, self.agent_id).update(fact_id, text, category, confidence)
+            if operation is not None:
+                self._write(connection, [operation], {"updated": 1}, self.clock.text())
+        return after
+
+    def delete(self, fact_id: str) -> None:
+        """Delete a fact; extraction does not bring it back unless the user says it anew.
+
+        Raises:
+            KeyError: there is no such fact.
+            RefusedError: the fact is protected.
+        """
+        with self._writing() as connection:
+            operation = _store(connection, self.agent_id).delete(fact_id)
+            self._write(connection, [operation], {"deleted": 1}, self.clock.text())
+
+    def dump(self, *, deerflow: bool = False) -> str:
+        """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""
+        with sqlite.reading(self.engine) as connection:
+            facts = _store(connection, self.agent_id).all()
+            held_profile = profile.read(connection, self.agent_id)
+        if deerflow:
+            return portable.dump_deerflow(facts, held_profile, self.clock.text())
+        return portable.dump(facts, held_profile)
+
+    def bring(self, text: str, where: str = "") -> Brought:
+        """Take in what a file of either shape holds, all or none. A section of the profile that has a text stays.
+
+        Raises:
+            MalformedError: the file is not what it should be.
+        """
+        brought = portable.load(text, where)
+        texts = self.redact([entry.text for entry in brought.profile.values()])
+        sections = {
+            section: replace(entry, text=clean)
+            for (section, entry), clean in zip(brought.profile.items(), texts, strict=True)
+        }
+        created, new = self._create(self._clean(brought.facts), sections)
+        return Brought(created.outcomes, created.evicted, new, len(sections))
+
+    # --- how it is written ----------------------------------------------------------------------------------------
+
+    def _create(
+        self, batch: Sequence[NewFact], sections: Mapping[Section, Entry]
+    ) -> tuple[Created, tuple[Section, ...]]:
+        with self._writing() as connection:
+            now = self.clock.text()
+            live = memories.live(connection, self.agent_id, Kind.FACT)
+            created = Store(map(fact_of, live)).create(
+                batch,
+                self.limits,
+                now,
+                lambda taken: draw_id(Kind.FACT, _new_hex, taken),
+                memories.Taken(connection),
+                {memory.id for memory in live if memory.constitutional},
+            )
+            there = profile.read(connection, self.agent_id)
+            new = {section: entry for section, entry in sections.items() if section not in there}
+            counts = {"created": sum(one.created for one in created.outcomes), "evicted": len(created.evicted)}
+            if created.operations or new:
+                run_id = self._write(connection, created.operations, counts | {"sections": len(new)}, now)
+                self._write_profile(connection, new, run_id, now)
+        for outcome in created.outcomes:
+            if outcome.why is not None:
+                same = outcome.fact.id if outcome.fact is not None else None
+                self.log.info("fact not stored", agent=self.agent_id, why=outcome.why, same=same)
+        for fact in created.evicted:
+            self.log.info("fact evicted", agent=self.agent_id, fact=fact.id)
+        return created, tuple(new)
+
+    def _write(
+        self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
+    ) -> str:
+        """Put operations through the gate and write what they come to, as a run of the owner's."""
+        passed = gate.judge(
+            connection,
+            self.agent_id,
+            operations,
+            door=Door.OWNER,
+            now=now,
+            new_hex=_new_hex,
+            limits=self.guards,
+        )
+        gate.require_passed(passed)
+        run_id = runs.new_run_id(self.clock.now())
+        receipt = {"facts": {name: count for name, count in counts.items() if count}}
+        runs.note_done(connection, run_id, EDIT, self.agent_id, actor=gate.HUMAN, now=now, receipt=receipt)
+        audit.record(connection, passed.changes, at=now, agent_id=self.agent_id, actor=gate.HUMAN, run_id=run_id)
+        return run_id
+
+    def _write_profile(self, connection: Connection, sections: Mapping[Section, Entry], run_id: str, now: str) -> None:
+        states = []
+        for section, entry in sections.items():
+            at = Entry(entry.text, entry.updated_at or now)
+            name, state = profile.write(
+                connection, self.agent_id, section, at, sources=(), run_id=run_id, new_hex=_new_hex
+            )
+            states.append(("profile", name, state))
+        audit.note(connection, states, at=now, agent_id=self.agent_id, actor=gate.HUMAN, run_id=run_id)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """One write transaction, at no moment at which a run is between its plan and its rows."""
+        with lock_workspace(self.workspace), sqlite.writing(self.engine) as connection:
+            if runs.agent_has_intent(connection, self.agent_id):
+                raise StateError(
+                    "the files of a run are still to be settled",
+                    self.agent_id,
+                    "memoryd status tells why; try again when they are",
+                )
+            yield connection
+
+    def _clean(self, batch: Sequence[NewFact]) -> list[NewFact]:
+        texts = [one.content for one in batch if isinstance(one.content, str)]
+        clean = iter(self.redact(texts))
+        return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
+
+    def _store(self) -> Store:
+        with sqlite.reading(self.engine) as connection:
+            return _store(connection, self.agent_id)
+
+
+def _store(connection: Connection, agent_id: str) -> Store:
+    return Store(map(fact_of, memories.live(connection, agent_id, Kind.FACT)))
+
+
+def _new_hex() -> str:
+    return secrets.token_hex(4)

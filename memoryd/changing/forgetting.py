@@ -1,0 +1,509 @@
+"""Forgetting: a person's word that a memory, or all that a session said, is to be gone wherever memoryd has put it.
+
+First everything is gone through that only holds copies: backups, versions that were put aside, the log, other rows.
+Then one commit takes the texts out of the ledger, `MEMORY.md` and the daily files, and the rows they were known from.
+Last, the database file is written anew. Stopped anywhere, it is begun again or goes on: what is still to be looked for
+is known until the commit, and nothing is to be looked for after it.
+
+Transcripts are the agents' own: they are not changed, but for those that memoryd recorded itself. Their rows stay
+without a text, so that no record is read twice; what is appended to a transcript later is read as new.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.changing.core_import import CORE_FILE
+from memoryd.changing.gate import HUMAN
+from memoryd.changing.sweeping import PARTS, Sweep
+from memoryd.changing.time_machine import Revision
+from memoryd.clock import text_of, utc_now
+from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns
+from memoryd.errors import NotFoundError, RefusedError, StateError
+from memoryd.files import regular
+from memoryd.files.open_folder import open_folder
+from memoryd.jobs import facts, sleep
+from memoryd.jobs.evidence import moment
+from memoryd.jobs.job import MoveWatermark
+from memoryd.ledger import audit as chain
+from memoryd.ledger import forgetting
+from memoryd.ledger.cut import MARK, Cut, cut_of, lines_of, sparing
+from memoryd.ledger.floor import is_said
+from memoryd.ledger.forgetting import OPERATION, Version
+from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
+from memoryd.ledger.profile import Entry, Section
+from memoryd.reading import recording
+from memoryd.text.content import overlap
+from memoryd.tiers import diary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from datetime import date, tzinfo
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.forgetting import Grounded, Verdict
+    from memoryd.ledger.memory import Memory, Source
+
+KIND = "forget"
+_MOST_OF = 0.5  # share of the words of a memory that lines must have for it to be of them
+_MEMORY = tuple(PREFIXES.values())
+_DAILIES = "memory"
+_ALWAYS = "9999-12-31"
+_DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also of what is kept of one, under a longer name
+# Rows that may say what a memory says; the ledger's own are the commit's.
+_COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be forgotten: a memory, or a session."""
+
+    memory_id: str | None = None
+    session_id: str | None = None
+
+
+def target_of(options: Mapping[str, Any]) -> Target:
+    """What a run's options name."""
+    return Target(options.get("memory"), options.get("session"))
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What forgetting comes to."""
+
+    target: Target
+    sessions: tuple[str, ...]  # whose texts go; none where a memory is forgotten
+    memories: Mapping[str, Memory]
+    verdict: Verdict
+    cut: Cut  # out of files and other texts
+    replies: tuple[str, ...]  # sessions whose models' replies go
+    states: tuple[str, ...]  # digests of further states that go
+    sections: Mapping[Section, tuple[str, tuple[Source, ...]]]  # of the profile that change, each with its new text
+    marks: Mapping[str, int]  # how far the sessions have been read
+    transcripts: frozenset[str]  # paths
+    shown: tuple[str, str] | None  # first and last day of dreams that may have been shown a memory that goes
+    told: dict[str, Any] = field(default_factory=dict)  # for the receipt: never a text
+
+    def check(self) -> None:
+        """Let only a plan pass that touches nothing protected."""
+        if self.verdict.protected:
+            hint = "memoryd core unprotect each of them first, if that is meant"
+            raise RefusedError("would have to go and are protected", ", ".join(self.verdict.protected), hint)
+
+    def edits(self) -> list[MoveWatermark]:
+        """Nothing of the sessions is left to be consumed."""
+        consumers = (sleep.CONSUMER, facts.CONSUMER)
+        return [MoveWatermark(one, consumer, seq) for one, seq in self.marks.items() if seq for consumer in consumers]
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the audit still holds of an agent."""
+
+    versions: Mapping[str, set[str]]  # texts of memories, by id
+    sections: Mapping[Section, list[Version]]
+    states: Mapping[str, str]  # the text of each memory's or section's state, by digest
+    lasts: frozenset[str]  # digests of last states
+
+
+def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: Target, tz: tzinfo) -> Planned:
+    """How to forget something.
+
+    Raises:
+        NotFoundError: the agent has no such memory or session.
+    """
+    held = memories.of_agent(connection, agent_id)
+    known = _known(connection, agent_id)
+    grounded = _grounded(connection, agent_id, tz)
+    if target.memory_id is not None:
+        if target.memory_id not in held:
+            hint = "memoryd core list and memoryd facts list show them"
+            raise NotFoundError(f"there is no memory {target.memory_id!r}", hint=hint)
+        sessions: tuple[str, ...] = ()
+        verdict = forgetting.of_memory(held, target.memory_id, known.versions, grounded)
+    else:
+        sessions = tuple(erasure.family(connection, agent_id, target.session_id or ""))
+        if not sessions:
+            raise NotFoundError(f"there is no session {target.session_id!r}", hint="memoryd session list shows them")
+        verdict = forgetting.of_sessions(held, sessions, grounded)
+    cut = _cut(connection, agent_id, workspace, _Held(held, known, verdict, sessions))
+    verdict = forgetting.without_notes(held, verdict, cut.says)
+    lines = _cut_lines(workspace, cut)
+    gone = {source.session for one in verdict.erased for source in held[one].sources}
+    replies = tuple(sorted(gone)) if target.memory_id is not None else ()
+    sections = _sections(known, cut, sessions, grounded)
+    changed = {digest for digest, text in known.states.items() if digest not in known.lasts and cut.says(text)}
+    found = Planned(
+        target=target,
+        sessions=sessions,
+        memories=held,
+        verdict=verdict,
+        cut=cut,
+        replies=replies,
+        states=tuple(sorted(changed)),
+        sections=sections,
+        marks=_marks(connection, sessions),
+        transcripts=frozenset(turns.paths(connection, sessions)),
+        shown=_shown(held, verdict, lines, tz) if target.memory_id is not None else None,
+    )
+    found.told.update(_told(connection, agent_id, found, lines))
+    return found
+
+
+def _known(connection: Connection, agent_id: str) -> _Known:
+    versions: dict[str, set[str]] = {}
+    sections: dict[Section, list[Version]] = {}
+    states: dict[str, str] = {}
+    lasts: dict[str, str] = {}
+    for name, digest, text in audit.kept_states(connection, agent_id):
+        if name.startswith(_MEMORY):
+            states[digest] = _said_in(name, text)
+            versions.setdefault(name, set()).add(states[digest])
+        elif name.startswith(chain.PROFILE):
+            states[digest] = _said_in(name, text)
+            version = Version(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
+            sections.setdefault(Section(name.removeprefix(chain.PROFILE)), []).append(version)
+        else:
+            continue
+        lasts[name] = digest
+    live = profile.read(connection, agent_id)
+    for section, entry in live.items():
+        # Without a kept state, as after a redaction, what is there now is all that is known.
+        if (had := sections.setdefault(section, [])) == [] or had[-1].text != entry.text:
+            had.append(Version(entry.text, profile.sources(connection, agent_id, section)))
+    there = {section: had for section, had in sections.items() if section in live}
+    return _Known(versions, there, states, frozenset(lasts.values()))
+
+
+def _grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
+    """Whether a text stands in what is stored of records, or in other memories."""
+    today = utc_now().astimezone(tz).date()
+    sql = "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
+
+    def grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
+        records = [(parent, today) for parent in parents]
+        for source in sources:
+            text_of_turn = query.text(connection, sql, agent_id, source.record_id, source.part)
+            at = moment(source.at)
+            if text_of_turn is not None:
+                records.append((text_of_turn, at.astimezone(tz).date() if at else today))
+        return is_said(text, records)
+
+    return grounded
+
+
+class _Held(NamedTuple):
+    memories: Mapping[str, Memory]
+    known: _Known
+    verdict: Verdict
+    sessions: Sequence[str]
+
+    def said(self) -> list[str]:
+        """What those say and said whose text goes."""
+        erased = self.verdict.erased
+        return [text for one in erased for text in (self.memories[one].content, *self.known.versions.get(one, ()))]
+
+    def staying(self) -> list[str]:
+        """What those say that are live when all is done."""
+        after = {**self.memories, **self.verdict.kept, **self.verdict.restored}
+        return [one.content for one in after.values() if one.is_live and one.id not in self.verdict.erased]
+
+
+def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _Held) -> Cut:
+    """What is looked for, but where a memory says it that stays: it has reasons of its own.
+
+    What a session said is no text that a person chose: only whole lines of it go.
+    """
+    blocks = erasure.blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
+    said = held.said()
+    said += [
+        line.removeprefix("- ")
+        for summary in erasure.summaries(connection, held.sessions)
+        for line in summary.splitlines()
+    ]
+    edited = [line for path, data in _read_dailies(workspace) for line in lines_of(said, *blocks).edited(path, data)]
+    if edited:
+        told = _turns(connection, held.sessions)
+        said += [line for line in edited if is_said(line, told)]
+    staying = held.staying()
+    return lines_of(said, *blocks, staying) if held.sessions else sparing(cut_of(said), staying)
+
+
+def _turns(connection: Connection, sessions: Sequence[str]) -> list[tuple[str, date]]:
+    today = utc_now().date()
+    turns_of = (turns.stored_turns(connection, one) for one in sessions)
+    return [(turn.text, today) for found in turns_of for turn in found if turn.text]
+
+
+def _sections(
+    known: _Known, cut: Cut, sessions: Sequence[str], grounded: Grounded
+) -> dict[Section, tuple[str, tuple[Source, ...]]]:
+    found = {}
+    for section, versions in known.sections.items():
+        now = versions[-1]
+        if sessions:
+            text = forgetting.section_left(versions, sessions, grounded)
+        else:
+            text = forgetting.without_marked(cut.of_text(now.text), MARK)
+        sources = tuple(source for source in now.sources if source.session not in sessions)
+        if (text, sources) != (now.text, tuple(now.sources)):
+            found[section] = text, sources
+    return found
+
+
+def _cut_lines(workspace: OpenFolder, cut: Cut) -> dict[str, str]:
+    """The lines that daily files lose, by path."""
+    found = {}
+    for path, data in _read_dailies(workspace):
+        if cut.says(data.decode(errors="replace")) or any(block.path == path for block in cut.blocks):
+            left = Counter(cut.of_daily(path, data).splitlines())
+            lost = Counter(data.splitlines()) - left
+            found[path] = b"\n".join(lost).decode(errors="replace")
+    return {path: text for path, text in found.items() if text.strip()}
+
+
+def _shown(held: Mapping[str, Memory], verdict: Verdict, lines: Mapping[str, str], tz: tzinfo) -> tuple[str, str]:
+    """From which day to which dreams may have been shown what goes, as a memory or as a line of a daily file."""
+    gone = [held[one] for one in verdict.erased]
+    first = [found for one in gone if (found := moment(one.created_at))]
+    last = [moment(one.deleted_at) for one in gone]
+    days = [f"{at.astimezone(tz):%Y-%m-%d}" for at in first] + [path[-13:-3] for path in lines]
+    ends = [_ALWAYS if at is None else f"{at.astimezone(tz):%Y-%m-%d}" for at in last] + [_ALWAYS for _ in lines]
+    return min(days, default=_ALWAYS), max(ends, default="")
+
+
+def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
+    sql = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
+    return {row[0]: row[1] for row in query.rows(connection, sql, tuple(sessions))}
+
+
+def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[str, str]) -> dict[str, Any]:
+    verdict, held = found.verdict, found.memories
+    became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
+    why = {one: forgetting.why_kept(held[one], left) for one, left in verdict.kept.items()}
+    became |= {one: {"became": "kept", "why": why[one]} for one in verdict.kept}
+    became |= {one: {"became": "restored", "why": forgetting.MERGED} for one in verdict.restored}
+    named = found.target.memory_id
+    records = {(s.record_id, s.part) for one in verdict.erased for s in held[one].sources} if named else set()
+    said = replace(found.cut, spared=())
+    beside = [
+        one.id
+        for one in held.values()
+        if one.id not in became
+        and (
+            (one.is_live and not records.isdisjoint((s.record_id, s.part) for s in one.sources))
+            or (named and said.says(one.content))
+            or (one.is_live and _is_of(one, lines))
+        )
+    ]
+    counts = Counter(str(one["became"]) for one in became.values())
+    return {
+        "memory": named,
+        "session": found.target.session_id,
+        "sessions": list(found.sessions),
+        "memories": dict(sorted(became.items())),
+        "protected": list(verdict.protected),
+        # What a person may want to forget as well: it says this among other things, or has the same records.
+        "beside": {
+            "sessions": list(found.replies),
+            "memories": beside,
+            "notes": erasure.shared(connection, agent_id, found.sessions),
+        },
+        "counts": {
+            **{name: counts[name] for name in ("erased", "kept", "restored")},
+            "sections": len(found.sections),
+            "blocks": len(found.cut.blocks),
+            **erasure.counts(connection, found.sessions),
+        },
+    }
+
+
+def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
+    """Whether a memory stands on a daily file, and most of it in the lines that this loses: a dream's words of them."""
+    lost = [lines[one.transcript] for one in memory.sources if one.transcript in lines]
+    return bool(lost) and overlap(memory.content, "\n".join(lost)) >= _MOST_OF
+
+
+# --- carrying out -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetter:
+    """Says what a commit is to do."""
+
+    agent_id: str
+    target: Target
+    tz: tzinfo
+    now: Callable[[], str]
+    new_hex: Callable[[], str]
+    made: dict[tuple[Cut, str, str], bytes] = field(default_factory=dict)  # daily files, ahead of the transaction
+
+    def plan(self, engine: Engine, workspace: Path) -> Planned:
+        """How to do it, as things are now.
+
+        Raises:
+            NotFoundError: the agent has no such memory or session.
+            RefusedError: what would have to go is protected.
+        """
+        with open_folder(workspace) as folder, sqlite.reading(engine) as connection:
+            found = plan(connection, self.agent_id, folder, self.target, self.tz)
+        found.check()
+        return found
+
+    def prepare(self, workspace: Path, cut: Cut) -> None:
+        """Make what the daily files come to, as they are now; one that changes later is made in the commit."""
+        with open_folder(workspace) as folder:
+            for _ in self._dailies(folder, cut):
+                pass
+
+    def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
+        """What rows and files are to become; planned anew on what is there now: an edit may just have been imported."""
+        found = plan(connection, self.agent_id, folders[0], self.target, self.tz)
+        found.check()
+        now = self.now()
+        changes = forgetting.changes_of(found.memories, found.verdict, now, lambda: draw_salt(self.new_hex))
+        sections = [(section, self._section(section, *left, now)) for section, left in found.sections.items()]
+        states = [(chain.PROFILE + section, None if row is None else chain.state(**row)) for section, row in sections]
+        states += [(chain.SESSION + one, chain.state(session=one, forgotten_at=now)) for one in found.sessions]
+        names = [change.memory_id for change in changes] + [chain.PROFILE + section for section, _ in sections]
+        return Revision(
+            changes=changes,
+            sections=tuple((str(section), row) for section, row in sections),
+            notes=tuple((OPERATION, name, state) for name, state in states),
+            rewrites=tuple(self._dailies(folders[0], found.cut)),
+            cut=found.cut,
+            erasure={
+                "sessions": list(found.sessions),
+                "replies": list(found.replies),
+                "names": names,
+                "states": list(found.states),
+            },
+        )
+
+    def _dailies(self, workspace: OpenFolder, cut: Cut) -> Iterator[tuple[str, bytes, bytes]]:
+        """The daily files that change: path, bytes before, bytes after."""
+        for path, data in _read_dailies(workspace):
+            key = (cut, path, regular.digest(data))
+            if key not in self.made:
+                self.made[key] = cut.of_daily(path, data)
+            if self.made[key] != data:
+                yield path, data, self.made[key]
+
+    def _section(self, section: Section, text: str, sources: Iterable[Source], now: str) -> dict[str, Any] | None:
+        if not text:
+            return None
+        return profile.values(section, Entry(text, now), sources=sources, run_id=None, new_hex=self.new_hex)
+
+
+def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
+    """The daily files; what is no plain file is left alone."""
+    try:
+        folder = workspace.folder(_DAILIES)
+    except FileNotFoundError:
+        return
+    with folder:
+        for name in sorted(folder.names()):
+            if not name.endswith(".md"):
+                continue
+            try:
+                data = regular.read(folder / name)
+            except StateError:
+                continue
+            if data is not None:
+                yield f"{_DAILIES}/{name}", data
+
+
+@dataclass(slots=True, kw_only=True)
+class Copies(Sweep):
+    """Takes what is forgotten out of all that only holds copies of it."""
+
+    cut: Cut
+    sessions: tuple[str, ...]  # whose texts go in states that were put aside; now the commit does it
+    transcripts: frozenset[str]  # of these sessions; those that memoryd recorded itself lose their texts as well
+    shown: tuple[str, str] | None  # the days of diaries in which a model may have spoken of it; None: none
+
+    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
+        """Texts without it."""
+        return {text: self.cut.of_text(text) for text in given}
+
+    def names(self, given: Iterable[str]) -> dict[str, str | None]:
+        """Names stay."""
+        return {name: name for name in given}
+
+    def database(self, engine: Engine) -> None:
+        """What others than the ledger say here; all of it in a state that was put aside."""
+        if engine is self.engine:
+            self.rows_of(engine, () if self.sessions else _COPIES)
+            return
+        there = texts.tables(engine)
+        copies = ("job_run",) if self.sessions else _COPIES
+        self.rows_of(engine, [table for table in ("memory", "profile_section", *copies) if table in there])
+        with sqlite.writing(engine) as connection:
+            erasure.erase_sessions(connection, self.sessions)
+            erasure.erase_replies(connection, self.sessions)
+            if "audit" in there:
+                for agent_id in self.workspaces:
+                    _erase_said(connection, agent_id, self.cut)
+            for agent_id in self.workspaces:
+                erasure.erase_judgements(connection, agent_id)
+
+    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
+        """A turn must not get its text back; a memory that was put aside is audited there."""
+        if table == "turn":
+            erasure.turn_was_cut(connection, row["rowid"], row["text"])
+        elif table == "memory" and texts.columns(connection, "audit"):
+            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=HUMAN)
+
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
+        """Nobody remembers these texts."""
+
+    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A message keeps its id, by which its turn is known, and its digest, by which it is known from a program."""
+        cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
+        return [recording.without(message, cut) for message in messages]
+
+    def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
+        """Of a copy of a daily file whole blocks go, as of the file itself."""
+        day = _DAILY.match(name)
+        if day is None:
+            return self.of_bytes(data, parting)
+        if not diary.is_one(data):
+            return self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
+        left = self.cut.of_daily(f"{diary.FOLDER}/{day[0]}", data)
+        is_shown = self.shown is not None and self.shown[0] <= day[0].removesuffix(".md") <= self.shown[1]
+        return diary.without_impressions(left) if is_shown else left
+
+    def is_spared(self, path: Path) -> bool:
+        """Files that the commit rewrites."""
+        workspaces = self.workspaces.values()
+        is_core = path.name == CORE_FILE and path.parent in workspaces
+        return is_core or (path.suffix == ".md" and path.parent in [one / _DAILIES for one in workspaces])
+
+
+def _erase_said(connection: Connection, agent_id: str, cut: Cut) -> None:
+    kept = audit.kept_states(connection, agent_id)
+    says = (digest for name, digest, text in kept if any(map(cut.says, (_said_in(name, text), _note_in(name, text)))))
+    audit.erase(connection, list(says))
+
+
+def _note_in(name: str, state: str) -> str:
+    """The note of a memory in a state of the audit."""
+    return str(json.loads(state).get("note") or "") if name.startswith(_MEMORY) else ""
+
+
+def _said_in(name: str, state: str) -> str:
+    """The text in a state of the audit; empty where it holds none."""
+    if name.startswith(_MEMORY):
+        return str(json.loads(state)["content"])  # not `from_json`: it is asked of all that the audit has kept
+    return str(chain.values_of(state)["text"]) if name.startswith(chain.PROFILE) else ""

@@ -1,0 +1,161 @@
+"""The gate to the ledger: what the guards go by is read here, inside the transaction that plans a change.
+
+Tokens are the rough estimate: the guards compare shares of one sum, and the same ledger must be judged the same with
+and without a tokenizer at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memoryd.clock import moment_of, text_of
+from memoryd.database import audit, memories
+from memoryd.errors import RefusedError
+from memoryd.gauge.estimate import estimate
+from memoryd.ledger import erosion, forgetting, guards
+from memoryd.ledger.guards import Context, Door, Guard
+from memoryd.ledger.memory import Kind
+from memoryd.ledger.operation import Add, Delete, apply, ids_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.ledger.accounting import Rewrite
+    from memoryd.ledger.erosion import Drop
+    from memoryd.ledger.guards import Begun, Limits, Refusal
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change, Operation
+
+ACTOR = "memoryd"  # who the audit says it was: memoryd itself …
+HUMAN = "human"  # … a person's own hand …
+AGENT_TOOL = "agent-tool"  # … and a tool that agents use
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What came through the gate, and what did not; where that is too much at once, how much it is and what may be."""
+
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    allowance: str = ""
+
+
+def judge(
+    connection: Connection,
+    agent_id: str,
+    operations: Sequence[Operation],
+    *,
+    door: Door,
+    now: str,
+    new_hex: Callable[[], str],
+    limits: Limits,
+    said_anew: Collection[str] = (),
+    seen: Mapping[str, str] | None = None,
+    rewrite: Rewrite | None = None,
+    begun: Begun | None = None,
+) -> Passed:
+    """What of the operations the guards let through, as changes still to be written.
+
+    `said_anew` are hashes of forgotten texts that the job found said again, besides those their sources show; `seen`
+    the texts by id as they were when the operations were decided; `begun` what a refinement is measured against.
+
+    Raises:
+        OperationError: an operation names what is not there, or cannot be done to it.
+    """
+    known: dict[str, Memory] = {}
+    if not all(isinstance(operation, Add) for operation in operations):  # what only adds loses nothing of the core
+        known = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.CORE)}
+    known |= memories.by_ids(connection, agent_id, _named(operations) - known.keys())
+    context, graves = context_of(connection, agent_id, known, door=door, now=now, limits=limits)
+    context = replace(
+        context,
+        said_anew=forgetting.said_anew(operations, graves).union(said_anew),
+        rewrite=rewrite,
+        begun=begun,
+        seen=seen or {},
+    )
+    judged = guards.judge(context, operations)
+    changes = apply(
+        known,
+        judged.accepted,
+        agent_id=agent_id,
+        now=now,
+        new_hex=new_hex,
+        taken=memories.Taken(connection),
+    )
+    too_much = next((one for one in judged.refusals if one.guard is Guard.EROSION), None)
+    return Passed(tuple(changes), judged.refusals, "" if too_much is None else _allowance(context, too_much))
+
+
+def _allowance(context: Context, too_much: Refusal) -> str:
+    """What erosion goes by, in words."""
+    lost, used, base, percent = (too_much.numbers[name] for name in ("lost", "before", "base", "percent"))
+    most = int(base * percent / 100)
+    behind = guards.fits_behind(context, too_much)
+    # It is told to the minute.
+    ends = None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
+    when = "that is too much at any time" if ends is None else f"with no other loss it fits from {ends:%F %H:%M} UTC on"
+    told = f"this takes about {lost:,} tokens, {used:,} of the {most:,} that may go in 30 days are used ({percent:g} %)"
+    return f"{told}; {when}"
+
+
+def context_of(
+    connection: Connection,
+    agent_id: str,
+    known: Mapping[str, Memory],
+    *,
+    door: Door,
+    now: str,
+    limits: Limits,
+) -> tuple[Context, dict[str, str]]:
+    """What the guards go by, and the hashes of what was forgotten on purpose, each with when that was last."""
+    graves = memories.tombstones(connection, agent_id)
+    context = Context(
+        door=door,
+        agent_id=agent_id,
+        memories=known,
+        count_tokens=estimate,
+        limits=limits,
+        drops=_drops(connection, agent_id, now) if known else (),
+        tombstones=graves.keys(),
+        buried=memories.buried(connection, agent_id) if door is Door.REWRITE else {},
+    )
+    return context, graves
+
+
+def eroded(connection: Connection, agent_id: str, now: str) -> int:
+    """Tokens of the core that were lost within the window of erosion, other than by a person's hand."""
+    live = [one.content for one in memories.live(connection, agent_id, Kind.CORE)]
+    return erosion.lost(_drops(connection, agent_id, now), live, estimate)
+
+
+def _drops(connection: Connection, agent_id: str, now: str) -> list[Drop]:
+    since = text_of(moment_of(now) - erosion.WINDOW)
+    return erosion.within(audit.drops(connection, agent_id, since, but=HUMAN), now)
+
+
+def _named(operations: Sequence[Operation]) -> set[str]:
+    named = {memory_id for operation in operations for memory_id in ids_of(operation)}
+    return named | {one for operation in operations if isinstance(operation, Delete) for one in operation.successors}
+
+
+_HINTS = {
+    Guard.CONSTITUTIONAL: "memoryd core unprotect, if that is what is meant",
+    Guard.RETENTION: "take away less at a time, or edit MEMORY.md by hand (guards.retention_floor)",
+    Guard.EROSION: "take away less at a time, or edit MEMORY.md by hand (guards.erosion_percent)",
+    Guard.TOMBSTONE: "write it into MEMORY.md by hand, if it is to come back",
+}
+
+
+def require_passed(passed: Passed) -> None:
+    """Make sure that nothing was refused."""
+    if passed.refusals:
+        told = {Guard.EROSION: f": {passed.allowance}"}
+        why = "; ".join(f"{one.guard}: {one.why}{told.get(one.guard, '')}" for one in passed.refusals)
+        named = dict.fromkeys(memory_id for one in passed.refusals for memory_id in one.memory_ids)
+        hints = dict.fromkeys(_HINTS[one.guard] for one in passed.refusals if one.guard in _HINTS)
+        raise RefusedError(why, ", ".join(named), "; ".join(hints))

@@ -1,0 +1,120 @@
+"""What a session taught about the user goes into the fact store and the profile, in one transaction, guards permitting.
+
+The store is read in the transaction that writes it: what others stored meanwhile is seen, and what says the same
+letter by letter stays one fact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memoryd.changing.gate import ACTOR
+from memoryd.database import audit, memories, profile, turns
+from memoryd.ledger import forgetting
+from memoryd.ledger.facts import NewFact, Store, fact_of
+from memoryd.ledger.guards import Door, Guard, Refusal
+from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
+from memoryd.ledger.operation import Delete
+from memoryd.ledger.profile import Entry, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.changing.commit import Writer
+    from memoryd.database.runs import Run
+    from memoryd.jobs.job import EditFacts, LearnedFact
+    from memoryd.ledger.facts import Created
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What was done, what the guards refused, and which facts went because the store was full."""
+
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    evicted: tuple[str, ...]
+
+
+def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts) -> Carried:
+    """Write facts and sections of the profile, and audit them."""
+    agent_id, now = run.agent_id, writer.now()
+    cited = partial(turns.sources, connection, edit.session_id)
+    live = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.FACT)}
+    graves = memories.tombstones(connection, agent_id)
+    wanted, refusals = _wanted(edit.learned, live, graves)
+    going = {one for learned in wanted for one in learned.replaces} | set(edit.forgotten)
+    store = Store(fact_of(memory) for memory in live.values() if memory.id not in going or memory.constitutional)
+    news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]
+    created = store.create(
+        news,
+        writer.facts,
+        now,
+        lambda taken: draw_id(Kind.FACT, writer.new_id, taken),
+        memories.Taken(connection),
+        {memory.id for memory in live.values() if memory.constitutional},
+    )
+    ends = _ends(edit, wanted, created, live)
+    passed = writer.judge(
+        connection,
+        agent_id,
+        [*created.operations, *ends],
+        Door.EXTRACTION,
+        said_anew={hash_of(one.content) for one in wanted if one.said_anew},
+    )
+    audit.record(connection, passed.changes, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
+    sections = [
+        profile.write(
+            connection,
+            agent_id,
+            Section(one.section),
+            Entry(one.text, now),
+            sources=cited(one.sources),
+            run_id=run.id,
+            new_hex=writer.new_id,
+        )
+        for one in edit.sections
+    ]
+    states = [("profile", *section) for section in sections]
+    audit.note(connection, states, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
+    done = {change.memory_id for change in passed.changes}
+    evicted = tuple(fact.id for fact in created.evicted if fact.id in done)
+    return Carried(passed.changes, (*refusals, *passed.refusals), evicted)
+
+
+def _wanted(
+    learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Mapping[str, str]
+) -> tuple[list[LearnedFact], list[Refusal]]:
+    """Set aside what the guards would refuse, before a full store lets a fact go for it."""
+    wanted: list[LearnedFact] = []
+    refusals: list[Refusal] = []
+    for one in learned:
+        protected = tuple(old for old in one.replaces if old in live and live[old].constitutional)
+        if forgetting.forgotten_since(one.content, graves) is not None and not one.said_anew:
+            refusals.append(Refusal(Guard.TOMBSTONE, (), "it was forgotten on purpose"))
+        elif protected:
+            refusals.append(Refusal(Guard.CONSTITUTIONAL, protected, "the memory is protected"))
+        else:
+            wanted.append(one)
+    return wanted, refusals
+
+
+def _ends(edit: EditFacts, wanted: Sequence[LearnedFact], created: Created, live: dict[str, Memory]) -> list[Delete]:
+    """The ends of facts that were replaced or taken back; one that has ended meanwhile is left alone."""
+    evicted = {fact.id for fact in created.evicted}
+    ends: dict[str, Delete] = {}
+    for learned, outcome in zip(wanted, created.outcomes, strict=True):
+        if outcome.fact is None or outcome.fact.id in evicted:
+            continue
+        for old in learned.replaces:
+            if old in live and old != outcome.fact.id:
+                ends.setdefault(old, Delete(old, Ending.SUPERSEDED, (outcome.fact.id,)))
+    for old in edit.forgotten:
+        if old in live and old not in evicted:
+            ends.setdefault(old, Delete(old, Ending.DELETED))
+    return list(ends.values())

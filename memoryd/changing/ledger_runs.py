@@ -1,0 +1,135 @@
+"""Runs that ask no model: what people and tools do to memory, what goes back into the file, duplicates, the past.
+
+`decide` says what such a run is to do; the commit does it, as for any other job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing import dedup, restore, saving, time_machine
+from memoryd.changing.saving import Decided
+from memoryd.changing.time_machine import Target
+from memoryd.counted import counted
+from memoryd.database import runs, sqlite
+from memoryd.errors import RefusedError
+from memoryd.jobs.job import Done, NothingToDo, Operate
+from memoryd.ledger.guards import Door
+from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.ledger.operation import Add, Protect, Restore, Unprotect
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from memoryd.changing.commit import Writer
+    from memoryd.changing.core_import import Brought
+    from memoryd.database.runs import Run
+    from memoryd.files.journal import Journal
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.rollback import Plan
+
+IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back into it
+EDIT = "edit"  # the owner's own operations
+DEDUP = "dedup"
+ROLLBACK = "rollback"
+REFINE = "refine"  # not of these: a model decides
+_MOST_NAMED = 50
+KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
+VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "unprotect": Unprotect, "restore": Restore}
+
+
+def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> Decided:
+    """Say what a run is to do.
+
+    `at_once`: what is in no file may be done ahead of the commit, in portions; else all of it is for the commit.
+
+    Raises:
+        RefusedError: later runs stand on what is to be taken back, or there is nothing to write.
+        NotFoundError: there is nothing of that name to take back.
+        AwayError: duplicates are looked for, and `MEMORY.md` was edited a moment ago.
+    """
+    if run.kind == DEDUP:
+        writer.take_over(run.agent_id)
+        return Decided(dedup.run(writer, run) if at_once else dedup.found(writer.engine, run.agent_id))
+    if run.kind == ROLLBACK:
+        return _rollback(writer, journal, run)
+    if run.kind in saving.KINDS:
+        return saving.decide(writer, run)
+    if run.kind == EDIT:
+        operations = tuple(_operation(verb, memory_id) for verb, memory_id in run.options.get("operations", ()))
+        if not operations:
+            return Decided(NothingToDo("there is nothing to do"))
+        return Decided(Done((Operate(operations, Door.OWNER),)))
+    return Decided(Done((Operate((), Door.FILE),)), settled=True)
+
+
+def _operation(verb: str, memory_id: str) -> Operation:
+    if verb not in VERBS:
+        raise RefusedError(f"there is no operation {verb!r}", hint=", ".join(VERBS))
+    return VERBS[verb](memory_id)
+
+
+def target_of(options: dict[str, Any]) -> Target:
+    """What a rollback's options name."""
+    return Target(options.get("run"), options.get("to"), options.get("memory"))
+
+
+def require_done(connection: Connection, target: Target) -> None:
+    """Make sure that what a rollback names has changed memory itself."""
+    if target.run_id is None:
+        return
+    if runs.proposal(connection, target.run_id) is not None:
+        what = "nothing of what the run proposes is done yet"
+        raise RefusedError(what, target.run_id, "memoryd job reject drops it")
+    if (answer := runs.answered_by(connection, target.run_id)) is not None:
+        hint = f"memoryd rollback {answer} takes back what was accepted"
+        raise RefusedError("the run only proposed, and was answered by another", target.run_id, hint)
+
+
+def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
+    target = target_of(run.options)
+    with sqlite.reading(writer.engine) as connection:
+        require_done(connection, target)
+        plan = time_machine.plan(connection, run.agent_id, target, writer.now())
+        refined = _refinements(connection, run.agent_id, target)
+    plan.check()
+    receipt = {"rollback": time_machine.as_row(plan)}
+    if not plan.steps:
+        why = "it was rolled back before" if plan.already else "all is as it was already"
+        return Decided(NothingToDo(why, receipt=receipt))
+
+    def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: Brought) -> Any:
+        # Planned anew on what is there now: an edit may just have been imported.
+        fresh = time_machine.plan(connection, run.agent_id, target, writer.now())
+        fresh.check()
+        revision = time_machine.revise(connection, run.agent_id, target, fresh, folders, brought)
+        # Ahead of the rows: a stop in between leaves watermarks that the next start writes into the journal again.
+        for mark in revision.marks:
+            seq = 0 if mark.values is None else int(mark.values["seq"])
+            restore.retract(connection, journal, run.agent_id, mark.session_id, mark.consumer, seq)
+        return revision
+
+    edits = tuple(_told_of(one, plan, target, writer.now()) for one in refined)
+    return Decided(Done(edits, receipt), revise)
+
+
+def _refinements(connection: Connection, agent_id: str, target: Target) -> list[str]:
+    """The runs among those that are taken back by which the agent itself has changed its core."""
+    rows = connection.exec_driver_sql(
+        "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
+        " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"
+        " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY r.id",
+        (agent_id, REFINE, target.run_id, 2**62 if target.audit_id is None else target.audit_id),
+    )
+    return [row[0] for row in rows]
+
+
+def _told_of(refined: str, plan: Plan, target: Target, now: str) -> Operate:
+    """The entry of the journal by which an agent learns that its refinement was taken back, by ids and numbers."""
+    back = [step.memory_id for step in plan.steps if step.memory_id.startswith(PREFIXES[Kind.CORE])]
+    what = "one change of the refinement" if target.memory_id is not None else "the refinement"
+    named = f"{', '.join(back[:_MOST_NAMED])}{' …' if len(back) > _MOST_NAMED else ''}"
+    changed = counted(len(back), "memory", "memories")
+    text = f"Rolled back on {now[:10]}: {what} {refined}. {changed} changed back: {named}."
+    return Operate((Add(Kind.JOURNAL, text, tags=("rollback",), origin_at=now),), Door.JOURNAL)

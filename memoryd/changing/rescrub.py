@@ -1,0 +1,88 @@
+"""Redacting again what is stored already: a rule that came later holds for what came earlier as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing.gate import ACTOR
+from memoryd.changing.sweeping import Sweep
+from memoryd.clock import text_of, utc_now
+from memoryd.database import audit, texts
+from memoryd.reading import recording
+from memoryd.reading.scrubbing import UnscannedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.reading.scrubbing import Scrubber
+
+KIND = "scrub"
+
+
+@dataclass(slots=True, kw_only=True)
+class Rescrub(Sweep):
+    """Takes secrets out."""
+
+    scrubber: Scrubber
+    renamed: Callable[[], None]  # told at once that ids were changed which somebody may remember
+
+    def run(self) -> dict[str, Any]:
+        """Look through everything; returns the counts for the receipt."""
+        self.through()
+        texts.rewrite_file(self.engine)
+        names = ("rows", "texts", "files", "unscanned")
+        return {**{name: self.counts[name] for name in names}, "left": self.left}
+
+    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
+        """Redact texts by text; one that could not be scanned is left as it is, and counted.
+
+        `<private>` tags are for what is said to an agent: in a person's file they are text like other.
+        """
+        found = {}
+        for text, scrubbed in zip(given, self.scrubber.scan_redacting(given, private=not in_file), strict=True):
+            if scrubbed is None:
+                self.counts["unscanned"] += 1
+            else:
+                found[text] = scrubbed.text
+        return found
+
+    def names(self, given: Iterable[str]) -> dict[str, str | None]:
+        """Names with a secret in them become their hashes."""
+        return self.scrubber.names(given)
+
+    def database(self, engine: Engine) -> None:
+        """All its rows; sessions get other ids at once, wherever they are referred to."""
+        ids = texts.session_ids(engine, None if self.everybody else list(self.workspaces))
+        for old, new in self.scrubber.names(ids).items():
+            if new is None:
+                self.counts["unscanned"] += 1
+            elif new != old:
+                texts.rename_session(engine, old, new)
+                self.renamed()
+                self.counts["rows"] += 1
+                self.counts["texts"] += 1
+        self.rows_of(engine, texts.tables(engine))
+
+    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
+        """What is a memory is audited."""
+        if table == "memory" and texts.columns(connection, "audit"):
+            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
+
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
+        """What the transcripts' readers remember is other by now."""
+        if columns and (table in {"session", "transcript"} or "record_id" in columns):
+            self.renamed()
+
+    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A session of which one message could not be scanned is left as it is, and counted."""
+        try:
+            return recording.redacted(messages, self.scrubber)
+        except UnscannedError:
+            self.counts["unscanned"] += 1
+            self.left.append(str(path))
+            return messages

@@ -1,0 +1,121 @@
+"""Watermarks, and what was forgotten, outlive the database: after a loss they come back from the side journal.
+
+The journal says which record a consumer had consumed last. Turns that are read again find their watermark there, and
+so do turns that survived while the transaction that moved their watermark did not (a lost `-wal` file).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import erasure, query, sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.database.erasure import Forgotten
+    from memoryd.files.journal import Journal
+    from memoryd.reading.cursor import Found
+
+Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
+
+_MARKS = (
+    "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
+    " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
+)
+# The watermark that a mark asks for, as (session, consumer, seq), where it does not stand there yet.
+_BEHIND = (
+    "SELECT t.session_id, ?2, t.seq FROM turn t"
+    " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?2"
+    " WHERE t.agent_id = ?1 AND t.record_id = ?3 AND t.part = ?4 AND coalesce(w.seq, 0) < t.seq LIMIT 1"
+)
+_RAISE = (
+    "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq)"
+)
+
+
+class Restorer:
+    """Knows, from the side journal, which records had been consumed by whom."""
+
+    def __init__(self, entries: Sequence[Mapping[str, Any]], now: str) -> None:
+        self.now = now
+        self.consumers: dict[tuple[str, str, int], set[str]] = {}
+        for agent, consumer, record_id, part in marks_of(entries):
+            self.consumers.setdefault((agent, record_id, part), set()).add(consumer)
+
+    def __call__(self, connection: Connection, agent_id: str, new: Sequence[Found], seqs: Sequence[int]) -> None:
+        """Set the watermarks that stood on these turns; part of the transaction that stores them."""
+        for found, seq in zip(new, seqs, strict=True):
+            for consumer in self.consumers.get((agent_id, found.turn.record_id, found.turn.part), ()):
+                query.run(connection, _RAISE, found.cursor.session_id, consumer, seq, self.now)
+
+
+def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
+    """Read the journal's entries, but for those taken back later; what a damaged line says is passed over."""
+    found: dict[Mark, None] = {}
+    for entry in entries:
+        named = (entry.get("agent"), entry.get("consumer"), entry.get("record_id"))
+        part = entry.get("part", 0)
+        if all(isinstance(name, str) for name in named) and isinstance(part, int):
+            mark = (str(named[0]), str(named[1]), str(named[2]), part)
+            if entry.get("undone") is True:
+                found.pop(mark, None)
+            else:
+                found[mark] = None
+    return list(found)
+
+
+def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
+    """Read what the journal says was forgotten; what a damaged line says is passed over."""
+    found: Forgotten = {}
+    for entry in entries:
+        agent, session_id, keys = entry.get("agent"), entry.get("session"), entry.get("forgotten")
+        if isinstance(agent, str) and isinstance(session_id, str) and isinstance(keys, dict):
+            counted = {key: times for key, times in keys.items() if isinstance(times, int)}
+            found.setdefault((agent, session_id), {}).update(counted)
+    return found
+
+
+def tell_forgotten(engine: Engine, journal: Journal) -> None:
+    """Write into the journal what was forgotten since it was told last."""
+    told = forgotten_in(journal.entries())
+    stored = sqlite.read(engine, erasure.forgotten)
+    for (agent, session_id), keys in stored.items():
+        known = told.get((agent, session_id), {})
+        new = {key: times for key, times in keys.items() if known.get(key) != times}
+        if new:
+            journal.append({"agent": agent, "session": session_id, "forgotten": new})
+
+
+def retract(connection: Connection, journal: Journal, agent_id: str, session_id: str, consumer: str, seq: int) -> None:
+    """Take back what the journal says a consumer has consumed of a session behind `seq`."""
+    told = set(marks_of(journal.entries()))
+    sql = "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq"
+    for record_id, part in query.rows(connection, sql, session_id, seq):
+        mark = (agent_id, consumer, record_id, part)
+        if mark in told:
+            journal.append(entry_of(mark) | {"undone": True})
+
+
+def reconcile(engine: Engine, journal: Journal, now: str) -> None:
+    """Bring journal and watermarks together after a start: each learns what only the other knows."""
+    entries = journal.entries()
+    told = set(marks_of(entries))
+    if forgotten := forgotten_in(entries):
+        sqlite.write(engine, erasure.know, forgotten)
+    with sqlite.reading(engine) as connection:
+        stored = set(map(tuple, query.rows(connection, _MARKS)))
+        ahead = [(*row, now) for mark in told - stored for row in query.rows(connection, _BEHIND, *mark)]
+    if ahead:
+        sqlite.write(engine, query.each, _RAISE, ahead)
+    for mark in sorted(stored - told):
+        journal.append(entry_of(mark))
+
+
+def entry_of(mark: Mark) -> dict[str, Any]:
+    """Write a mark as the journal's entry."""
+    agent, consumer, record_id, part = mark
+    return {"agent": agent, "consumer": consumer, "record_id": record_id, "part": part}

@@ -1,0 +1,192 @@
+"""What agents' tools write: a note for the day's file, a new core memory, a new text for `MEMORY.md`.
+
+Each is a run, so that it waits its turn, is guarded, audited and can be taken back like any other. What it is to write
+lies where replies of models do, out of sight, and is gone when the run has ended. What an agent's tool writes is the
+assistant's word, unless the user typed it in a session in which the tool may have been called (`jobs/witness`). What a
+person's command line writes is the owner's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing import gate
+from memoryd.changing.core_import import bullets_of
+from memoryd.changing.time_machine import Revision
+from memoryd.database import memories, query, runs, sqlite, turns
+from memoryd.errors import AwayError, RefusedError
+from memoryd.jobs.job import AppendDaily, Done, NothingToDo, Operate
+from memoryd.jobs.witness import Heard, Witness
+from memoryd.ledger.guards import Door, Guard
+from memoryd.ledger.lane import FROM_ASSISTANT
+from memoryd.ledger.matching import match
+from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
+from memoryd.ledger.operation import Add, Delete, Update, text_of
+from memoryd.offline.cue_judge import CueJudge
+from memoryd.scrub.hidden import hidden
+from memoryd.text.neutral import neutral, neutral_lines
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.changing.commit import Revise, Writer
+    from memoryd.changing.core_import import Brought
+    from memoryd.database.runs import Run
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.jobs.witness import Weighed
+    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.operation import Operation
+
+SAVE = "save"  # a block of the day's file
+UPDATE = "update"  # one bullet more
+REPLACE = "replace"  # all of MEMORY.md
+KINDS = (SAVE, UPDATE, REPLACE)
+NOTE = "Note"  # the block's heading
+SESSIONS = 3  # that are going on, among which the tool's own is looked for
+TURNS = 2_000  # of each, the last ones
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the commit of a run is to do.
+
+    Attributes:
+        step: its edits.
+        revise: what becomes of `MEMORY.md` as a whole.
+        settled: it is whole, however little it holds.
+        texts: what it brings in besides the edits.
+    """
+
+    step: Done | NothingToDo
+    revise: Revise | None = None
+    settled: bool = False
+    texts: tuple[str, ...] = ()
+
+
+def decide(writer: Writer, run: Run) -> Decided:
+    """Say what a run is to write.
+
+    Raises:
+        RefusedError: there is nothing in it.
+    """
+    text = runs.given_text(writer.engine, run) or ""
+    if run.kind == REPLACE:
+        return Decided(Done((Operate((), Door.TOOL),)), _replaced(writer, run, text), texts=(text,))
+    clean = neutral_lines(text) if run.kind == SAVE else neutral(text)
+    if not clean:
+        raise RefusedError("there is no text to keep", run.id, "write at least one word")
+    with sqlite.reading(writer.engine) as connection:
+        if run.kind == UPDATE and memories.by_text(connection, run.agent_id, Kind.CORE, hash_of(clean)):
+            return Decided(NothingToDo("the core says that already"))
+        witness = _witness(connection, run)
+    if witness is None:
+        return Decided(Done((_note(run, clean) if run.kind == SAVE else _lasting(clean),)))
+    weighed = witness.note(clean) if run.kind == SAVE else witness.memory(clean)
+    if not weighed.core:
+        # A session that is forgotten takes with it what may have been written in it.
+        receipt: dict[str, Any] = {"witnesses": list(witness.sessions)}
+        receipt |= {"unsupported": {"why": weighed.why, "lines": weighed.changed}} if weighed.why else {}
+        return Decided(Done((_note(run, weighed.text),), receipt))
+    cites = sqlite.read(writer.engine, turns.sources, weighed.session or "", weighed.seqs)
+    return Decided(Done((_lasting(weighed.text, cites, tags=_tags(weighed)),)))
+
+
+def _note(run: Run, text: str) -> AppendDaily:
+    return AppendDaily(date.fromisoformat(run.options["day"]), NOTE, run.options["clock"], text)
+
+
+def _lasting(text: str, cites: tuple[Source, ...] = (), tags: tuple[str, ...] = ()) -> Operate:
+    return Operate((Add(Kind.CORE, text, cites=cites, tags=tags),), Door.TOOL)
+
+
+def _tags(weighed: Weighed) -> tuple[str, ...]:
+    return () if weighed.is_own else (FROM_ASSISTANT,)
+
+
+def _witness(connection: Connection, run: Run) -> Witness | None:
+    """The sessions the tool may have been called in; None where a person may have called it."""
+    asked = run.options.get("witness")
+    if not asked:
+        return None
+    sql = (
+        "SELECT id, last_seq FROM session WHERE agent_id = ? AND parent_id IS NULL AND state <> 'ended'"
+        " AND last_turn_at >= ? ORDER BY last_turn_at DESC, id LIMIT ?"
+    )
+    heard = [
+        Heard(session_id, turns.stored_turns(connection, session_id, after=last_seq - TURNS))
+        for session_id, last_seq in query.rows(connection, sql, run.agent_id, asked["since"], SESSIONS)
+    ]
+    return Witness(heard, CueJudge())
+
+
+def _replaced(writer: Writer, run: Run, text: str) -> Revise:
+    """What makes `MEMORY.md` this text: omission means the end of a memory, guards permitting."""
+    agent_id = run.agent_id
+    data = text.encode(errors="replace")
+    bullets = bullets_of(core.parse(data), writer.redact)
+
+    def revise(connection: Connection, _folders: tuple[OpenFolder, OpenFolder], brought: Brought) -> Revision:
+        if not brought.agrees:
+            raise AwayError(
+                "MEMORY.md was edited a moment ago", str(writer.workspace), "it is taken over first; this waits for it"
+            )
+        if hidden(brought.data or b""):  # who writes the new text never saw it, and it would be gone
+            raise RefusedError("holds a private part, which no new text has", "MEMORY.md", "append, or edit the file")
+        live = memories.live(connection, agent_id, Kind.CORE)
+        taken = memories.Taken(connection)
+        found = match(live, bullets, lambda: draw_id(Kind.CORE, writer.new_id, taken))
+        if found.put_back:
+            why = "; ".join(f"{one.memory_id} is {one.was}" for one in found.put_back)
+            raise RefusedError(
+                f"constitutional: the memory is protected: {why}",
+                "MEMORY.md",
+                "memoryd core unprotect, if that is meant",
+            )
+        witness = _witness(connection, run)
+        operations = list(_omitted(found.operations))
+        if witness is not None:
+            operations = list(_weighed(witness, operations, {one.id: one for one in live}))
+        passed = writer.judge(connection, agent_id, operations, Door.TOOL)
+        gate.require_passed(passed)
+        return Revision(changes=passed.changes, core=data, actor=gate.AGENT_TOOL)
+
+    return revise
+
+
+def _weighed(witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]) -> Iterator[Operation]:
+    """Yield the operations, those that bring a new text with whose word it is.
+
+    Raises:
+        RefusedError: a text is one that an agent's own word cannot bring in, or takes the place of such a one.
+    """
+    unsaid: list[int | None] = []
+    for one in operations:
+        text = text_of(one) if isinstance(one, Add | Update) else None
+        if not isinstance(one, Add | Update) or text is None:
+            yield one
+            continue
+        old = live[one.id] if isinstance(one, Update) else None
+        weighed = witness.memory(text, one.heading or (old.heading if old else None) or "")
+        if not weighed.core or (old and not weighed.is_own and not witness.memory(old.content, old.heading or "").core):
+            unsaid.append(one.position if one.position is not None or old is None else old.position)
+        before = {tag for tag in (old.tags if old else ()) if tag != FROM_ASSISTANT}
+        yield replace(one, tags=(*sorted(before), *_tags(weighed)))
+    if unsaid:
+        places = ", ".join(str(place + 1) for place in unsaid if place is not None)
+        raise RefusedError(
+            f"{Guard.TAINT}: bullet {places}: only the user can say that, and they did not",
+            "MEMORY.md",
+            "leave it out, or append it: then it is a note in the day's file",
+        )
+
+
+def _omitted(operations: tuple[Operation, ...]) -> Iterator[Operation]:
+    """What a new text leaves out was replaced by it; nobody said that it be forgotten."""
+    for one in operations:
+        is_left_out = isinstance(one, Delete) and one.ended_as is Ending.DELETED
+        yield Delete(one.id, Ending.REPLACED, one.successors) if is_left_out and isinstance(one, Delete) else one

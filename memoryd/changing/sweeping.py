@@ -1,0 +1,364 @@
+"""Going through all that memoryd has stored, to take something out of it.
+
+Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
+portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
+point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never overwritten.
+Transcripts and NOW files are the agents' own: they are not changed, but for those that memoryd recorded itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import stat
+from abc import ABC, abstractmethod
+from collections import Counter
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing.core_import import CORE_FILE
+from memoryd.clock import text_of, utc_now
+from memoryd.database import sqlite, texts
+from memoryd.database.texts import Kind
+from memoryd.errors import MemorydError, StateError
+from memoryd.files import durable, held_folder, late, regular, staging, temporary, trial
+from memoryd.files.log import at_rest
+from memoryd.files.open_folder import follow_folder
+from memoryd.files.workspace import lock_files, open_workspace
+from memoryd.reading import recording
+from memoryd.reading.scrubbing import strings_of, with_strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.files.journal import Journal
+    from memoryd.files.log import Log
+    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.temporary import Leftover
+    from memoryd.files.workspace import WorkspaceFolders
+
+    Hold = Callable[[], AbstractContextManager[None]]
+
+AGAIN = 20  # times a file or a row that moves is read again
+# Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must
+# not hide the rest of a file.
+PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
+_LINES = re.compile(r"(?<=\n)")
+
+
+@dataclass(slots=True, kw_only=True)
+class Sweep(ABC):
+    """One run over everything."""
+
+    engine: Engine
+    state_dir: Path
+    workspaces: dict[str, Path]  # whose rows and files are meant, by agent
+    everybody: bool  # also rows of agents that are not configured
+    journal: Journal
+    go_on: Callable[[], None]  # raises where the run is to stop
+    stuck: Callable[[], list[str]]  # carries leftover intents through, and names those that cannot be
+    log: Log
+    counts: Counter[str] = field(default_factory=Counter)
+    left: list[str] = field(default_factory=list)  # cannot be looked through: for a person
+
+    @abstractmethod
+    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
+        """Texts as they are to be, by text; one that is not among them stays.
+
+        `in_file`: they are parts of a person's file.
+        """
+
+    @abstractmethod
+    def names(self, given: Iterable[str]) -> dict[str, str | None]:
+        """Ids and the like as they are to be; None for one that could not be looked at."""
+
+    @abstractmethod
+    def database(self, engine: Engine) -> None:
+        """Go through a database: that of the state folder, or one that was put aside."""
+
+    @abstractmethod
+    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
+        """Told of each row that was changed, as it was before, in the same transaction."""
+
+    @abstractmethod
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
+        """Told, once they are stored, which columns of a table have rows that were changed; of none, it may be."""
+
+    @abstractmethod
+    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The messages of a session that memoryd recorded itself, as they are to be."""
+
+    def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:  # noqa: ARG002 - for others
+        """A file's bytes as they are to be, by its name and where its text is parted."""
+        return self.of_bytes(data, parting)
+
+    def is_spared(self, path: Path) -> bool:  # noqa: ARG002 - for those who spare some
+        """Whether a file is not meant."""
+        return False
+
+    def through(self) -> None:
+        """Look through everything."""
+        stuck = self.stuck()  # first of all, since what an intent holds goes to a file
+        self.database(self.engine)
+        self._journal(self.journal)
+        for agent_id, workspace in self.workspaces.items():
+            if workspace.is_dir():
+                self._workspace(workspace)
+            else:
+                self.log.warning("workspace is gone, not looked through", agent=agent_id)
+                self.left.append(str(workspace))
+            for path in recording.paths(self.state_dir, agent_id):
+                self.go_on()
+                self.counts["files"] += recording.change(path, partial(self.recorded, path))
+        with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
+            for name in logs.names():
+                if fnmatchcase(name, "memoryd.jsonl*"):
+                    self._file(logs / name, _LINES, partial(at_rest, logs / name))
+        for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
+            self._put_aside(folder)
+        self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
+        # Of a dry run, backup or restore that is under way: a copy of the database that nobody goes through.
+        for prefix in (trial.PREFIX, staging.PREFIX):
+            self.left += map(str, held_folder.remove_left(self.state_dir, prefix))
+        self.left += sorted({*stuck, *self.stuck()})
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    def rows_of(self, engine: Engine, tables: Sequence[str]) -> None:
+        """Go through the rows of tables, of the agents that are meant."""
+        for table in tables:
+            for agent_id in [None] if self.everybody else self.workspaces:
+                for rows in texts.portions(engine, table, agent_id):
+                    self.go_on()
+                    self._portion(engine, table, rows)
+
+    def _portion(self, engine: Engine, table: str, rows: Sequence[dict[str, Any]]) -> None:
+        for _ in range(AGAIN):
+            changes = self._changes(table, rows)
+            moved = self._write(engine, table, changes) if changes else []
+            if not moved:
+                return
+            rows = texts.rows(engine, table, moved)
+        raise StateError("its rows change faster than they can be read", table, "try again when they rest")
+
+    def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The rows that are to be other ones, each with its new values."""
+        kinds = texts.COLUMNS[table]
+        plain: dict[str, None] = {}
+        names: set[str] = set()
+        for row in rows:
+            for column, value in row.items():
+                kind = kinds.get(column)
+                if not value or kind is None:
+                    continue
+                if kind in {Kind.TEXT, Kind.JSON}:
+                    plain.update(dict.fromkeys(strings_of(_plain(kind, value))))
+                else:
+                    names.update(name for text in strings_of(_plain(kind, value)) for name in text.split("\n") if name)
+        kept = self.cleaned([text for text in plain if text])
+        kept_names = self.names(names)
+        self.counts["unscanned"] += sum(new is None for new in kept_names.values())
+
+        def changed(kind: Kind, value: Any) -> Any:
+            if kind in {Kind.TEXT, Kind.JSON}:
+                return _changed(kind, value, lambda text: kept.get(text, text))
+            return _changed(kind, value, lambda text: "\n".join(kept_names.get(n) or n for n in text.split("\n")))
+
+        changes = []
+        for row in rows:
+            new = {
+                column: after
+                for column, value in row.items()
+                if column in kinds and value and (after := changed(kinds[column], value)) != value
+            }
+            if new:
+                changes.append((row, new))
+        return changes
+
+    def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[int]:
+        """Write what is new; returns the rowids of the rows that others have changed meanwhile."""
+        moved = []
+        columns: set[str] = set()
+        now = text_of(utc_now())
+        with sqlite.writing(engine) as connection:
+            for row, new in changes:
+                if not texts.change(connection, table, row, new, now):
+                    moved.append(row["rowid"])
+                    continue
+                self.was_written(connection, table, row)
+                columns.update(new)
+                self.counts["rows"] += 1
+                self.counts["texts"] += len(new)
+        self.were_written(table, columns)
+        return moved
+
+    def _journal(self, journal: Journal) -> None:
+        entries = journal.entries()
+        kept = self.names(str(entry.get("record_id", "")) for entry in entries)
+        renamed = {old: new for old, new in kept.items() if new is not None and new != old}
+        if renamed:
+            journal.change(
+                lambda entry: entry | {"record_id": renamed.get(entry.get("record_id", ""), entry.get("record_id"))}
+            )
+            self.counts["files"] += 1
+
+    def _put_aside(self, folder: Path) -> None:
+        """A state that a restore has replaced: a database and a journal of their own."""
+        path = folder / "memoryd.db"
+        if path.exists():
+            engine = sqlite.connect(path)
+            try:
+                self.database(engine)
+                self.left += [f"{path}: intent of run {run_id}" for run_id in texts.intents(engine)]
+                texts.rewrite_file(engine)
+            except MemorydError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it may have been put aside for being damaged
+                self.log.warning("state put aside not looked through", error_type=type(error).__name__)
+                self.left.append(str(path))
+            finally:
+                engine.dispose()
+        for journal in folder.glob("*.jsonl"):
+            self._journal(type(self.journal)(journal))
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def _workspace(self, workspace: Path) -> None:
+        with open_workspace(workspace) as place:
+            # Of one exchange at a time: the scanning of a whole tree would hold up everybody else's commits.
+            hold = partial(lock_files, place)
+            own = place.continuum
+            self._folder(place.workspace, CORE_FILE, hold, deep=False)
+            if self._let_go_of_late(place, hold):
+                self._folder(place.workspace, CORE_FILE, hold, deep=False)
+            for pattern in ("MEMORY*.md", "RECENT.md", "consolidation.log"):
+                self._folder(own, pattern, hold, deep=False)
+            for folder, name, pattern in ((place.workspace, "memory", "*.md"), (own, "backup", "*")):
+                with suppress(FileNotFoundError), folder.folder(name) as below:
+                    self._folder(below, pattern, hold, deep=True)
+
+    def _let_go_of_late(self, place: WorkspaceFolders, hold: Hold) -> bool:
+        """Settle versions that are kept for who has them open, where they hold what goes; whether one did.
+
+        After their file: what was put aside since then is of a cleaned one.
+        """
+        found = False
+        for one in late.kept(place.continuum):
+            data = regular.read(one.entry)
+            if data is not None and self.of_file(one.name, data) != data:
+                with hold():
+                    late.settle(one, place.workspace / one.name, is_over=True)
+                found = True
+        return found
+
+    def _folder(self, folder: OpenFolder, pattern: str, hold: Hold, *, deep: bool) -> None:
+        for left in temporary.leftovers(folder):
+            if _is_meant(left.target, pattern):
+                with hold():
+                    self._leftover(folder, left)
+        for name in folder.names():
+            entry = folder / name
+            try:
+                mode = entry.lstat().st_mode
+            except FileNotFoundError:
+                continue
+            if deep and stat.S_ISDIR(mode):
+                with folder.folder(name) as below:
+                    self._folder(below, pattern, hold, deep=True)
+            elif stat.S_ISREG(mode) and _is_meant(name, pattern) and not name.endswith(".private"):
+                if self.is_spared(entry.path):
+                    continue
+                self.go_on()
+                self._file(entry, PARTS, hold)
+
+    def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
+        """What a stopped run left beside a file: the old bytes of one that is cleaned by now, or somebody's edit."""
+        entry = folder / left.target
+        then, now = regular.read(left.entry), regular.read(entry)
+        if then is None or now is None:
+            return
+        before = regular.digest(then) if self.of_file(left.target, then) == now else regular.digest(now)
+        durable.settle(entry, before, regular.digest(now))
+
+    def _file(self, entry: Entry, parting: re.Pattern[str], hold: Hold = nullcontext) -> None:
+        for _ in range(AGAIN):
+            try:
+                old = regular.read(entry)
+            except StateError as error:
+                self.log.warning("file not looked through", why=str(error))
+                self.left.append(str(entry))
+                return
+            if old is None:
+                return
+            if _encoding(old) is None:
+                self.left.append(str(entry))
+                return
+            new = self.of_file(entry.name, old, parting)
+            if new == old:
+                return
+            try:
+                with hold():
+                    durable.replace(entry, new, regular.digest(old))
+            except durable.MovedError:
+                continue
+            self.counts["files"] += 1
+            return
+        raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
+
+    def of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
+        """Return a file's bytes cleaned; all others stay as they are, whatever their encoding and line ends."""
+        encoding = _encoding(data)
+        if encoding is None:
+            return data
+        parts = parting.split(data.decode(encoding))
+        kept = self.cleaned(list(dict.fromkeys(part for part in parts if part.strip())), in_file=True)
+        return "".join(kept.get(part, part) for part in parts).encode(encoding)
+
+
+def _encoding(data: bytes) -> str | None:
+    """How a file's bytes are text, so that what is not changed is written back byte for byte; None: they are none."""
+    for encoding, bom in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
+        if data.startswith(bom):
+            return encoding if _is_text(data, encoding) else None
+    if b"\0" in data:
+        return None
+    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # whose every byte is a character
+
+
+def _is_text(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_meant(name: str, pattern: str) -> bool:
+    """Whether a file is of this kind, or what somebody else has written to one of this kind."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.conflict-*")
+
+
+def _plain(kind: Kind, value: str) -> Any:
+    if kind in {Kind.TEXT, Kind.NAME}:
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _changed(kind: Kind, value: str, change: Callable[[str], str]) -> str:
+    plain = _plain(kind, value)
+    after = with_strings(plain, change)
+    if after == plain:
+        return value
+    return after if isinstance(after, str) and isinstance(plain, str) else json.dumps(after, ensure_ascii=False)

@@ -1,0 +1,282 @@
+"""The time machine: how a run, or all that came after an entry of the audit, is taken back.
+
+Memories and watermarks get their audited states back, value for value. `MEMORY.md`, where nobody has touched it since,
+gets the bytes back that were backed up; where somebody has, only the bullets concerned are changed. A block that a run
+appended to a daily file is cut out where it still stands as it was written, and put in again by who takes the rollback
+back; a file that the run had made, and that has nothing else in it then, goes. A session's running summary, and when it
+slept, are what they were before. Nothing is taken back where a later run stands on it, and nothing comes back that was
+forgotten meanwhile: no block of a session, nor an old version that holds one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import stat
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.changing.core_import import CORE_FILE, digest_of
+from memoryd.changing.gate import HUMAN
+from memoryd.database import audit, erasure, memories
+from memoryd.errors import NotFoundError, StateError
+from memoryd.files import regular
+from memoryd.ledger import audit as chain
+from memoryd.ledger import forgetting, rollback
+from memoryd.ledger.cut import cut_of
+from memoryd.ledger.memory import PREFIXES, Ending, Kind, from_json, to_json
+from memoryd.ledger.operation import Change
+from memoryd.tiers import daily, diary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.changing.core_import import Brought
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.cut import Cut
+    from memoryd.ledger.rollback import Plan, Step
+
+_MEMORY = tuple(PREFIXES.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be taken back: one run, of it one change of a memory, or everything behind an entry of the audit."""
+
+    run_id: str | None = None
+    audit_id: int | None = None
+    memory_id: str | None = None
+
+
+class Mark(NamedTuple):
+    """A watermark as it is to be; None for `values` where there was none."""
+
+    session_id: str
+    consumer: str
+    values: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What a commit is to make of rows and files."""
+
+    changes: tuple[Change, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()  # None: there was none
+    notes: tuple[tuple[str, str, str | None], ...] = ()  # operation, name, state
+    core: bytes | None = None  # the bytes of `MEMORY.md`; None: it is edited as the changes say
+    core_goes: bool = False  # the file goes, as the runs had made it
+    rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # of other files: path, before, after
+    undone: tuple[str, ...] = ()  # runs that are taken back, with the summaries they left
+    cut: Cut | None = None  # out of any file that somebody edits meanwhile; old bytes are kept nowhere then
+    erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
+    actor: str = HUMAN
+
+
+def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:
+    """How to take something back. Entries of the journal stay: what was done has been done, also when it is undone.
+
+    Raises:
+        NotFoundError: the run changed nothing, or there is no such entry.
+    """
+    entries = list(audit.entries(connection, agent_id))
+    texts = audit.texts(connection)
+    if target.run_id is not None:
+        only = None
+        if target.memory_id is not None:
+            only = rollback.operation_of(entries, texts, run_id=target.run_id, memory_id=target.memory_id)
+        return _with_journal(rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only))
+    if target.audit_id is None:
+        raise NotFoundError("neither a run nor an entry of the audit is named", hint="memoryd job list")
+    return _with_journal(rollback.plan_to(entries, texts, audit_id=target.audit_id, now=now))
+
+
+def _with_journal(found: Plan) -> Plan:
+    def ends_entry(step: Step) -> bool:
+        is_entry = step.memory_id.startswith(PREFIXES[Kind.JOURNAL])
+        return is_entry and step.after is not None and from_json(step.after).ended_as is Ending.UNDONE
+
+    return replace(found, steps=tuple(step for step in found.steps if not ends_entry(step)))
+
+
+def as_row(found: Plan) -> dict[str, Any]:
+    """A plan as receipts and commands show it: ids and numbers, never a text."""
+    return {
+        "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(_MEMORY)],
+        "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(_MEMORY)],
+        "stayed": list(found.stayed),
+        "already": found.already,
+        "conflicts": [
+            {"memory": one.memory_id, "why": one.why, "later": [list(entry) for entry in one.later]}
+            for one in found.conflicts
+        ],
+    }
+
+
+def revise(
+    connection: Connection, agent_id: str, target: Target, found: Plan, folders: tuple[OpenFolder, OpenFolder],
+    brought: Brought,
+) -> Revision:  # fmt: skip
+    """What the rows and files are to become."""
+    workspace, continuum = folders
+    steps = [step for step in found.steps if step.memory_id.startswith(_MEMORY)]
+    core_name = chain.FILE + CORE_FILE
+    others = [step for step in found.steps if not step.memory_id.startswith(_MEMORY) and step.memory_id != core_name]
+    core_step = next((step for step in found.steps if step.memory_id == core_name), None)
+    undone = _receipts(connection, agent_id, target) if target.memory_id is None else []
+    receipts = [receipt for _, receipt in undone]
+    back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
+
+    files = [item for receipt in receipts for item in receipt.get("files", ())]
+    is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
+
+    def values(step: Step) -> dict[str, Any] | None:
+        return None if step.after is None else dict(chain.values_of(step.after))
+
+    return Revision(
+        changes=tuple(_changes(connection, agent_id, steps)),
+        marks=tuple(
+            Mark(*step.memory_id.removeprefix(chain.WATERMARK).rpartition(":")[::2], values(step))
+            for step in others
+            if step.memory_id.startswith(chain.WATERMARK)
+        ),
+        sections=tuple(
+            (step.memory_id.removeprefix(chain.PROFILE), values(step))
+            for step in others
+            if step.memory_id.startswith(chain.PROFILE)
+        ),
+        notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
+        core=back,
+        core_goes=back == b"" and is_made,
+        rewrites=tuple(_dailies(receipts, workspace, continuum, cut_of((), *erasure.blocks(connection, agent_id, ())))),
+        undone=tuple(run_id for run_id, _ in undone),
+    )
+
+
+def _changes(connection: Connection, agent_id: str, steps: Sequence[Step]) -> Iterator[Change]:
+    here = memories.by_ids(connection, agent_id, (step.memory_id for step in steps))
+    for step in steps:
+        now = here.get(step.memory_id)
+        if now is None or to_json(now) != step.before or step.after is None:
+            raise StateError("the row is not what the audit says", step.memory_id, "memoryd verify tells more")
+        yield Change(rollback.OPERATION, step.memory_id, now, from_json(step.after))
+
+
+def _backed_up(
+    continuum: OpenFolder, step: Step, brought: Brought, receipts: Sequence[Mapping[str, Any]]
+) -> bytes | None:
+    """The bytes to go back to, where the file is still what was left and they are in a backup."""
+    left = None if step.before is None else chain.values_of(step.before).get("sha256")
+    goal = None if step.after is None else chain.values_of(step.after).get("sha256")
+    if brought.put_back or left != digest_of(brought.data):
+        return None
+    if goal is None:  # the first the audit knows of: empty where there was no file
+        items = (item for receipt in receipts for item in receipt.get("files", ()) if item["path"] == CORE_FILE)
+        return b"" if not brought.data or next(items, {"before": ""})["before"] is None else None
+    if goal == digest_of(None):
+        return b""
+    return _kept(continuum, CORE_FILE, str(goal))
+
+
+def _kept(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
+    """The bytes of a file that a run has rewritten, out of the backups."""
+    if not (continuum / "backup").exists():
+        return None
+    with continuum.folder("backup") as backups:
+        for run_id in sorted(backups.names(), reverse=True):
+            if not stat.S_ISDIR((backups / run_id).lstat().st_mode):
+                continue  # somebody else's
+            with backups.folder(run_id) as place:
+                kept = (regular.read(place / file) for file in place.names() if file.startswith(name))
+                found = next((data for data in kept if data is not None and regular.digest(data) == sha256), None)
+                if found is not None:
+                    return found
+    return None
+
+
+def _dailies(
+    receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder, forgotten: Cut
+) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """The daily files without what the runs appended to them, and with what they had cut out of them.
+
+    One that they had made, and that has nothing else in it, goes; one that went comes back, without what is forgotten.
+    """
+    held: dict[str, bytes | None] = {}
+    new: dict[str, bytes | None] = {}
+    items = [item for receipt in receipts for item in receipt.get("files", ()) if item["path"] != CORE_FILE]
+    for item in reversed(items):
+        path = item["path"]
+        if path not in held:
+            held[path] = new[path] = regular.read_below(workspace, path)
+        data = new[path]
+        if data is not None:
+            new[path] = (
+                _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum, forgotten)
+            )
+        elif "appended" not in item and item["after"] is None:
+            back = _back(continuum, item, forgotten)
+            new[path] = back if back is None or _has_content(path, back) else None
+    made = {item["path"] for item in items if item.get("made")}
+    for path, data in new.items():
+        if data != held[path]:
+            is_empty = path in made and data is not None and not _has_content(path, data)
+            yield path, held[path], None if is_empty else data
+
+
+def _has_content(path: str, data: bytes) -> bool:
+    if path.startswith(f"{diary.FOLDER}/"):
+        return diary.has_content(data)
+    return daily.has_content(daily.parse(data))
+
+
+def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
+    at = daily.find_block(data, item["appended"], item["bytes"])
+    return data if at is None else data[:at] + data[at + item["bytes"] :]
+
+
+def _back(continuum: OpenFolder, item: Mapping[str, Any], forgotten: Cut) -> bytes | None:
+    """The bytes a rollback took a file from; None where they are gone, or are others since something was forgotten."""
+    before = _kept(continuum, PurePath(item["path"]).name, item["before"])
+    return None if before is None else forgotten.of_daily(item["path"], before)
+
+
+def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgotten: Cut) -> bytes:
+    """A file as it was before a rollback cut blocks out of it, with what was appended since."""
+    read = hashlib.sha256()
+    end = 0
+    for piece in re.findall(rb"\n|[^\n]+", data):  # what was appended since begins at a line's end, or behind it
+        read.update(piece)
+        end += len(piece)
+        if read.hexdigest() == item["after"]:
+            before = _back(continuum, item, forgotten)
+            return data if before is None else before + data[end:]
+    return data
+
+
+def _receipts(connection: Connection, agent_id: str, target: Target) -> list[tuple[str, dict[str, Any]]]:
+    """The runs that are taken back with their receipts, in the order in which they were written."""
+    last = 2**62
+    if target.audit_id is not None:
+        last = rollback.last_of_change(audit.entries(connection, agent_id), target.audit_id)
+    rows = connection.exec_driver_sql(
+        "SELECT r.id, r.receipt FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
+        " AND r.kind <> ? GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)",
+        (agent_id, forgetting.OPERATION, target.run_id, last),
+    )
+    return [(row[0], json.loads(row[1])) for row in rows]
+
+
+def encoded(path: str, before: bytes | None, after: bytes | None, cut: Cut | None = None) -> dict[str, Any]:
+    """A rewrite as an intent holds it; `before` is None where there is no file, `after` where there is to be none."""
+    return ({} if cut is None else {"cut": cut.row()}) | {
+        "path": path,
+        "before": None if before is None else regular.digest(before),
+        "after": None if after is None else regular.digest(after),
+        "bytes": None if after is None else base64.b64encode(after).decode(),
+        "additions": [],
+    }

@@ -1,0 +1,61 @@
+"""The folders of an agent's workspace, opened once and locked while its files are touched."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memoryd.files import folders, regular
+from memoryd.files.locks import Lock
+from memoryd.files.open_folder import open_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from memoryd.files.open_folder import OpenFolder
+
+LOCK_TIMEOUT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFolders:
+    """The open folders of a workspace: a change is planned on and written to the same ones, wherever names point."""
+
+    workspace: OpenFolder
+    continuum: OpenFolder
+
+
+@contextmanager
+def lock_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
+    """Open an agent's folders, and lock them for the moments that touch its files.
+
+    Raises:
+        StateError: a folder cannot be opened.
+        LockedError: another process has held the lock for 30 seconds.
+    """
+    with open_workspace(workspace) as place, lock_files(place):
+        yield place
+
+
+@contextmanager
+def open_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
+    """Open an agent's folders without the lock."""
+    with regular.as_state_error("cannot be opened", workspace):
+        folder = open_folder(workspace)
+    with folder, folders.continuum_folder(folder) as continuum:
+        yield WorkspaceFolders(folder, continuum)
+
+
+@contextmanager
+def lock_files(place: WorkspaceFolders) -> Iterator[None]:
+    """Keep other processes from an agent's files."""
+    # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
+    lock = Lock(place.continuum / ".lock")
+    try:
+        lock.acquire(LOCK_TIMEOUT)
+        yield
+    finally:
+        lock.release()

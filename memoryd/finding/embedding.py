@@ -1,0 +1,143 @@
+"""Embedding: what texts and questions mean, by a small model in child processes, beside all that search needs at once.
+
+Texts are embedded in the background, once they are in the index, and once for each text: a document's vector goes with
+it and is made anew where the model is another one. A question waits for its vector only so long; without one, search
+goes by words. What the model cannot take is passed over: words find it as before.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from memoryd.errors import MemorydError
+from memoryd.finding.recall import Meaning
+from memoryd.finding.source_texts import SourceTexts
+from memoryd.index.database import RebuiltError
+from memoryd.worker.client import ClosedError, LostError
+from memoryd.worker.embedder import CHARACTERS, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
+    from memoryd.config import Agent, Settings
+    from memoryd.files.log import Log
+    from memoryd.finding.indexing import Indexer
+    from memoryd.worker.client import Worker
+
+PATIENCE = timedelta(milliseconds=300)  # of a question that somebody waits for: twenty times what the model takes
+BATCH = 16
+_REST_SECONDS = 300.0  # for a model that failed
+_HARMLESS = "memory"  # if the child dies of this as well, it is no text's fault
+
+
+def is_wanted(settings: Settings) -> bool:
+    """Whether search may go by meaning: it is not switched off, and the optional packages are installed."""
+    return settings.search.embeddings == "auto" and not missing()
+
+
+@dataclass(slots=True)
+class Embedder:
+    """What questions and texts mean."""
+
+    model: str  # its name, with its version
+    questions: Worker  # a process of its own, so that none waits for a text
+    texts: Worker
+    monotonic: Callable[[], float]
+    log: Log
+    batch: int = BATCH  # texts of one request and one transaction
+    _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="meaning"))
+    _rests_until: float = 0.0
+
+    def ask(self, text: str, patience: timedelta = PATIENCE) -> Callable[[], Meaning]:
+        """Ask what a question means; gives what waits for the answer.
+
+        That tells in time or says why not. The model goes on loading, for the next question.
+        """
+        if self.monotonic() < self._rests_until:
+            return partial(Meaning, why="the model failed a moment ago")
+        asked = self._asking.submit(self.questions.embed, [text[:CHARACTERS]])
+        until = self.monotonic() + patience.total_seconds()
+        return cache(lambda: self._answer(asked, until))
+
+    def _answer(self, asked: Future[list[bytes | None]], until: float) -> Meaning:
+        try:
+            (vector,) = asked.result(max(0.0, until - self.monotonic()))
+        except TimeoutError:
+            asked.cancel()
+            return Meaning(why="the model is still being loaded, or busy", is_late=True)
+        except LostError:
+            return Meaning(why="the model failed on this question")
+        except MemorydError as error:
+            self._rest(error)
+            return Meaning(why="the model failed")
+        return Meaning(vector, self.model, "" if vector is not None else "nothing in it the model knows")
+
+    def fill(self, indexer: Indexer, agent: Agent, go_on: Callable[[], bool]) -> None:
+        """Embed what an agent remembers and is not embedded yet, the newest first, a portion at a time."""
+        while go_on() and self.monotonic() >= self._rests_until:
+            try:
+                if not self._fill_some(indexer, agent):
+                    return
+            except RebuiltError:
+                return  # its texts come first
+
+    def _fill_some(self, indexer: Indexer, agent: Agent) -> bool:
+        """Embed one portion; whether there may be more."""
+        with indexer.index.reading() as tables, ExitStack() as opened:
+            number = tables.find_number(agent.id)
+            if number is None:
+                return False
+            is_current = tables.model(number) == self.model
+            found = tables.lacking(number, self.batch) if is_current else []
+            texts = SourceTexts(agent, opened.enter_context(indexer.database.reading_any()))
+            shown = [texts.shown(one) for one in found]
+        if not is_current:
+            with indexer.index.writing() as tables:
+                tables.set_model(agent.id, self.model)
+            return True
+        if not found:
+            return False
+        try:
+            vectors = self._embed(shown)
+        except ClosedError:
+            return False
+        except MemorydError as error:
+            self._rest(error)
+            return False
+        with indexer.index.writing() as tables:
+            if tables.find_number(agent.id) == number:
+                tables.put_vectors(
+                    number, [(one.id, one.digest, vector) for one, vector in zip(found, vectors, strict=True)]
+                )
+        return True
+
+    def _embed(self, texts: Sequence[str]) -> list[bytes | None]:
+        """The vectors of texts; where the child dies of them, each is tried alone: what it dies of is passed over."""
+        try:
+            return self.texts.embed(texts)
+        except LostError:
+            if len(texts) > 1:
+                return [vector for text in texts for vector in self._embed([text])]
+            self.texts.embed([_HARMLESS])
+            self.log.warning("a text could not be embedded", characters=len(texts[0]))
+            return [None]
+
+    def _rest(self, error: MemorydError) -> None:
+        self._rests_until = self.monotonic() + _REST_SECONDS
+        self.log.warning("search by words alone for a while", why=str(error))
+
+    def tick(self, now_monotonic: float) -> None:
+        """Stop the children that have been idle for long enough."""
+        self.questions.tick(now_monotonic)
+        self.texts.tick(now_monotonic)
+
+    def close(self) -> None:
+        """Stop the children for good; whoever waits for one gets none."""
+        self.questions.close()
+        self.texts.close()

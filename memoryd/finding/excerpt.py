@@ -1,0 +1,182 @@
+"""Excerpts: lines of a file of the workspace, turns of a session, a fact, as they are now.
+
+Only memory can be named: `MEMORY.md`, and Markdown below `memory/` and `.continuum/memory/`. A workspace is often a
+project, with keys and settings beside its memory. No link is followed: the way down is opened one name at a time, and
+only a regular file of one name is read. What is called `*.private` is never read, nor are old versions in `backup/`
+or proposals.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from memoryd.database import reads
+from memoryd.errors import ConfigError, NotFoundError, RefusedError
+from memoryd.files import regular
+from memoryd.finding.indexing import CORE_FILE, PRIVATE
+from memoryd.ledger.memory import hash_of
+from memoryd.recall.ranking import FACT, SESSION
+from memoryd.scrub.hidden import masked
+from memoryd.tiers import core, proposal
+from memoryd.tiers.lines import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from memoryd.config import Agent
+
+LONGEST_PATH = 1024
+_HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
+_MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
+_FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
+_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions, and what nobody has agreed to
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Part of a text."""
+
+    path: str  # in the workspace; `session:ID` or `fact:ID`
+    first_line: int  # from 1; of a session the number of the turn
+    last_line: int  # one less than the first where there is none
+    total_lines: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which lines are wanted: from `first` on, `count` at most; None for all."""
+
+    first: int = 1
+    count: int | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be meant."""
+        if self.first < 1 or (self.count is not None and self.count < 1):
+            raise ConfigError("lines are counted from 1, and at least one is wanted", f"{self.first}, {self.count}")
+
+    def last(self, total: int) -> int:
+        """The last line that is there."""
+        return total if self.count is None else min(total, self.first + self.count - 1)
+
+
+def get(
+    agent: Agent, path: str, span: Span, *, database: Path, redact: Callable[[Sequence[str]], list[str]]
+) -> Excerpt:
+    """Read part of what an agent remembers. Whether it may be shown is for the caller to know.
+
+    A path begins at the workspace, or is what a hit calls a session, a fact, or the memory that it is; of a core memory
+    those lines of `MEMORY.md` are read that it takes.
+
+    Raises:
+        RefusedError: the path leads to what is no memory, or private.
+        NotFoundError: there is no such thing, or it ends before the span.
+        StateError: it is no regular file of one name, or cannot be read.
+        ConfigError: the span cannot be meant.
+    """
+    span.check()
+    kind, _, name = path.partition(":")
+    if kind == SESSION and name:
+        return _of_session(agent.id, name, span, database)
+    if kind == FACT and name:
+        return _of_fact(agent.id, path, name, database)
+    if memory := _MEMORY.fullmatch(path):
+        if memory[1] == FACT:
+            return _of_fact(agent.id, path, path, database)
+        return _of_core(agent, path, span, database, redact)
+    relative = inside(path)
+    data = regular.read_in(agent.workspace, relative)
+    if data is None:
+        raise NotFoundError("there is no such file", path, _HINT)
+    lines = lines_of(masked(data))
+    _require(path, span, len(lines))
+    return _lines(relative, lines, span.first, span.last(len(lines)), redact)
+
+
+def _lines(
+    path: str, lines: Sequence[bytes], first: int, last: int, redact: Callable[[Sequence[str]], list[str]]
+) -> Excerpt:
+    text = b"".join(lines[first - 1 : last]).decode(errors="replace")
+    return Excerpt(path, first, last, len(lines), redact([text])[0] if text else "")
+
+
+def inside(path: str) -> str:
+    """The path as it is named from the workspace on."""
+    if not path or "\0" in path or len(path) > LONGEST_PATH:
+        raise RefusedError("this is no path", path[:80].replace("\0", "\ufffd"), _HINT)
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+        raise RefusedError("the path leads out of the workspace", path, _HINT)
+    if any(part.casefold().endswith(PRIVATE) for part in pure.parts):
+        raise RefusedError("what is private is not read", path, _HINT)
+    if not _is_memory(pure):
+        raise RefusedError("this is no memory file", path, _HINT)
+    return str(pure)
+
+
+def _is_memory(pure: PurePosixPath) -> bool:
+    if str(pure) == CORE_FILE:
+        return True
+    below = next((pure.relative_to(folder).parts for folder in _FOLDERS if pure.is_relative_to(folder)), ())
+    is_shown = bool(below) and below[0].casefold() not in _UNTOLD and not any(part.startswith(".") for part in below)
+    return is_shown and pure.suffix == ".md"
+
+
+def _require(path: str, span: Span, total: int) -> None:
+    if span.first > max(1, total):
+        raise NotFoundError(f"it ends before line {span.first}", path, f"it has {total} lines")
+
+
+def _of_session(agent_id: str, session_id: str, span: Span, database: Path) -> Excerpt:
+    with reads.open_reader(database) as reader:
+        row = reads.find_session(reader, session_id)
+        if row["agent_id"] != agent_id:
+            raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")
+        total = int(row["last_seq"])
+        _require(f"{SESSION}:{session_id}", span, total)
+        last = span.last(total)
+        turns = reads.messages(reader, row["id"], after=span.first - 1, upto=last)
+    # Behind its first line a turn is indented: none of its own words can pass for the next turn.
+    texts = (turn["text"].replace("\n", "\n    ") for turn in turns)
+    text = "".join(f"[{turn['seq']}] {turn['role']}: {said}\n" for turn, said in zip(turns, texts, strict=True))
+    return Excerpt(f"{SESSION}:{row['id']}", span.first, last, total, text)
+
+
+def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
+    found = reads.ask(database, reads.find_memory, agent_id, fact_id)
+    if found["kind"] != FACT or found["deleted_at"] is not None:
+        raise NotFoundError("there is no such fact", path, "memoryd facts list shows them")
+    return Excerpt(f"{FACT}:{found['id']}", 1, 1, 1, str(found["content"]))
+
+
+def _of_core(
+    agent: Agent, memory_id: str, span: Span, database: Path, redact: Callable[[Sequence[str]], list[str]]
+) -> Excerpt:
+    """The lines of `MEMORY.md` where a memory stands now, counted from the first of them."""
+    found = reads.ask(database, reads.find_memory, agent.id, memory_id)
+    data = regular.read_in(agent.workspace, CORE_FILE) or b""
+    place = None if found["deleted_at"] is not None else _place(data, found["content_hash"], found["heading"] or "")
+    if place is None:
+        history = f"memoryd core history {found['id']} shows what became of it"
+        raise NotFoundError("this memory does not stand in MEMORY.md now", memory_id, history)
+    first, count = place
+    _require(memory_id, span, count)
+    return _lines(CORE_FILE, lines_of(masked(data)), first + span.first - 1, first + span.last(count) - 1, redact)
+
+
+def _place(data: bytes, said: str, heading: str) -> tuple[int, int] | None:
+    """The line at which a bullet of this hash begins, and how many it takes; rather one below its heading."""
+    file = core.parse(data)
+    known = iter(file.bullets)
+    line, found = 1, []
+    for piece in file.pieces:
+        if piece.kind is core.Kind.BULLET:
+            bullet = next(known)
+            if hash_of(core.unescaped(bullet.text)) == said:
+                found.append((bullet.heading != heading, line, len(lines_of(piece.raw.rstrip()))))
+        line += piece.raw.count(b"\n")
+    return min(found)[1:] if found else None

@@ -1,0 +1,491 @@
+"""How the index follows what is remembered: files by stat and text, turns by their row, facts by the ledger's audit.
+
+Each step asks first whether anything has changed, which costs next to nothing, and takes in what did. It may be killed
+anywhere and run by several processes at once: what was taken in and how far that is stands in one transaction, and what
+is read for it is read inside.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import date, tzinfo
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.clock import moment_of, utc_now
+from memoryd.database import reads
+from memoryd.errors import StateError
+from memoryd.files import regular
+from memoryd.files.open_folder import open_folder
+from memoryd.index.database import RebuiltError
+from memoryd.index.tables import Progress
+from memoryd.recall import documents
+from memoryd.recall.chunks import Chunk, chunks
+from memoryd.recall.documents import Document, Said
+from memoryd.recall.ranking import FACT, SESSION
+from memoryd.scrub.hidden import masked
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from memoryd.config import Agent
+    from memoryd.database.reads import KeptReader, Reader
+    from memoryd.files.log import Log
+    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.index.database import Index
+    from memoryd.index.tables import Source, Tables
+
+CORE, DAILY, RECENT, ARCHIVE = "core", "daily", "recent", "archive"
+FILES = (CORE, DAILY, RECENT, ARCHIVE)
+TIERS = (*FILES, FACT, SESSION)
+CORE_FILE = "MEMORY.md"
+PRIVATE = ".private"
+BATCH = 20_000  # turns of one transaction …
+BATCH_BYTES = 8_000_000  # … unless they are long
+MUCH = 1_000_000  # bytes in one transaction from which on the index is being filled
+SEGMENTS = 8  # places in the index that questions may have to look into
+AGAIN = 3
+_UNSETTLED_NS = 2_000_000_000  # a file changed this shortly ago may change again within one tick of its clock
+_UNSETTLED = "unsettled "
+_DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
+_FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
+_TURN = "seq, role, origin, kind, text, at, sidechain"
+# What an agent looked for in this memory is nothing that is known.
+_LOOK = "kind = 'tool_call' AND (tool_name LIKE '%memory_search' OR tool_name LIKE '%memory_get')"
+_TALK = (
+    "kind IN ('message', 'choice', 'summary') AND role IN ('user', 'assistant')"
+    " AND origin NOT IN ('tool', 'system', 'injected') AND text <> ''"
+)
+
+
+class _File(NamedTuple):
+    """A file as it was found, and what it is going to be in the index."""
+
+    path: str
+    tier: str
+    stamp: str
+    parts: tuple[tuple[Chunk, bytes], ...]  # with the key of each
+    tags: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Keeps the index of a state folder up to date."""
+
+    index: Index
+    database: KeptReader  # need not be there
+    zone: tzinfo  # in which turns have their day
+    redact: Callable[[Sequence[str]], list[str]]  # gives texts of files without their secrets
+    log: Log
+
+    def close(self) -> None:
+        """Let go of the index and the database; they are opened again when they are needed."""
+        self.index.close()
+        self.database.close()
+
+    def refresh(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Take in what has changed of an agent; one that is up to date costs a few reads.
+
+        Where `go_on`, asked between portions, says no, the rest is for the next time.
+        """
+        for attempt in range(AGAIN):
+            try:
+                self._files(agent, go_on)
+                if not self._is_up_to_date(agent.id):
+                    self._check_database(agent.id)
+                    self._files(agent, go_on)
+                    while go_on() and self._turns(agent.id):
+                        pass
+                    self._facts(agent.id)
+            except RebuiltError:
+                if attempt == AGAIN - 1:
+                    raise
+            else:
+                return
+
+    def settle(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Put together what a long history came in as, little by little: questions are answered faster then."""
+        with self.index.reading() as tables:
+            number = tables.find_number(agent.id)
+            is_settled = number is None or tables.segments(number) <= SEGMENTS
+        while not is_settled and go_on():
+            with self.index.writing() as tables:
+                is_settled = tables.find_number(agent.id) != number or number is None or not tables.merge(number)
+
+    def _is_up_to_date(self, agent_id: str) -> bool:
+        """Whether all rows of an agent are in, in one look at both databases."""
+        with self.index.reading() as tables, self.database.reading_any() as reader:
+            progress = tables.progress(agent_id)
+            if reader is None:
+                return progress == Progress()
+            if _turn_work(reader, progress) or progress.audit_mark != _audit_mark(reader, agent_id):
+                return False
+            return not progress.turn_id or _mark(reader, progress.turn_id) == progress.turn_mark
+
+    def _check_database(self, agent_id: str) -> None:
+        """Begin anew where it is another database (a backup was restored, a damaged one made anew), or worn."""
+        with self.index.reading() as tables, self.database.reading_any() as reader:
+            progress = tables.progress(agent_id)
+            is_same = not progress.turn_id or (
+                reader is not None and _mark(reader, progress.turn_id) == progress.turn_mark
+            )
+            if is_same and not tables.is_worn(agent_id):
+                return
+        with self.index.writing() as tables:
+            if tables.progress(agent_id) == progress:
+                tables.drop(agent_id)
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def _files(self, agent: Agent, go_on: Callable[[], bool]) -> None:
+        with self.index.reading() as tables:
+            number = tables.find_number(agent.id)
+            known = {} if number is None else tables.sources(number, *FILES)
+        with ExitStack() as opened:
+            found = dict(_listed(agent, opened))
+            gone = known.keys() - found.keys()
+            for path, (entry, tier, stamp) in found.items():
+                if (path not in known or known[path].stamp != stamp) and go_on():
+                    self._file(agent.id, path, entry, tier, known.get(path))
+        if gone:
+            with self.index.writing() as tables:
+                number = tables.number(agent.id)
+                there = tables.sources(number, *FILES)
+                for path in gone & there.keys():
+                    tables.remove_source(number, there[path].id)
+
+    def _file(self, agent_id: str, path: str, entry: Entry, tier: str, known: Source | None) -> None:
+        """Take one file in as it is now; texts that are in already stay."""
+        file = self._read(path, entry, tier, known)
+        for _ in range(AGAIN):
+            if file is None:
+                return
+            with self.index.reading() as tables:
+                number = tables.find_number(agent_id)
+                there = {} if number is None else tables.sources(number, tier)
+                keys = {one.key for one in tables.held(there[path].id)} if path in there else set()
+            fresh = list({key: chunk.text for chunk, key in file.parts if key not in keys}.items())
+            try:
+                shown = dict(zip((key for key, _ in fresh), self.redact([text for _, text in fresh]), strict=True))
+            except StateError as error:  # what cannot be scanned is not kept; it is tried again with the next search
+                self.log.warning("file not indexed", agent=agent_id, path=path, why=str(error))
+                return
+            with self.index.writing() as tables:
+                # What was read before `forget` has erased the index must not come in behind it.
+                is_same = _is_as(entry, file.stamp)
+                if is_same and self._put(tables, tables.number(agent_id), file, shown):
+                    return
+            if not is_same:
+                file = self._read(path, entry, tier, known)
+
+    def _read(self, path: str, entry: Entry, tier: str, known: Source | None) -> _File | None:
+        try:
+            # Before its bytes: what is written in between is seen the next time.
+            stamp = _stamp(entry.lstat(), settles=True)
+            data = masked(regular.read(entry) or b"")
+        except FileNotFoundError:
+            return None
+        except StateError as error:
+            stamp = _stamp(entry.lstat(), settles=False)
+            if known is None or known.stamp != stamp:
+                self.log.warning("file not indexed", path=path, why=str(error))
+            return _File(path, tier, stamp, (), frozenset())
+        day = _day(entry.name)
+        about = entry.name.removesuffix(".md") if day is None else documents.day_words(day)
+        found = chunks(data, apart=tier == CORE)
+        keyed = tuple((one, _key(one, about)) for one in found if one.text.strip())
+        return _File(path, tier, stamp, keyed, _front_tags(data))
+
+    def _put(self, tables: Tables, number: int, file: _File, shown: Mapping[bytes, str]) -> bool:
+        """Write a file's documents; False where a text is wanted that was not made ready."""
+        source = tables.put_source(number, file.path, file.tier, file.stamp, file.tags)
+        held: dict[bytes, list[tuple[int, int, int]]] = {}
+        for one in tables.held(source):
+            held.setdefault(one.key, []).append((one.id, one.first_line, one.last_line))
+        moved: list[tuple[int, int, int]] = []
+        new: list[tuple[Document, bytes, str | None]] = []
+        day = _day(file.path.rpartition("/")[2])
+        about = file.path.rpartition("/")[2].removesuffix(".md") if day is None else documents.day_words(day)
+        for chunk, key in file.parts:
+            if held.get(key):
+                identity, first, last = held[key].pop()
+                if (first, last) != (chunk.first_line, chunk.last_line):
+                    moved.append((chunk.first_line, chunk.last_line, identity))
+            elif key in shown:
+                document = documents.of_chunk(chunk, shown[key], about, None if day is None else day.isoformat())
+                new.append((document, key, shown[key] if shown[key] != chunk.text else None))
+            else:
+                return False
+        tables.remove(number, [identity for left in held.values() for identity, _, _ in left])
+        tables.move(moved)
+        tables.put(number, source, new)
+        return True
+
+    # --- turns ----------------------------------------------------------------------------------------------------
+
+    def _turns(self, agent_id: str) -> bool:
+        """Take in one portion of the turns that are new; whether there may be more."""
+        if not self.database.path.exists():
+            return False
+        with self.index.reading() as tables, self.database.reading() as reader:
+            if not _turn_work(reader, tables.progress(agent_id)):
+                return False
+        with self.index.writing() as tables, self.database.reading() as reader:
+            number = tables.number(agent_id)
+            progress = tables.progress(agent_id)
+            rows = _new_turns(reader, agent_id, progress)
+            tables.expect(number, much=sum(row[4] for row in rows) > MUCH)
+            for session_id, (low, high) in _ranges(rows).items():
+                self._session(tables, number, reader, session_id, (low, high))
+            last = max((row[0] for row in rows if row[0] > progress.turn_id), default=None)
+            if last is None:
+                last = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
+            waiting = [row[0] for row in rows if row[3] == "unscanned"]
+            waiting += [one for one in progress.waiting if one not in {row[0] for row in rows}]
+            mark = _mark(reader, last)
+            tables.set_progress(agent_id, replace(progress, turn_id=last, turn_mark=mark, waiting=tuple(waiting)))
+            return True
+
+    def _session(self, tables: Tables, number: int, reader: Reader, session_id: str, seqs: tuple[int, int]) -> None:
+        """Make the documents of a session's turns anew from one to another, and of those whose neighbours they are."""
+        low, high = seqs
+        reach = 2 * documents.NEIGHBOURS
+        before = [*reader.stream(
+            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq < ? AND {_TALK} ORDER BY seq DESC LIMIT ?",  # noqa: S608
+            session_id, low, reach,
+        )][::-1]  # fmt: skip
+        between = [*reader.stream(
+            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq BETWEEN ? AND ? AND NOT coalesce({_LOOK}, 0)"  # noqa: S608
+            " ORDER BY seq", session_id, low, high,
+        )]  # fmt: skip
+        after = [*reader.stream(
+            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq > ? AND {_TALK} ORDER BY seq LIMIT ?",  # noqa: S608
+            session_id, high, reach,
+        )]  # fmt: skip
+        near = {row[0] for row in (*before[-documents.NEIGHBOURS :], *after[: documents.NEIGHBOURS])}
+        turns = [self._said(row) for row in (*before, *between, *after)]
+        touched = [one for one in documents.of_turns(turns) if low <= one.first_line <= high or one.first_line in near]
+        source = tables.put_source(number, f"{SESSION}:{session_id}", SESSION, "")
+        spans = [(low, high), *((seq, seq) for seq in near)]
+        tables.remove(number, [one.id for span in spans for one in tables.held(source, *span)])
+        tables.put(number, source, [(one, one.digest, None) for one in touched])
+        if not touched and not tables.held(source):
+            tables.remove_source(number, source)
+
+    def _said(self, row: tuple[Any, ...]) -> Said:
+        seq, role, origin, kind, text, at, sidechain = row
+        return Said(seq, role, origin, kind, text, self._day_of(at), bool(sidechain))
+
+    def _day_of(self, at: object) -> date | None:
+        try:
+            return moment_of(str(at)).astimezone(self.zone).date() if at else None
+        except (ValueError, OverflowError):
+            return None
+
+    # --- facts ----------------------------------------------------------------------------------------------------
+
+    def _facts(self, agent_id: str) -> None:
+        if not self.database.path.exists():
+            return
+        with self.index.reading() as tables, self.database.reading() as reader:
+            if tables.progress(agent_id).audit_mark == _audit_mark(reader, agent_id):
+                return
+        with self.index.writing() as tables, self.database.reading() as reader:
+            number = tables.number(agent_id)
+            known = tables.sources(number, FACT)
+            for row in reads.fact_rows(reader, agent_id):
+                path = f"{FACT}:{row['id']}"
+                stamp = f"{row['updated_at']} {row['content_hash']} {row['category']} {row['tags']}"
+                before = known.pop(path, None)
+                if before is None or before.stamp != stamp:
+                    if before is not None:
+                        tables.remove_source(number, before.id)
+                    tags = {str(row["category"]).lower(), *documents.tags_in(f"{row['content']}")}
+                    source = tables.put_source(number, path, FACT, stamp, tags)
+                    day = self._day_of(row["origin_at"] or row["created_at"])
+                    fact = documents.of_fact(
+                        row["content"], f"fact {row['category']}", None if day is None else day.isoformat()
+                    )
+                    tables.put(number, source, [(fact, fact.digest, None)])
+            for left in known.values():
+                tables.remove_source(number, left.id)
+            mark = _audit_mark(reader, agent_id)
+            tables.set_progress(agent_id, replace(tables.progress(agent_id), audit_mark=mark))
+
+    # --- whether it is right --------------------------------------------------------------------------------------
+
+    def problems(self, agent: Agent) -> list[dict[str, str]]:
+        """What is in the index and not in files and rows, or the other way, after a refresh; told by names."""
+        hint = "delete index.db: it is made anew"
+        self.refresh(agent)
+        why = self.index.why_damaged()
+        if why is not None:
+            self.refresh(agent)
+        with self.index.reading() as tables, self.database.reading_any() as reader, ExitStack() as opened:
+            number = tables.find_number(agent.id)
+            if number is None:
+                return []
+            wanted = {path: tier for path, (_, tier, _) in _listed(agent, opened)}
+            if reader is not None:
+                wanted |= {f"{FACT}:{row['id']}": FACT for row in reads.fact_rows(reader, agent.id)}
+                sql = "SELECT DISTINCT session_id FROM turn WHERE agent_id = ? AND text <> '' AND origin <> 'injected'"
+                wanted |= {f"{SESSION}:{row[0]}": SESSION for row in reader.stream(sql, agent.id)}
+            held = tables.sources(number, *TIERS)
+            wrong = [(path, "is not in the index") for path in sorted(wanted.keys() - held.keys())]
+            wrong += [(path, "is in the index, and nowhere else") for path in sorted(held.keys() - wanted.keys())]
+        return [{"what": what, "where": path, "hint": hint} for path, what in wrong]
+
+    # --- what was found to be stale -------------------------------------------------------------------------------
+
+    def mend(self, agent_id: str, stale: Iterable[tuple[str, str, int]]) -> None:
+        """Take in anew what a search found to be other than it was: path, tier and first line of each."""
+        with self.index.writing() as tables, self.database.reading_any() as reader:
+            number = tables.number(agent_id)
+            for path, tier, line in set(stale):
+                if tier == SESSION and reader is not None:
+                    self._session(tables, number, reader, path.removeprefix(f"{SESSION}:"), (line, line))
+                elif tier == FACT:
+                    tables.set_progress(agent_id, replace(tables.progress(agent_id), audit_mark=""))
+                elif path in (there := tables.sources(number, tier)):
+                    tables.remove_source(number, there[path].id)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _listed(agent: Agent, opened: ExitStack) -> Iterator[tuple[str, tuple[Entry, str, str]]]:
+    """The memory files of a workspace: path, entry, tier, stamp. Diaries and backups are no evidence of anything."""
+    try:
+        workspace = opened.enter_context(open_folder(agent.workspace))
+    except FileNotFoundError:
+        return
+    yield from _with_stamps("", workspace, {CORE_FILE: CORE})
+    daily = _below(workspace, opened, "memory")
+    if daily is not None:
+        names = {name: DAILY for name in daily.names() if name.endswith(".md") and not name.startswith(".")}
+        yield from _with_stamps("memory/", daily, names)
+    own = _below(workspace, opened, ".continuum", "memory")
+    if own is not None:
+        names = {name: ARCHIVE for name in own.names() if name.startswith("MEMORY") and name.endswith(".md")}
+        yield from _with_stamps(".continuum/memory/", own, names | {"RECENT.md": RECENT})
+
+
+def _below(folder: OpenFolder, opened: ExitStack, *names: str) -> OpenFolder | None:
+    for name in names:
+        try:
+            folder = opened.enter_context(folder.folder(name))
+        except (FileNotFoundError, StateError):  # a link leads out of the workspace: what it leads to is not ours
+            return None
+    return folder
+
+
+def _with_stamps(
+    prefix: str, folder: OpenFolder, names: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[Entry, str, str]]]:
+    for name, tier in names.items():
+        entry = folder / name
+        try:
+            stamp = _stamp(entry.lstat(), settles=False)
+        except FileNotFoundError:
+            continue
+        yield prefix + name, (entry, tier, stamp)
+
+
+def _stamp(found: os.stat_result, *, settles: bool) -> str:
+    """What tells two states of a file apart, as far as its entry in the folder does."""
+    mode, links = found.st_mode, found.st_nlink
+    stamp = f"{found.st_dev} {found.st_ino} {mode} {links} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+    age = utc_now().timestamp() * 1e9 - max(found.st_ctime_ns, found.st_mtime_ns)
+    return _UNSETTLED + stamp if settles and age < _UNSETTLED_NS else stamp
+
+
+def _is_as(entry: Entry, stamp: str) -> bool:
+    """Whether a file is still in the state a stamp is of."""
+    try:
+        return _stamp(entry.lstat(), settles=False) == stamp.removeprefix(_UNSETTLED)
+    except FileNotFoundError:
+        return False
+
+
+def _day(name: str) -> date | None:
+    match = _DAY.match(name)
+    try:
+        return None if match is None else date.fromisoformat(match[1])
+    except ValueError:
+        return None
+
+
+def _key(chunk: Chunk, about: str) -> bytes:
+    """What makes two chunks the same document, wherever they stand."""
+    return documents.digest_of("\0".join((chunk.text, about, *chunk.heading)))
+
+
+def _front_tags(data: bytes) -> frozenset[str]:
+    """The tags that front matter names."""
+    if not data.startswith(b"---"):
+        return frozenset()
+    head = data[3:].partition(b"\n---")[0].decode(errors="replace") + "\n"
+    match = _FRONT_TAGS.search(head)
+    if match is None:
+        return frozenset()
+    words = match[1].split(",") if match[1] is not None else re.findall(r"-[ \t]+(.*)", match[2])
+    return frozenset(word.strip(" \t'\"#").lower() for word in words if word.strip())
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _turn_work(reader: Reader, progress: Progress) -> bool:
+    """Whether there is anything to do about turns."""
+    newest = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
+    return newest != progress.turn_id or bool(_given(reader, progress))
+
+
+def _mark(reader: Reader, turn_id: int) -> str:
+    row = next(reader.stream("SELECT agent_id, record_id, part FROM turn WHERE id = ?", turn_id), None)
+    return "" if row is None else documents.digest_of("\0".join(map(str, row))).hex()
+
+
+def _given(reader: Reader, progress: Progress) -> list[tuple[int, str, int, str | None, int]]:
+    """Turns that waited for their text and have it now, or never will."""
+    if not progress.waiting:
+        return []
+    rows = reader.stream(
+        "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn"
+        " WHERE id IN (SELECT value FROM json_each(?)) AND withheld IS NOT 'unscanned'",
+        f"[{', '.join(map(str, progress.waiting))}]",
+    )
+    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
+
+
+def _new_turns(reader: Reader, agent_id: str, progress: Progress) -> list[tuple[int, str, int, str | None, int]]:
+    """The turns of one portion: row, session, number, why withheld, bytes."""
+    found = _given(reader, progress)
+    size = 0
+    for row in reader.stream(
+        # By id alone, as the sign says: by its index of agents SQLite would sort all of their turns for each portion.
+        "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn WHERE id > ? AND +agent_id = ?"
+        " ORDER BY id LIMIT ?",
+        progress.turn_id, agent_id, BATCH,
+    ):  # fmt: skip
+        found.append((row[0], row[1], row[2], row[3], row[4]))
+        size += row[4]
+        if size > BATCH_BYTES:
+            break
+    return found
+
+
+def _ranges(rows: Iterable[tuple[int, str, int, str | None, int]]) -> dict[str, tuple[int, int]]:
+    """From which turn to which each session has new ones."""
+    found: dict[str, tuple[int, int]] = {}
+    for _, session_id, seq, _, _ in rows:
+        low, high = found.get(session_id, (seq, seq))
+        found[session_id] = min(low, seq), max(high, seq)
+    return found
+
+
+def _audit_mark(reader: Reader, agent_id: str) -> str:
+    row = next(reader.stream("SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id), None)
+    return "none" if row is None else str(row[0])

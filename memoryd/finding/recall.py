@@ -1,0 +1,293 @@
+"""Search: what an agent remembers that a question is about, each hit as its file or row has it at this moment.
+
+The index only says where to look. What it names is read again before it is shown: a text that has changed or gone since
+is taken in anew, and the question is asked once more.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.database import reads
+from memoryd.errors import ConfigError
+from memoryd.finding.indexing import AGAIN, CORE, FILES, TIERS
+from memoryd.finding.source_texts import SourceTexts
+from memoryd.index.database import RebuiltError
+from memoryd.index.matches import Where
+from memoryd.ledger.memory import hash_of
+from memoryd.recall import documents, ranking
+from memoryd.recall.chunks import below_headings
+from memoryd.recall.fusion import fuse
+from memoryd.recall.query import parse
+from memoryd.recall.ranking import FACT, Known
+from memoryd.recall.snippet import held, snippet
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date, datetime
+
+    from memoryd.config import Agent
+    from memoryd.database.reads import Reader
+    from memoryd.finding.indexing import Indexer
+    from memoryd.index.tables import Tables
+    from memoryd.recall.query import Query
+    from memoryd.recall.ranking import Candidate, Ranked
+
+LIMIT = 10
+MOST = 200  # hits that one search may give
+_DEPTH = 4  # candidates looked at for each hit that is wanted, since boosts and filters change their order …
+LEAST = 50  # … but at least so many
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What a search is narrowed to."""
+
+    tier: str | None = None  # one of `TIERS`
+    tags: frozenset[str] = frozenset()  # all of which a hit must have: of a memory, of front matter, `#so` in its text
+    after: date | None = None  # not older; what has no day is left out
+    before: date | None = None  # not younger
+    limit: int = LIMIT
+
+    def check(self) -> None:
+        """Refuse what cannot be meant."""
+        if self.tier is not None and self.tier not in TIERS:
+            raise ConfigError(f"there is no tier {self.tier!r}", "tier", f"one of {', '.join(TIERS)}")
+        if not 1 <= self.limit <= MOST:
+            raise ConfigError(f"a search gives 1 to {MOST} hits, not {self.limit}", "limit", "narrow the question")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One thing that was found."""
+
+    path: str  # in the workspace; `session:ID` or `fact:ID`
+    first_line: int  # of a session the number of the turn
+    last_line: int
+    snippet: str  # on one line
+    score: float  # only comparable within one search
+    tier: str
+    why: str  # which words stand where, and what else raised its score
+    id: str | None = None  # of a memory: what `feedback` takes
+    day: str | None = None  # YYYY-MM-DD
+    said_by: str | None = None  # whose words a turn is: user, assistant, tool (such as a page), system, subagent
+
+
+class Meaning(NamedTuple):
+    """What a question means, or why that is not known."""
+
+    vector: bytes | None = None
+    model: str = ""  # with its version: only vectors of the same can be compared
+    why: str = ""  # there is none
+    is_late: bool = False  # it may be known a little later
+
+
+class _Found(NamedTuple):
+    """What a search came to: hits, or candidates that are not any more what the index says."""
+
+    hits: list[Hit]
+    stale: list[Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Searches what agents remember."""
+
+    indexer: Indexer
+    now: Callable[[], datetime]
+    meaning: Callable[[str], Callable[[], Meaning]] | None = None  # asked ahead; None: search goes by words
+
+    def search(
+        self,
+        agent: Agent,
+        text: str,
+        narrowing: Narrowing | None = None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> list[Hit]:
+        """Return what is found, the most relevant first. Whether it may be shown is for the caller to know.
+
+        A text is words, `"phrases"`, `prefix*`, names of things. Where `go_on` says no while the index takes in what is
+        new, the rest of that is not found yet.
+
+        Raises:
+            ConfigError: the narrowing cannot be meant.
+            StateError: the index or the database cannot be used.
+        """
+        narrowing = narrowing or Narrowing()
+        narrowing.check()
+        query = parse(text)
+        if not query.terms:
+            return []
+        with self.indexer.database.kept():
+            return self._search(agent, text, query, narrowing, go_on)
+
+    def _search(
+        self, agent: Agent, text: str, query: Query, narrowing: Narrowing, go_on: Callable[[], bool]
+    ) -> list[Hit]:
+        meaning: Callable[[], Meaning] | None = None
+        found = _Found([], [])
+        for attempt in range(AGAIN):
+            try:
+                meaning = meaning or self._meaning(agent.id, text)
+                self.indexer.refresh(agent, go_on=go_on)
+                found = self._ask(agent, query, meaning, narrowing)
+                if not found.stale:
+                    break
+                self.indexer.mend(agent.id, [(one.path, one.tier, one.first_line) for one in found.stale])
+            except RebuiltError:
+                if attempt == AGAIN - 1:
+                    raise
+        return found.hits
+
+    def _meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
+        """Ask what a question means, where that is any use: without vectors to compare it with nobody is asked."""
+        if self.meaning is None:
+            return Meaning
+        with self.indexer.index.reading() as tables:
+            number = tables.find_number(agent_id)
+            has_vectors = number is not None and tables.newest_vector(number)
+        return self.meaning(text) if has_vectors else partial(Meaning, why="no text is embedded yet")
+
+    def _ask(self, agent: Agent, query: Query, asked: Callable[[], Meaning], narrowing: Narrowing) -> _Found:
+        day_after, day_before = (
+            None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
+        )
+        where = Where(narrowing.tier, day_after, day_before)
+        depth = max(LEAST, _DEPTH * narrowing.limit)
+        with ExitStack() as opened:
+            tables = opened.enter_context(self.indexer.index.reading())
+            number = tables.find_number(agent.id)
+            if number is None:
+                return _Found([], [])
+            reader = opened.enter_context(self.indexer.database.reading_any())
+            sources = SourceTexts(agent, reader)
+            by_words = tables.find(number, query, where, depth)
+            for candidate in by_words[: narrowing.limit]:
+                sources.text(candidate)  # most of them are shown, and the model is at work meanwhile
+            by_meaning: list[Candidate] = []
+            meaning = asked()
+            if meaning.vector is not None and tables.model(number) == meaning.model:
+                by_meaning = self.indexer.index.nearest(tables, number, meaning.vector, where, depth)
+            candidates = {one.id: one for one in (*by_meaning, *by_words)}
+            stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
+            known = _known(agent.id, reader, [one for one in candidates.values() if one.id not in stale], sources)
+            wanted = {
+                one.id
+                for one in candidates.values()
+                if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing)
+            }
+            phrases = query.phrases
+            quoting = frozenset(tables.holding(number, phrases, sorted(wanted)) if phrases else ())
+            today = self.now().astimezone(self.indexer.zone).date()
+
+            def ordered(found: list[Candidate]) -> list[Ranked]:
+                left = [one for one in found if one.id in wanted]
+                return _each_once(ranking.rank(left, lambda one: known.get(one.id), today, quoting))
+
+            ranked = ordered(by_words)
+            best: list[Ranked] = []
+            for one in fuse(ranked, ordered(by_meaning), quoting) if by_meaning else ranked:
+                if len(best) == narrowing.limit:
+                    break
+                if sources.text(one.candidate) is None:
+                    stale[one.candidate.id] = one.candidate
+                else:
+                    best.append(one)
+            note = meaning.why or ("not all texts are embedded yet" if by_meaning and tables.lacking(number, 1) else "")
+            return _Found(_hits(tables, number, query, best, sources, note), list(stale.values()))
+
+
+def _known(
+    agent_id: str, reader: Reader | None, candidates: Sequence[Candidate], sources: SourceTexts
+) -> dict[int, Known]:
+    """What the ledger knows of the candidates that are memories."""
+    if reader is None:
+        return {}
+    hashes: dict[int, str] = {}
+    for one in candidates:
+        if one.tier == CORE:
+            said = said_hash(sources.text(one) or "")
+            hashes |= {} if said is None else {one.id: said}
+    rows = reads.core_by_hash(reader, agent_id, list(hashes.values())) if hashes else {}
+    ids = {at: str(rows[said]["id"]) for at, said in hashes.items() if said in rows}
+    facts = {one.id: one.path.partition(":")[2] for one in candidates if one.tier == FACT}
+    votes = reads.votes(reader, agent_id, [*ids.values(), *facts.values()]) if ids or facts else {}
+    found = {at: Known(memory_id, votes=votes.get(memory_id, 0)) for at, memory_id in facts.items()}
+    for at, memory_id in ids.items():
+        row = rows[hashes[at]]
+        tags = frozenset(str(tag).lower() for tag in json.loads(row["tags"]))
+        day = str(row["origin_at"] or row["created_at"])[:10]
+        found[at] = Known(memory_id, row["importance"], votes.get(memory_id, 0), tags, day)
+    return found
+
+
+@lru_cache(maxsize=4096)  # most of a core is the same before and after a dream
+def said_hash(text: str) -> str | None:
+    """The hash by which the ledger knows what the bullet of a chunk says; None where it has none."""
+    bullets = core.bullets(core.parse(text.encode(errors="replace")))
+    return hash_of(core.unescaped(bullets[0].text)) if bullets else None
+
+
+def _is_wanted(candidate: Candidate, known: Known | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
+    """Whether a candidate has the tags and the day that are asked for."""
+    if narrowing.tags:
+        tags = candidate.tags | (known.tags if known is not None else frozenset())
+        tags |= documents.tags_in(sources.text(candidate) or "")
+        if not {tag.lower().lstrip("#") for tag in narrowing.tags} <= tags:
+            return False
+    if narrowing.after is None and narrowing.before is None:
+        return True
+    day = candidate.day or (known.day if known is not None else None)
+    after, before = (None if one is None else one.isoformat() for one in (narrowing.after, narrowing.before))
+    return day is not None and (after or "") <= day and (before is None or day <= before)
+
+
+def _each_once(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Of a turn that is several documents, only the best."""
+    found: dict[tuple[str, int], Ranked] = {}
+    for one in ranked:
+        found.setdefault((one.candidate.path, one.candidate.first_line), one)
+    return list(found.values())
+
+
+def _hits(
+    tables: Tables, number: int, query: Query, ranked: Sequence[Ranked], sources: SourceTexts, note: str
+) -> list[Hit]:
+    matched = tables.matched(number, query.terms, [one.candidate.id for one in ranked])
+    words = [term.text for term in query.terms]
+    hits = []
+    for one in ranked:
+        candidate = one.candidate
+        text = sources.shown(candidate)
+        if candidate.tier in FILES:
+            text = below_headings(text)
+        hits.append(
+            Hit(
+                candidate.path,
+                candidate.first_line,
+                candidate.last_line,
+                snippet(text, words),
+                float(f"{one.score:.4g}"),
+                candidate.tier,
+                _why(text, [word for word in words if word in matched[candidate.id]], one, note),
+                None if one.known is None else one.known.memory_id,
+                candidate.day or (one.known.day if one.known is not None else None),
+                sources.origin(candidate) or None,
+            )
+        )
+    return hits
+
+
+def _why(text: str, words: Sequence[str], one: Ranked, note: str) -> str:
+    """Which words stand in the text, and which beside it or in its date or headings; what else brought it here."""
+    own = held(text, words)
+    beside = [word for word in words if word not in own]
+    places = (("by words", one.by_words), ("by meaning", one.by_meaning))
+    order = [f"{how} {place}" for how, place in places if place is not None]
+    told = (("", own), ("beside it: ", beside), ("", order), ("", one.boosts), ("", [note] if note else []))
+    return "; ".join(label + ", ".join(dict.fromkeys(part)) for label, part in told if part)

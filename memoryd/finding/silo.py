@@ -1,0 +1,138 @@
+"""The silo: who may see what an agent remembers.
+
+Of an `open` agent its owner may, the user the workspace belongs to. Of a `silo` agent nobody may but under a grant: a
+person asks for it with a purpose and for a time, the agent consents in a file of its workspace, each read is audited.
+
+The consent file, `.continuum/memory/CONSENT.md`, gets a line for each request; the agent answers in its brackets:
+
+    - [ ] grant_0a1b2c3d: a person (uid 1000) asks to read this memory for 30m: look for a wrong address
+
+`[x]` consents, and the time begins when memoryd sees it; `[-]` declines, and revokes what was given. A request that is
+a day old is answered no more. The brackets say what the agent wants; they are no defence against whoever may write the
+workspace, and so may read its files without memoryd. The agent's tool answers the same way, without the file.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memoryd.clock import moment_of
+from memoryd.config_values import duration_text
+from memoryd.database import grants, sqlite
+from memoryd.database.grants import Grant
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.files import appends, regular
+from memoryd.files.trust import is_owner
+from memoryd.files.workspace import lock_workspace
+from memoryd.text.neutral import neutral
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Agent
+
+CONSENT_FILE = "CONSENT.md"
+PATH = f".continuum/memory/{CONSENT_FILE}"
+LONGEST = timedelta(hours=24)
+ANSWERED_WITHIN = timedelta(hours=24)
+_TITLE = "# Consent\n\nAnswer in the brackets: [x] lets the person read what you remember, [-] does not.\n\n"
+_LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Silo:
+    """The grants of one agent."""
+
+    engine: Engine
+    agent: Agent
+    clock: Clock
+    uid: int  # of the person at the command line
+    redact: Callable[[str], str]
+
+    def ask(self, purpose: str, span: timedelta) -> Grant:
+        """Ask the agent for a grant."""
+        clean = neutral(self.redact(purpose))
+        if not clean:
+            raise RefusedError("the purpose is empty", hint='say what for: --purpose "…"')
+        if not timedelta(0) < span <= LONGEST:
+            raise RefusedError("a grant lasts more than nothing and 24h at most", hint="--for 30m")
+        seconds = max(1, int(span.total_seconds()))
+        grant_id = f"grant_{secrets.token_hex(4)}"
+        grant = Grant(grant_id, self.agent.id, self.uid, clean, seconds, self.clock.text())
+        told = duration_text(timedelta(seconds=grant.seconds))
+        line = f"- [ ] {grant.id}: a person (uid {self.uid}) asks to read this memory for {told}: {clean}\n"
+        with lock_workspace(self.agent.workspace) as place:
+            sqlite.write(self.engine, grants.write, grant, "grant request", "human", grant.requested_at)
+            entry = place.continuum / CONSENT_FILE
+            old = regular.read(entry) or b""
+            lead = "\n" if old and not old.endswith(b"\n") else ""
+            appends.append(entry, (lead + line).encode(), _TITLE.encode())
+        return grant
+
+    def all(self) -> list[Grant]:
+        """Return the grants with what the agent has answered by now, the newest first."""
+        found = sqlite.read(self.engine, grants.of_agent, self.agent.id)
+        data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
+        answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
+        if any(self._state(grant, answers) != grant.state for grant in found):
+            found = sqlite.write(self.engine, self._take, answers)
+        return found
+
+    def revoke(self, grant_id: str) -> Grant:
+        """End a grant, or take a request back."""
+        with sqlite.writing(self.engine) as connection:
+            found = [one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id]
+            if not found or found[0].state not in {"requested", "given"}:
+                raise NotFoundError(f"there is no grant {grant_id!r} to revoke", hint="memoryd grant list")
+            now = self.clock.text()
+            revoked = replace(found[0], state="revoked", decided_at=now)
+            grants.write(connection, revoked, "grant revoked", "human", now)
+        return revoked
+
+    def answer(self, grant_id: str, *, consents: bool) -> Grant:
+        """Answer a request as the agent, by its own tool; a no also ends what was given."""
+        found = next((one for one in self.all() if one.id == grant_id), None)
+        state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
+        if found is None or state == found.state:
+            raise NotFoundError(f"nothing is asked for as {grant_id!r}", hint="without an id, the tool lists what is")
+        answered = sqlite.write(self.engine, self._take, {grant_id: "x" if consents else "-"})
+        return next(one for one in answered if one.id == grant_id)
+
+    def may_read(self, what: str) -> bool:
+        """Say whether the person may see content now; a read under a grant is audited."""
+        if self.agent.privacy == "open":
+            return is_owner(self.agent.workspace)
+        now = self.clock.text()
+        active = next((grant for grant in self.all() if grant.is_active(self.uid, now)), None)
+        if active is None:
+            return False
+        sqlite.write(self.engine, grants.note_read, active, what, now)
+        return True
+
+    def _take(self, connection: Connection, answers: dict[str, str]) -> list[Grant]:
+        """Take the agent's answers; returns the grants as they are then."""
+        now = self.clock.text()
+        for grant in grants.of_agent(connection, self.agent.id):
+            state = self._state(grant, answers)
+            if state != grant.state:
+                ends = self.clock.text(ahead=timedelta(seconds=grant.seconds)) if state == "given" else grant.expires_at
+                answered = replace(grant, state=state, decided_at=now, expires_at=ends)
+                grants.write(connection, answered, f"grant {state}", "agent", now)
+        return grants.of_agent(connection, self.agent.id)
+
+    def _state(self, grant: Grant, answers: dict[str, str]) -> str:
+        """The state that the agent's answer puts a grant into; one that is given can only be revoked."""
+        answer = answers.get(grant.id)
+        in_time = self.clock.now() - moment_of(grant.requested_at) <= ANSWERED_WITHIN
+        if grant.state == "requested" and answer == "x" and in_time:
+            return "given"
+        if answer == "-":
+            return {"requested": "declined", "given": "revoked"}.get(grant.state, grant.state)
+        return grant.state

@@ -1,0 +1,67 @@
+"""Cues in the place of a second reader: what a person's words are, and what kind of memory a text is, by wording alone.
+
+In doubt a quotation is not meant to last, and a memory is a rule, which only the user's word may change.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memoryd.jobs.job import MemoryType
+from memoryd.ledger import steering
+from memoryd.ledger.floor import TokenKind, tokens
+from memoryd.ledger.lane import MemoryClass
+from memoryd.offline import lasting
+from memoryd.offline.sentences import sentences
+from memoryd.text.content import unlabelled
+
+_HEADINGS = {
+    MemoryClass.RULE: "preference rule instruction convention guideline wish style regel vorlieb wünsche préférence"
+    " règle consigne preferencia regla norma правил предпочт 偏好 规则 規則 約束 ルール 好み",
+    MemoryClass.PERSON: "person people user about.me family contact team famil leute mensch kunden client gente"
+    " люди семья пользовател 人物 家族 用户",
+    MemoryClass.LESSON: "learn lesson gotcha pitfall gelernt erfahrung appris leçon aprendid lecci урок выуч"
+    " 经验 教训 学び",
+    MemoryClass.PROJECT: "decision project state status fact event history environment infrastructure setup"
+    " architecture entscheid projekt betrieb auftr stand projet décision état proyecto decisi estado проект решен"
+    " состоян 项目 决定",
+}
+_OF_HEADING = {kind: re.compile("|".join(words.split()), re.IGNORECASE) for kind, words in _HEADINGS.items()}
+_OF_TYPE = {
+    MemoryType.PREFERENCE: MemoryClass.RULE,
+    MemoryType.DECISION: MemoryClass.PROJECT,
+    MemoryType.LEARNING: MemoryClass.LESSON,
+}
+_THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
+_PEOPLE = re.compile(
+    r"\b(?:i|i'm|my|me|he|she|his|her|who|ich|mein\w*|er|sie|je|mon|ma|il|elle|yo|mi|él|ella)\b|[我他她私彼僕]"
+    r"|\b(?:я|мой|моя|он|она)\b",
+    re.IGNORECASE,
+)
+
+
+class CueJudge:
+    """Decides by wording what a second reader would decide."""
+
+    def stands(self, text: str) -> bool:
+        """Return whether a person's words have a cue of what is meant to hold in later sessions."""
+        return any(lasting.lasting(one, by_user=True, working=True) for one in sentences(unlabelled(text)))
+
+    def kind(self, text: str, heading: str = "") -> MemoryClass:
+        """Return the class of a text: an order is a rule anywhere; else by the heading, then the wording; or a rule."""
+        said = unlabelled(text)
+        if steering.instructs(said) or steering.prefers(said):
+            return MemoryClass.RULE
+        found = self.kind_below(heading)
+        if found is not None:
+            return found
+        cue = lasting.lasting(said, by_user=False, working=True)
+        if cue is not None:
+            return _OF_TYPE.get(cue.type, MemoryClass.RULE)
+        if _PEOPLE.search(said):
+            return MemoryClass.PERSON
+        return MemoryClass.PROJECT if any(one.kind in _THINGS for one in tokens(said)) else MemoryClass.RULE
+
+    def kind_below(self, heading: str) -> MemoryClass | None:
+        """Return the class of what stands below a heading; None where the heading does not say."""
+        return next((kind for kind, cue in _OF_HEADING.items() if heading and cue.search(heading)), None)

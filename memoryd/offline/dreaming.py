@@ -1,0 +1,344 @@
+"""The offline dream: consolidates the core by choosing and merging what is there, never by rewording it.
+
+Of earlier memories, those that say the same become one, those that the user has plainly said to be so no longer give
+way (`replacement`), those that give a subject another value than something newer are marked with their date, and all
+others stay as they are. Of the daily entries, what lasts (`promotion`) is added in the words it was said, the most
+important first, as far as there is room or an earlier memory that matters less; which of those goes is for the job to
+say, which knows how much may be lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.jobs import dream_reply
+from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
+from memoryd.jobs.job import HEADINGS, MemoryType
+from memoryd.ledger.lane import Lane, labelled, may_change
+from memoryd.offline import promotion, replacement, words
+from memoryd.offline.cue_judge import CueJudge
+from memoryd.offline.promotion import Offer
+from memoryd.offline.sentences import sentences
+from memoryd.text import normal
+from memoryd.text.content import content, unlabelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from memoryd.jobs.job import Ask, Quoted
+
+_CORE, _DAILY = "memory", "daily"
+_OWN = frozenset({promotion.USER, promotion.HAND})
+_SAID = _OWN | {promotion.ASSISTANT, promotion.AGENT}
+_DEFAULT_BULLETS = 50
+_BY_HAND = 0.85  # importance of a memory that no record speaks for: a person wrote it
+_UNKNOWN = 0.6  # importance of any other of which none is known
+_BETTER = 0.1  # importance by which a new memory must exceed an earlier one that is to go for it
+_MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
+_CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
+_FEWEST_CLOSE = 2  # … and how many
+_SHOWN = 20  # lines of the diary for each kind of change
+_LONGEST_SHOWN = 100  # characters of a memory in the diary
+_SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
+_NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
+_DATED = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
+_CITING = re.compile(r"\[\s*[md]\d[^\[\]]*\][\s*.]*$", re.IGNORECASE)
+_FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
+
+
+def dream(ask: Ask) -> str:
+    """Return the reply to the question of a dream; the same question gets the same bytes."""
+    night = _Night(ask)
+    night.merge()
+    night.supersede()
+    night.promote()
+    return dream_reply.render(night.sections(), night.diary(), night.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """One earlier memory."""
+
+    id: str
+    text: str
+    at: str
+    heading: str
+    is_protected: bool
+    importance: float
+    by_user: bool
+
+
+class _Saying(NamedTuple):
+    """Something that was said: an earlier memory, or a sentence of a daily entry."""
+
+    id: str
+    text: str
+    at: str
+    by_user: bool
+
+    @property
+    def is_daily(self) -> bool:
+        """Whether it is no memory yet."""
+        return self.id.startswith("d")
+
+
+class _Night:
+    """One dream while it is put together."""
+
+    def __init__(self, ask: Ask) -> None:
+        given = dict(ask.context)
+        self._core = _memories(ask.material, given)
+        self._daily = [quoted for quoted in ask.material if quoted.role == _DAILY]
+        self._entries = promotion.entries(self._daily)
+        reported = any(quoted.origin not in _SAID for quoted in self._daily)
+        self._working = promotion.is_working(self._entries, reported=reported)
+        self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
+        self._cues = CueJudge()
+        self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
+        self._by_id = {entry.id: entry for entry in self._entries}
+        self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
+        self._new: dict[str, tuple[Offer, str]] = {}  # by its text, a new memory and why it was taken
+        self._ended: set[str] = set()
+        self._stale: set[str] = set()  # what was said and is so no longer
+        self.gone: list[Declared] = []
+        self._left: dict[str, str] = {}  # entry → why nothing of it was taken
+
+    # ── what the core loses ──────────────────────────────────────────────────────────────────────────────────────
+
+    def merge(self) -> None:
+        """Make one of memories that say the same."""
+        live = [memory for memory in self._core if not memory.is_protected]
+        same: dict[tuple[Lane, str], list[_Memory]] = defaultdict(list)
+        for memory in live:
+            same[labelled(memory.text), normal.same(memory.text)].append(memory)
+        for found in same.values():
+            newest, *rest = sorted(found, key=lambda one: one.at, reverse=True)
+            if rest:
+                self._parts[newest.id] = tuple(one.id for one in rest)
+
+    def supersede(self) -> None:
+        """Let memories go that the user has plainly ended since, the newest word first, and mark those that compete."""
+        sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
+        sayings += [
+            _Saying(f"{entry.id}.{one.number}", entry.told(one.text), self._at[entry.id], by_user=True)
+            for entry in self._entries
+            for one in (entry.sentences if entry.by_user else ())
+        ]
+        older = _Older(sayings)
+        for saying in sorted((one for one in sayings if one.by_user and one.at), key=lambda one: one.at, reverse=True):
+            ended, competing = older.of(saying)
+            if ended and (not saying.is_daily or self._say(saying, ended)):
+                older.over |= set(ended)
+                self._stale |= {normal.same(one.text) for one in ended}
+                self._let_go([one.id for one in ended if not one.is_daily], saying.id)
+            self._mark([one.id for one in competing if not one.is_daily and not _DATED.search(one.text)], saying.id)
+        self._looked_enough = older.looks < _MOST_LOOKS
+
+    def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
+        """Take what ends memories into the core, and say whether it may be there."""
+        if all(one.is_daily for one in found):
+            return True
+        entry = self._by_id[saying.id.partition(".")[0]]
+        said = next(one for one in entry.sentences if saying.id == f"{entry.id}.{one.number}")
+        kind = promotion.type_of(entry, saying.text, working=self._working)
+        offer = Offer(entry.quoted(said), (saying.id,), kind, promotion.EXPLICIT, (entry.day,))
+        if not self._may_be(offer):
+            return False
+        self._new.setdefault(offer.text, (offer, "says what is so now"))
+        return True
+
+    def _may_be(self, offer: Offer) -> bool:
+        """Return whether a new memory may go into the core: what an agent says only of the project, and as a lesson."""
+        is_own = all(self._by_id[one].by_user for one in _entries_of(offer))
+        lane = Lane.USER if is_own else Lane.ASSISTANT
+        return bool(content(offer.text)) and may_change(lane, self._cues.kind(unlabelled(offer.text)))
+
+    def _mark(self, ids: Sequence[str], by: str) -> None:
+        marked = {one.id for one in self.gone}
+        reason = "something newer gives another value"
+        self.gone += [Declared(one, LetGo.DATED, (by,), reason) for one in ids if one not in marked]
+
+    def _let_go(self, ids: Sequence[str], by: str) -> None:
+        reason = "the user has said since what is so now"
+        for one in ids:
+            for memory_id in (one, *self._parts.pop(one, ())):
+                self.gone = [held for held in self.gone if held.id != memory_id]
+                self.gone.append(Declared(memory_id, LetGo.SUPERSEDED, (by,), reason))
+                self._ended.add(memory_id)
+
+    # ── what it gains ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def promote(self) -> None:
+        """Take the best of the daily entries into the core."""
+        stays = self._stays
+        known = {normal.same(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
+        for memory in stays:
+            if not _DATED.search(memory.text):  # saying it again makes it new
+                known |= {normal.same(part) for part in sentences(unlabelled(memory.text))}
+        self._take(promotion.offers(self._entries, known, working=self._working))
+
+    def _not_taken(self) -> Counter[str]:
+        """Return how many entries the core has nothing of, by why."""
+        cited = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
+        may_last = {entry.id for entry in self._entries}
+        return Counter(
+            self._left.get(one.id, _SILENT) if one.id in may_last else _REPORTED
+            for one in self._daily
+            if one.id not in cited
+        )
+
+    @property
+    def _stays(self) -> list[_Memory]:
+        out = self._ended | {one for rest in self._parts.values() for one in rest}
+        return [memory for memory in self._core if memory.id not in out]
+
+    def _take(self, offers: Sequence[Offer]) -> None:
+        stays = self._stays
+        room = self._bullets - len(stays) - len(self._new)
+        may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
+        for offer in sorted(offers, key=lambda one: (-one.importance, -len(one.days), one.cites)):
+            goes = room <= 0 and may_go and may_go[-1] + _BETTER <= offer.importance
+            is_full = len(stays) > self._bullets and offer.importance < promotion.EXPLICIT
+            if room <= 0 and (not goes or is_full):
+                self._left |= dict.fromkeys(_entries_of(offer), _NO_ROOM)
+            elif not self._may_be(offer):
+                self._left |= dict.fromkeys(_entries_of(offer), _UNFIT)
+            else:
+                self._new[offer.text] = offer, _why(offer)
+                room -= 1
+                if goes:
+                    may_go.pop()
+
+    # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def sections(self) -> list[Section]:
+        """The core as it is to be: earlier memories where they were, new ones under the heading they belong to."""
+        found: dict[str, list[Bullet]] = {"": []}
+        for memory in self._stays:
+            if _CITING.search(memory.text):
+                continue  # its end would be read as what the bullet cites: what is not spoken of stays as it is
+            cites = (memory.id, *self._parts.get(memory.id, ()))
+            found.setdefault(memory.heading, []).append(Bullet(memory.text, cites))
+        themes = _Themes(self._stays)
+        for offer, _ in self._new.values():
+            heading = themes.nearest(offer.text) or HEADINGS[offer.type]
+            found.setdefault(heading, []).append(Bullet(offer.text, offer.cites))
+        return [Section(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
+
+    def diary(self) -> str:
+        """What was done and what was left, in counts and in the words of the memories themselves."""
+        days = sorted({quoted.at[:10] for quoted in self._daily if quoted.at})
+        span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
+        types = Counter(str(offer.type) for offer, _ in self._new.values())
+        added = ", ".join(f"{kind} {types[kind]}" for kind in MemoryType if types[kind]) or "none"
+        ended = sum(one.how is LetGo.SUPERSEDED for one in self.gone)
+        united = sum(map(len, self._parts.values()))
+        left = "; ".join(f"{n} {why}" for why, n in self._not_taken().items()) or "none"
+        read = f"{len(self._daily)} entries ({span}) beside {len(self._core)} memories"
+        lines = [
+            f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
+            f"Added: {added}. Merged: {united}. Gave way to something newer: {ended}. Entries left: {left}.",
+            *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
+            *_shown(f"Added ({why}): {_short(offer.text)}" for offer, why in self._new.values()),
+            *_shown(
+                f"Merged {1 + len(self._parts[one.id])}: {_short(one.text)}"
+                for one in self._stays
+                if one.id in self._parts
+            ),
+        ]
+        return "\n".join(lines)
+
+
+class _Older:
+    """What was said, by what could be ended in it."""
+
+    def __init__(self, sayings: Sequence[_Saying]) -> None:
+        self.over: set[_Saying] = set()  # so no longer
+        self.looks = 0
+        self._by_word: dict[str, list[_Saying]] = defaultdict(list)
+        self._by_order: dict[tuple[str, ...], list[_Saying]] = defaultdict(list)
+        self._by_subject: dict[str, list[_Saying]] = defaultdict(list)
+        for one in sayings:
+            said = replacement.read(one.text)
+            self._by_order[said.order].append(one)
+            if said.subject:
+                self._by_subject[said.subject].append(one)
+            for word in said.words:
+                self._by_word[word].append(one)
+
+    def of(self, newer: _Saying) -> tuple[list[_Saying], list[_Saying]]:
+        """Return what `newer` ends of what was said before, and what it competes with; nothing where it is over."""
+        ended: list[_Saying] = []
+        competing: list[_Saying] = []
+        for one in self._near(newer) if newer not in self.over else ():
+            if one.at < newer.at and (one.at or not one.is_daily) and one not in self.over and self.looks < _MOST_LOOKS:
+                self.looks += 1
+                if replacement.ends(newer.text, one.text):
+                    ended.append(one)
+                elif replacement.competes(newer.text, one.text):
+                    competing.append(one)
+        return ended, competing
+
+    def _near(self, newer: _Saying) -> Iterable[_Saying]:
+        said = replacement.read(newer.text)
+        near = [*self._by_order[said.order], *(self._by_subject[said.subject] if said.subject else ())]
+        for gone in replacement.ended(newer.text):
+            rarest = min(gone, key=lambda word: len(self._by_word[word]))
+            near += self._by_word[rarest]
+        return dict.fromkeys(near)
+
+
+class _Themes:
+    """The headings of the core by the words of what stands under them."""
+
+    def __init__(self, core: Sequence[_Memory]) -> None:
+        self._under: dict[str, set[str]] = defaultdict(set)
+        for memory in core:
+            if memory.heading and memory.heading not in HEADINGS.values():
+                self._under[memory.heading].update(words.content(f"{memory.heading} {memory.text}"))
+        self._headings = Counter(word for held in self._under.values() for word in held)
+
+    def nearest(self, text: str) -> str:
+        """Return the heading whose memories are about the same; empty where none clearly is."""
+        own = [word for word in set(words.content(text)) if self._headings[word] < max(2, len(self._under))]
+        best, heading = max(
+            ((len(held.intersection(own)), name) for name, held in self._under.items()), default=(0, "")
+        )
+        return heading if best >= max(_FEWEST_CLOSE, _CLOSE * len(own)) else ""
+
+
+def _memories(material: Iterable[Quoted], given: Mapping[str, str]) -> list[_Memory]:
+    headings = dict(line.partition(" ")[::2] for line in given.get("headings", "").splitlines())
+    marks = dict(line.partition(" ")[::2] for line in given.get("marks", "").splitlines())
+    found = []
+    for one in material:
+        if one.role != _DAILY:
+            mark = marks.get(one.id, "")
+            figure = _FIGURE.search(mark)
+            importance = float(figure[1]) if figure else _BY_HAND if one.origin == _CORE else _UNKNOWN
+            is_protected, by_user = "constitutional" in mark.split(), one.origin == promotion.USER
+            heading = headings.get(one.id, "")
+            found.append(_Memory(one.id, one.text, one.at or "", heading, is_protected, importance, by_user))
+    return found
+
+
+def _entries_of(offer: Offer) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(cite.partition(".")[0] for cite in offer.cites))
+
+
+def _why(offer: Offer) -> str:
+    days = f"{len(offer.days)} days" if len(offer.days) > 1 else offer.days[0]
+    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {days}"
+
+
+def _shown(lines: Iterable[str]) -> list[str]:
+    given = list(lines)
+    more = len(given) - _SHOWN
+    return [*given[:_SHOWN], *([f"… and {more} more."] if more > 0 else [])]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1].rstrip()}…"

@@ -1,0 +1,199 @@
+"""Promotion: which entries of the daily files say something that lasts, and why.
+
+Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so no longer
+(`replacement`), what a person writes by hand to be so always or never, a dated milestone, a statement that the user
+made on more than one day, or the user's own "remember". What a tool or another agent reported, what somebody still has
+to do, and what an agent's own tools wrote into the file as if it were the user's wish, is never offered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.jobs.job import MemoryType
+from memoryd.ledger import steering, unfinished
+from memoryd.offline import cues, lasting, replacement, words
+from memoryd.offline.sentences import Sentence, is_question, numbered
+from memoryd.text import normal
+from memoryd.text.content import unlabelled
+from memoryd.text.neutral import neutral
+from memoryd.text.sentences import quotation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from memoryd.jobs.job import Quoted
+
+USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
+EXPLICIT = 0.9  # importance from which on the user asked in so many words that it be kept
+LONGEST = 400  # characters; more is a text, not a memory
+_SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
+_REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
+_ASKED = re.compile(r" \(asked: [^()]*\)$")
+_OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
+_ERRAND = re.compile(
+    r"\b(?:remember|forget) to\b(?!.*\b(?:always|never|every|each)\b).*\b(?:today|tonight|tomorrow|later|soon|this|"
+    r"next|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
+    re.IGNORECASE,
+)
+_MILESTONE = re.compile(
+    r"\b(?:released|launched|shipped|went live|cut over|rolled out|founded|merged|signed|deployed|published|graduated|"
+    r"married|born|died|hired|promoted|bought|sold|won)\b",
+    re.IGNORECASE,
+)
+_DATED = re.compile(r"\(\d{4}[-\d/]*\)|\b\d{4}-\d\d-\d\d\b|\bv?\d+\.\d+(?:\.\d+)*\b")
+_OF_STANDING = 0.8
+_OF_MILESTONE = 0.7
+_OF_CHANGE = 0.75
+_OF_REPEATED = 0.7
+_FOR_A_DAY = 0.05  # more for each further day on which it was said …
+_MOST_FOR_DAYS = 0.1  # … up to this
+_UNNAMED = frozenset({"", "User", "Assistant"})
+_FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
+_DENIES = re.compile(r"\b(?:not|never|no|nicht|nie|kein\w*|pas|jamais|nunca|non|не)\b|n't\b|[不没]|ない", re.IGNORECASE)
+
+_POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
+
+Key = tuple[str, ...]
+
+
+class Entry(NamedTuple):
+    """One entry of a daily file."""
+
+    id: str  # "d7"
+    origin: str
+    day: str  # "2026-11-22"
+    speaker: str  # "User", a name, or empty
+    text: str  # without the speaker
+    asked: str  # the question that it answers, as the entry tells it: " (asked: …)"
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the user said it."""
+        return self.origin in {USER, HAND}
+
+    def told(self, text: str) -> str:
+        """Return words of the entry as a memory: with who said it."""
+        return neutral(f"{self.speaker}: {text}" if self.speaker else text)
+
+    def quoted(self, one: Sentence) -> str:
+        """Return a sentence as a memory: of the user with the words around it, copied whole."""
+        words_of = quotation(self.text, (one.number,)) if self.by_user else one.text
+        return self.told(words_of if len(words_of) <= LONGEST else one.text)
+
+
+class Offer(NamedTuple):
+    """A text that could become a memory."""
+
+    text: str
+    cites: tuple[str, ...]
+    type: MemoryType
+    importance: float  # 0..1
+    days: tuple[str, ...]  # on which it was said
+
+
+_Sayings = list[tuple[Entry, Sentence, "lasting.Cue | None"]]  # by whom, what, and by which cue it lasts
+
+
+def entries(material: Iterable[Quoted]) -> list[Entry]:
+    """Return the entries that may say something lasting: none that were only reported."""
+    found = []
+    for quoted in material:
+        if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not _REPORTED.match(quoted.text):
+            spoken = _SPOKEN.match(quoted.text)
+            asked = _ASKED.search(quoted.text)
+            text = quoted.text[spoken.end() if spoken else 0 : asked.start() if asked else len(quoted.text)]
+            day = (quoted.at or "")[:10]
+            speaker, question = spoken[1] if spoken else "", asked[0] if asked else ""
+            found.append(Entry(quoted.id, quoted.origin, day, speaker, text, question, tuple(numbered(text))))
+    return found
+
+
+def is_open(text: str) -> bool:
+    """Say whether `text` tells what somebody still has to do, which is of the day and not of the core."""
+    return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
+
+
+def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
+    """Say whether an assistant works for the user: tools reported, or it says far more than the user."""
+    own = [one.text for one in given if one.by_user]
+    return reported or lasting.lectures(own, [one.text for one in given if one.origin == ASSISTANT])
+
+
+def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:
+    """Return of which type a text of the entry is; by wording alone, so a fact unless it shows another."""
+    cue = _cue_of(entry, text, working=working)
+    if cue:
+        return cue.type
+    is_event = _DATED.search(text) and cues.ACT.search(text.lower())
+    return MemoryType.EVENT if is_event else MemoryType.FACT
+
+
+def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
+    # People who talk among themselves have names; who talks with an assistant decides.
+    return lasting.lasting(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
+
+
+def key_of(text: str) -> Key:
+    """Return what texts that say the same have in common: their content words in order, small talk apart."""
+    said = unlabelled(text)
+    found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
+    denial = ("not",) if _DENIES.search(said) else ()
+    return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.same(text),)
+
+
+def offers(given: Sequence[Entry], known: AbstractSet[str], *, working: bool) -> list[Offer]:
+    """Return what lasts of the entries, one offer for all that say the same, in the order it was first said.
+
+    Args:
+        given: in order of time.
+        known: what the core says already, sentence by sentence, in the normal form of duplicates.
+        working: an assistant works for the user.
+    """
+    found: dict[tuple[str, Key], _Sayings] = defaultdict(list)
+    for entry in given:
+        for one in () if entry.asked else entry.sentences:
+            is_new = known.isdisjoint((normal.same(entry.told(one.text)), normal.same(entry.quoted(one))))
+            if is_new and len(one.text) <= LONGEST and not is_open(one.text) and not is_question(one.text):
+                speaker = entry.speaker if entry.speaker not in _UNNAMED or not entry.by_user else ""
+                found[speaker, key_of(one.text)].append((entry, one, _cue_of(entry, one.text, working=working)))
+    made: dict[str, Offer] = {}
+    for offer in filter(None, map(_offer, found.values())):
+        held = made.get(offer.text)
+        if held is None or held.importance < offer.importance:
+            cites = (*(held.cites if held else ()), *offer.cites)
+            made[offer.text] = offer._replace(cites=tuple(dict.fromkeys(cites)))
+    return list(made.values())
+
+
+def _offer(said: _Sayings) -> Offer | None:
+    """Return what is offered of sayings of the same, in the words of the user's last."""
+    entry, one, _ = next((one for one in reversed(said) if one[0].by_user), said[0])
+    text = entry.quoted(one)
+    days = tuple(sorted({entry.day for entry, _, _ in said}))
+    cites = tuple(dict.fromkeys(f"{held.id}.{other.number}" for held, other, _ in said if held.quoted(other) == text))
+    more = min(_MOST_FOR_DAYS, _FOR_A_DAY * (len(days) - 1))
+    cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
+    if cue:
+        return Offer(text, cites, cue.type, min(1.0, cue.importance + more), days)
+    if entry.origin == HAND and cues.STANDING.search(one.text.lower()) and _says_enough(one.text):
+        return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING + more, days)
+    if entry.by_user and replacement.ended(one.text):
+        return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
+    is_milestone = _MILESTONE.search(one.text) and _DATED.search(one.text) and _says_enough(one.text)
+    if entry.origin != AGENT and is_milestone:
+        return Offer(text, cites, MemoryType.EVENT, _OF_MILESTONE + more, days)
+    if entry.by_user and len(days) > 1 and _says_enough(one.text):
+        is_standing = steering.instructs(one.text) or steering.prefers(one.text)
+        kind = MemoryType.PREFERENCE if is_standing else MemoryType.FACT
+        return Offer(text, cites, kind, _OF_REPEATED + more - _FOR_A_DAY, days)
+    return None
+
+
+def _says_enough(text: str) -> bool:
+    told = [key for key in words.content(text) if key not in words.CHATTER_KEYS]
+    return len(told) >= _FEWEST_WORDS

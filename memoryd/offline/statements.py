@@ -1,0 +1,227 @@
+"""Statements: a conversation cut into what could each be one line of memory, small talk and narration left out.
+
+A statement is one or a few whole sentences of one message, in order, as they were said. Sentences that add little to it
+are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.jobs import signals
+from memoryd.jobs.duplicates import Known
+from memoryd.ledger import steering
+from memoryd.offline import cues, words
+from memoryd.offline.sentences import Sentence, is_question
+from memoryd.text import prose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+UNIT_WORDS = 40
+ENOUGH = 0.75
+LABEL_WORDS = 2  # the bullet mark and the speaker's name before each line
+
+_THIN = 3  # content words up to which an answer needs its question to be understood
+_LEAST_REPORT = 4  # content words without which an assistant at work only narrates
+_RECENT = 8  # messages in which a word counts as already under discussion
+_LONGEST = 800  # characters; what is longer without an end to its sentence is no sentence
+_CHATTER_WEIGHT = 0.3
+_FIXED_WEIGHT, _FAILED_WEIGHT = 2.0, 0.1  # that a fault is gone tells more than that it was there
+
+
+class Said(NamedTuple):
+    """One message of the conversation as it comes in."""
+
+    id: str
+    speaker: str  # "User", "Assistant", or the name the message begins with
+    by_user: bool
+    text: str
+    sentences: tuple[Sentence, ...]
+
+
+class Statement(NamedTuple):
+    """One possible line of memory, with what is known about it."""
+
+    turn: int  # index of its message
+    id: str
+    speaker: str
+    by_user: bool
+    text: str
+    cost: int  # words
+    told: frozenset[str]  # content words beside small talk
+    talk: frozenset[str]  # content words that are small talk
+    new: int  # how many of `told` were not under discussion already
+    cut: bool  # something of the unit was left out
+    answers: bool  # the message before it asks
+    final: bool  # of the last message of an assistant before the user speaks again
+    asked: str = ""  # the question, where the answer does not stand alone
+    asked_id: str = ""
+    numbers: tuple[int, ...] = ()  # of its sentences
+
+
+def statements(said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WORDS) -> list[Statement]:
+    """Return all that could be a line, in order.
+
+    Args:
+        said: the messages, in order.
+        working: the assistant works or lectures for the user.
+        unit_words: a message longer than one and a half of these is read in pieces of that size.
+    """
+    reading = _Reading(said, working=working, unit_words=unit_words)
+    return [statement for turn in range(len(said)) for statement in reading.of(turn)]
+
+
+class _Part(NamedTuple):
+    number: int
+    text: str
+    keys: frozenset[str]
+    mass: float
+    words: int
+
+
+class _Reading:
+    """One pass over a conversation: what is rare in it, and what was said a moment ago."""
+
+    def __init__(self, said: Sequence[Said], *, working: bool, unit_words: int) -> None:
+        self._said = said
+        self._unit_words = unit_words
+        self._working = working
+        self._names = _names(said)
+        self._keys = [[frozenset(words.content(part.text)) for part in one.sentences] for one in said]
+        self._rarity = _rarity(self._keys, self._names)
+        self._recent: list[frozenset[str]] = []
+        self._asserted = Known()  # by the user's last message
+
+    def of(self, turn: int) -> list[Statement]:
+        """Return the statements of one message; messages must be asked for in order."""
+        known = frozenset().union(*self._recent[-_RECENT:])
+        self._recent.append(frozenset().union(*self._keys[turn]))
+        if self._said[turn].by_user:
+            self._asserted = Known(part.text for part in self._said[turn].sentences if not is_question(part.text))
+        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
+        return [statement for statement in found if statement]
+
+    def _parts(self, turn: int, known: frozenset[str]) -> list[_Part]:
+        one = self._said[turn]
+        parts = []
+        for (number, text), keys in zip(one.sentences, self._keys[turn], strict=True):
+            is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
+            mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
+            parts.append(_Part(number, text, keys, mass, prose.words(text)))
+        return _fixes_first(parts) if self._working and not one.by_user else parts
+
+    def _is_idle(self, text: str, *, by_user: bool) -> bool:
+        """Questions and narration tell nothing, but a user at work asks for things in questions."""
+        if is_question(text):
+            return not (self._working and by_user)
+        return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
+
+    def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
+        """An acknowledgement tells nothing, nor do words just said, unless they answer a question."""
+        by_user = self._said[turn].by_user
+        rest = signals.after_assent(text)
+        if not by_user and self._asserted.says((rest or text).strip()):
+            return True
+        if rest is None or (by_user and self._question(turn)[1]):
+            return False
+        is_echo = not by_user and known.issuperset(words.content(rest)) and not self._question(turn)[1]
+        return is_echo or signals.says_nothing(text) or self._names.issuperset(words.content(rest))
+
+    def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
+        one = self._said[turn]
+        # What limits or denies an order of the user's may be its next sentence.
+        is_order = one.by_user and any(steering.instructs(part.text) for part in unit)
+        kept = unit if is_order else _trim(unit)
+        text = " ".join(part.text if part.text[-1:] in cues.ENDS else f"{part.text}." for part in kept)
+        own = frozenset().union(*(part.keys for part in kept)) - self._names
+        talk = own & words.CHATTER_KEYS
+        told = own - talk
+        if len(text) > _LONGEST or not self._says_enough(one, text, told, talk):
+            return None
+        asks_before, question = self._question(turn)
+        asked = question if len(told) <= _THIN else ""
+        is_final = not one.by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
+        return Statement(
+            turn, one.id, one.speaker, one.by_user, text,
+            cost=prose.words(text) + prose.words(asked) + LABEL_WORDS,
+            told=told, talk=talk, new=len(told - known), cut=len(kept) < len(unit),
+            answers=bool(question), final=is_final, asked=asked, asked_id=asks_before if asked else "",
+            numbers=tuple(part.number for part in kept),
+        )  # fmt: skip
+
+    def _says_enough(self, one: Said, text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
+        if self._working and not one.by_user:
+            return len(told) >= _LEAST_REPORT
+        return len(told) > 1 or (len(told) == 1 and (not talk or cues.TIME.search(text.lower()) is not None))
+
+    def _question(self, turn: int) -> tuple[str, str]:
+        """Return the id and the last question of the message before, where another speaker asks it."""
+        before = self._said[turn - 1] if turn else None
+        if before is None or before.speaker == self._said[turn].speaker:
+            return "", ""
+        return before.id, next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
+
+
+def _fixes_first(parts: list[_Part]) -> list[_Part]:
+    """Return the parts with more weight on what tells a fix, and less on a failure before it that gives no reason."""
+    fixed = [at for at, part in enumerate(parts) if cues.FIXED.search(part.text.lower())]
+    return [
+        part._replace(mass=part.mass * _FIXED_WEIGHT)
+        if at in fixed
+        else part._replace(mass=part.mass * _FAILED_WEIGHT)
+        if fixed and at < fixed[-1] and cues.FAILS.search(part.text.lower())
+        else part
+        for at, part in enumerate(parts)
+    ]
+
+
+def _names(said: Sequence[Said]) -> frozenset[str]:
+    """Return the keys by which the speakers address each other, with short forms such as Mel for Melanie."""
+    names = {key for one in said for key in words.content(one.speaker)}
+    called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
+    names |= {words.key_of(name) for name, n in called.items() if n > 1}
+    capital = {word for one in said for word in cues.CAPITAL.findall(one.text)}
+    short = {words.key_of(word) for word in capital if any(name.startswith(word.casefold()) for name in names)}
+    return frozenset(names | short)
+
+
+def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:
+    """Return the weight of each word: its inverse message frequency, less for small talk, none for the speakers."""
+    messages = [frozenset().union(*of_one) for of_one in keys]
+    seen = Counter(key for of_one in messages for key in of_one)
+    count = len(messages) + 2
+    weights = {}
+    for key, n in seen.items():
+        share = 0.0 if key in names else _CHATTER_WEIGHT if key in words.CHATTER_KEYS else 1.0
+        weights[key] = share * math.log(count / (n + 0.5))
+    return weights
+
+
+def _units(parts: list[_Part], longest: int) -> list[list[_Part]]:
+    if sum(part.words for part in parts) <= 1.5 * longest:
+        return [parts] if parts else []
+    units: list[list[_Part]] = [[]]
+    held = 0
+    for part in parts:
+        if units[-1] and held + part.words > longest:
+            units.append([])
+            held = 0
+        units[-1].append(part)
+        held += part.words
+    return units
+
+
+def _trim(unit: list[_Part]) -> list[_Part]:
+    """Return the sentences that carry most of the unit's mass, the densest first to be taken."""
+    wanted = sum(part.mass for part in unit) * ENOUGH
+    order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))
+    chosen: list[int] = []
+    for i in order:
+        if wanted <= 0:
+            break
+        chosen.append(i)
+        wanted -= unit[i].mass
+    return [unit[i] for i in sorted(chosen)]

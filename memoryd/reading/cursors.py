@@ -1,0 +1,109 @@
+"""All cursors of this process, found by path or by file; and what becomes of them when a transaction fails."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from memoryd.database import sqlite, turns
+from memoryd.reading import cursor as reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.files.ranges import Stat
+    from memoryd.reading.cursor import Cursor
+
+OPEN_CURSORS = 512
+
+
+class Cursors:
+    """The cursors of all agents, also of files that are gone: such a file may come back, here or elsewhere."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[tuple[str, str], Cursor] = {}
+        self._by_file: dict[tuple[str, int, int], Cursor] = {}
+        self._open: OrderedDict[int, Cursor] = OrderedDict()
+        self._agents: set[str] = set()
+        self._lost: set[int] = set()  # ids of rows to go back to
+
+    def load(self, connection: Connection, agent_id: str) -> None:
+        """Read the cursors of an agent, once."""
+        if agent_id not in self._agents:
+            self._agents.add(agent_id)
+            for row in turns.transcripts_of(connection, agent_id):
+                self.add(reading.from_row(row))
+
+    def add(self, cursor: Cursor) -> None:
+        """Take a cursor in; one whose file is gone never hides one whose file is there."""
+        if _yields(self._by_path.get(_path_key(cursor)), cursor):
+            self._by_path[_path_key(cursor)] = cursor
+        if _yields(self._by_file.get(_file_key(cursor)), cursor):
+            self._by_file[_file_key(cursor)] = cursor
+
+    def at(self, agent_id: str, path: str) -> Cursor | None:
+        """Find the cursor of a path."""
+        return self._by_path.get((agent_id, path))
+
+    def of_file(self, agent_id: str, stat: Stat) -> Cursor | None:
+        """Find the cursor of a file, by device and inode: a hint only, since inodes are used again."""
+        return self._by_file.get((agent_id, stat.dev, stat.ino))
+
+    def all(self) -> list[Cursor]:
+        """List the cursors, one for each path."""
+        return list(self._by_path.values())
+
+    def place(self, cursor: Cursor, path: str, stat: Stat) -> None:
+        """Record where a transcript lies and how it looked."""
+        self._remove(cursor)
+        cursor.path, cursor.device, cursor.inode = path, stat.dev, stat.ino
+        cursor.size, cursor.mtime_ns, cursor.ctime_ns = stat.size, stat.mtime_ns, stat.ctime_ns
+        self._by_path[_path_key(cursor)] = self._by_file[_file_key(cursor)] = cursor
+
+    def keep_open(self, cursor: Cursor) -> None:
+        """Count a cursor among those read last; the one read least lately is closed, and its next look hashes anew."""
+        self._open[id(cursor)] = cursor
+        self._open.move_to_end(id(cursor))
+        while len(self._open) > OPEN_CURSORS:
+            _, closed = self._open.popitem(last=False)
+            if closed.id is not None:
+                reading.close(closed)
+
+    def lose(self, cursors: Iterable[Cursor]) -> None:
+        """Forget what could not be stored; `find_again` goes back to what is."""
+        for cursor in cursors:
+            self._remove(cursor)
+            self._open.pop(id(cursor), None)
+            if cursor.id is not None:
+                self._lost.add(cursor.id)
+
+    def find_again(self, engine: Engine) -> None:
+        """Read the rows of lost cursors."""
+        if not self._lost:
+            return
+        with sqlite.reading(engine) as connection:
+            rows = [row for agent_id in self._agents for row in turns.transcripts_of(connection, agent_id)]
+        for row in rows:
+            if row["id"] in self._lost:
+                self.add(reading.from_row(row))
+        self._lost.clear()
+
+    def _remove(self, cursor: Cursor) -> None:
+        if self._by_path.get(_path_key(cursor)) is cursor:
+            del self._by_path[_path_key(cursor)]
+        if self._by_file.get(_file_key(cursor)) is cursor:
+            del self._by_file[_file_key(cursor)]
+
+
+def _yields(known: Cursor | None, cursor: Cursor) -> bool:
+    return known is None or known.gone or not cursor.gone
+
+
+def _path_key(cursor: Cursor) -> tuple[str, str]:
+    return cursor.agent_id, cursor.path
+
+
+def _file_key(cursor: Cursor) -> tuple[str, int, int]:
+    return cursor.agent_id, cursor.device, cursor.inode

@@ -1,0 +1,680 @@
+"""Ingest: transcripts are looked at, read on, and stored exactly once in effect, without their secrets.
+
+While one batch is being scanned the next is read. Turns and the cursor that read them move in one transaction, so a
+kill between any two instructions costs nothing but reading the last stretch again; and a record whose id is stored
+already, from this file or a copy of it, is not new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import traceback
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy.exc import OperationalError
+
+from memoryd.database import query, sqlite
+from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
+from memoryd.files import ranges, sources
+from memoryd.reading import cursor as reading
+from memoryd.reading import recording, store, unreadable
+from memoryd.reading.cursor import Cursor
+from memoryd.reading.cursors import Cursors
+from memoryd.reading.documents import Documents
+from memoryd.reading.scrubbing import UnscannedError
+from memoryd.reading.store import Batch
+from memoryd.reading.unreadable import Unreadable
+from memoryd.reading.unscanned import Unscanned
+from memoryd.transcripts import now_file, registry
+from memoryd.transcripts.fate import Action
+from memoryd.transcripts.format import UNHEARD, Identity, Unsupported
+from memoryd.transcripts.lines import clean
+from memoryd.transcripts.messages import Messages
+from memoryd.worker.client import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy import Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Agent, Settings
+    from memoryd.files.log import Log
+    from memoryd.reading.scrubbing import Scan, Scrubber
+    from memoryd.scrub.finding import Scrubbed
+    from memoryd.transcripts.format import LineFormat
+
+READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
+QUIET_SECONDS = 60.0
+POISON_SECONDS = 600.0
+HELD_SECONDS = 60.0
+CLOCK_TICK_SECONDS = 0.05  # file times are no finer than this on older kernels
+QUIET_FATES = frozenset({"appended", "touched", "unfinished"})
+_KNOW = (
+    "INSERT INTO agent (id, workspace, enabled, paused, seen_at) VALUES (?, ?, ?, 0, ?)"
+    " ON CONFLICT (id) DO UPDATE SET workspace = excluded.workspace, enabled = excluded.enabled"
+)
+NOW_PATTERN = ".continuum/memory/NOW-*.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One pattern of one agent."""
+
+    agent: Agent
+    pattern: sources.Pattern
+    format: str
+    project: Path | None
+    watched: bool = True  # whether a change of it is noticed only by watching
+
+
+def sources_of(settings: Settings) -> list[Source]:
+    """List the patterns of all enabled agents; NOW files, and what programs hand over, are always among them."""
+    found = []
+    for agent in settings.agents:
+        if not agent.enabled:
+            continue
+        now_files = sources.pattern(NOW_PATTERN, agent.workspace, without=settings.state_dir)
+        found.append(Source(agent, now_files, "now", None))
+        handed_over = sources.pattern("*.jsonl", recording.folder_of(settings.state_dir, agent.id))
+        found.append(Source(agent, handed_over, Messages.name, None, watched=False))
+        for source in agent.transcripts:
+            pattern = sources.pattern(source.pattern, source.root, without=settings.state_dir)
+            found.append(Source(agent, pattern, source.format, source.project))
+    return found
+
+
+class Ingest:
+    """Reads all transcripts of all agents. Used by one thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        clock: Clock,
+        log: Log,
+        files: ranges.OpenFiles,
+        scrubber: Scrubber,
+    ) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.log = log
+        self.files = files
+        self.scrubber = scrubber
+        self.documents = Documents(self)
+        self.cursors = Cursors()
+        self.unreadable = Unreadable(engine, clock, log, scrubber)
+        self.unscanned = Unscanned(self)
+        self.batch = Batch()
+        self._frozen: tuple[Batch, Scan] | None = None  # read, and being scanned
+        self.changed: set[str] = set()  # sessions with new turns since somebody last asked
+        self.unread: set[str] = set()  # sessions with a file that has more to read
+        self.stopping = False
+        self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
+        self.restored: store.Restore | None = None
+        self._stale = False
+        self._looking: set[tuple[str, str]] = set()
+        # Called after each look, however many there are in a scan, and after each part of what is scanned for secrets.
+        self.progress: Callable[[], None] = lambda: None
+        # What could not be stored, and until when it is left alone if it does not change.
+        self._poison: dict[tuple[str, str], tuple[ranges.Stat, float]] = {}
+        # Whose ids could not be scanned: until when it is left alone, and for how long that is.
+        self._held: dict[tuple[str, str], tuple[float, float]] = {}
+        sqlite.read(engine, self.unreadable.load)
+        self.configure(settings)
+        self._stale = False  # nothing is remembered yet
+
+    def configure(self, settings: Settings) -> None:
+        """Take new settings: agents come and go, patterns change; cursors stay."""
+        if self.scrubber.configure(settings):
+            self.forget()  # lines are known by what the policy makes of them
+        self.settings = settings
+        self.sources = sources_of(settings)
+        now = self.clock.text()
+        with sqlite.writing(self.engine) as connection:
+            for agent in settings.agents:
+                query.run(connection, _KNOW, agent.id, str(agent.workspace), agent.enabled, now)
+                self.cursors.load(connection, agent.id)
+        for cursor in self.cursors.all():
+            if cursor.note is not None:
+                cursor.unfinished = True  # what was not read under the old settings may be under the new ones
+
+    def forget(self) -> None:
+        """From any thread: what is remembered of transcripts and sessions is read anew before the next look."""
+        self._stale = True
+
+    def _remember(self) -> None:
+        """Go back to the rows of all cursors, where they are other ones by now."""
+        self.cursors.find_again(self.engine)
+        if self._stale:
+            self._stale = False
+            self._poison.clear()
+            # What is read and not stored goes by the ids there were: it is read again.
+            if self._frozen is not None:
+                (batch, _), self._frozen = self._frozen, None
+                self._lose_place(batch)
+            self._lose_rest()
+            self._lose_place(Batch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
+            self.cursors.find_again(self.engine)
+            self._held.clear()
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def scan(self) -> None:
+        """Look at every transcript there is or was: the truth that watcher events only hint at."""
+        self._remember()
+        seen: set[tuple[str, str]] = set()
+        refused: set[tuple[str, str]] = set()
+        for source in self.sources:
+            found = sources.walk(source.pattern)
+            printable = [path for path in found.paths if unreadable.printable(path) == path]
+            self.scrubber.names(printable, self.progress)  # all at once
+            for path in found.paths:
+                if not self.stopping and (source.agent.id, path) not in seen:
+                    seen.add((source.agent.id, path))
+                    self.look(source, path)
+            for path, why in found.refused:
+                refused.add((source.agent.id, path))
+                self.unreadable.report(source.agent.id, path, f"{path}: {why}")
+        if not self.stopping:
+            self._look_at_missing(seen)
+            self.unreadable.review(seen | refused)
+        self.flush()
+        if not self.stopping:
+            self.unscanned.retry()
+
+    def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
+        """Look at the transcripts that no pattern led to: rotated, moved or deleted ones."""
+        for cursor in self.cursors.all():
+            if (cursor.agent_id, cursor.path) not in seen and not cursor.gone:
+                source = self._source_of(cursor, cursor.path)
+                if source is not None:
+                    self.look(source, cursor.path)
+
+    def hint(self, path: str) -> None:
+        """Look at one path a watcher named, for each agent of whom it is or was a transcript."""
+        self._remember()
+        for source in self._sources_of(path):
+            self.look(source, path)
+
+    def means(self, path: str) -> bool:
+        """Say whether a path is of interest."""
+        return bool(self._sources_of(path))
+
+    def _sources_of(self, path: str) -> list[Source]:
+        """One source of each agent that has to do with a path."""
+        found: dict[str, Source] = {}
+        for source in self.sources:
+            if source.pattern.matches(path):
+                found.setdefault(source.agent.id, source)
+        for agent_id in dict.fromkeys(source.agent.id for source in self.sources):
+            cursor = None if agent_id in found else self.cursors.at(agent_id, path)
+            follower = None if cursor is None else self._source_of(cursor, path)
+            if follower is not None:
+                found[agent_id] = follower
+        return list(found.values())
+
+    def _claims(self, agent_id: str, path: str) -> list[Source]:
+        """The sources of an agent that name a path; else those of the folder it lies in, as for a rotated file."""
+        own = [source for source in self.sources if source.agent.id == agent_id]
+        return [source for source in own if source.pattern.matches(path)] or [
+            source for source in own if source.format != now_file.NAME and source.pattern.covers(path)
+        ]
+
+    def _source_of(self, cursor: Cursor, path: str) -> Source | None:
+        """The source by which a transcript is read at a path, which need not be where it was."""
+        source = next(iter(self._claims(cursor.agent_id, path)), None)
+        if source is None or source.pattern.matches(path):
+            return source
+        if self.documents.is_one(cursor):
+            return None  # a backup
+        project = source.project if cursor.session_id is None else None  # else it has been found to be the project's
+        return replace(source, format=cursor.format or source.format, project=project)
+
+    def look(self, source: Source, path: str) -> None:
+        """Look at one path and read what is new in it."""
+        key = source.agent.id, path
+        if key in self._looking:
+            return  # two files that changed names with each other
+        self._looking.add(key)
+        try:
+            self._look(source, path)
+        except NotFoundError:
+            self.look_again(path, 0)  # it went while being opened: the next look tells
+        except ClosedError:
+            raise  # the process is ending
+        except (MemorydError, OSError) as error:
+            self.unreadable.report(source.agent.id, path, str(error))
+        except Exception as error:
+            if _is_trouble(error):
+                raise
+            self._give_up(source.agent.id, path, error)
+        finally:
+            self._looking.discard(key)
+        if self.batch.full():
+            self.pass_on()
+        self.progress()
+
+    def _give_up(self, agent_id: str, path: str, error: Exception) -> None:
+        """Nobody expected this of a transcript; it must not keep the others from being read."""
+        cursor = self.cursors.at(agent_id, path)
+        if cursor is not None:
+            cursor.meetings = None  # it may have counted lines that were not taken
+        self.unreadable.report(agent_id, path, f"{path}: cannot be read: {_place(error)}")
+
+    def _look(self, source: Source, path: str) -> None:
+        if unreadable.printable(path) != path:
+            raise StateError("its name is no text", unreadable.printable(path), "rename it")
+        if self.scrubber.name(path) != path:
+            raise StateError("its name holds a secret, so it is not read", path, "rename it")
+        if self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic():
+            return
+        stat = ranges.observe(Path(path))
+        cursor = self.cursors.at(source.agent.id, path)
+        poisoned, until = self._poison.pop((source.agent.id, path), (None, 0.0))
+        if stat is not None and poisoned == stat and self.clock.monotonic() < until:
+            self._poison[source.agent.id, path] = poisoned, until
+            return
+        if stat is None:
+            self.unreadable.take_back(source.agent.id, path)
+            if cursor is not None and not cursor.gone:
+                self._look_for(source, cursor)
+        elif cursor is None or not _is_as_read(cursor, stat) or self._has_rested(cursor, stat):
+            self._look_closer(source, path)
+            self.unreadable.take_back(source.agent.id, path)
+
+    def _look_closer(self, source: Source, path: str) -> None:
+        with self.files.borrow(Path(path)) as handle:
+            cursor = self.cursors.at(source.agent.id, path)
+            if cursor is not None and not cursor.gone and (cursor.device, cursor.inode) != (handle.dev, handle.ino):
+                cursor = self._part(source, cursor, handle)
+            stat = handle.observe()
+            known = self.cursors.of_file(source.agent.id, stat)
+            if known is not None and known is not cursor and known.path != path:
+                if _still_there(known):
+                    self._leave(source, cursor)
+                    return  # a second name of a file that is read under its first
+                if known.offset and reading.is_same(known, handle):
+                    self._leave(source, cursor)
+                    cursor = known
+            if cursor is None:
+                is_named_after = known is not None and Path(path).name.startswith(Path(known.path).stem)
+                if not (source.pattern.matches(path) or is_named_after):
+                    return  # another file took the inode of a transcript
+                cursor = Cursor(source.agent.id, path, stat.dev, stat.ino, fate_at=self.clock.text())
+            self._read(source, path, stat, cursor, handle)
+
+    def _part(self, source: Source, cursor: Cursor, handle: ranges.Handle) -> Cursor | None:
+        """The path names another file now: the old one is read to its end, under its new name if it has one.
+
+        Where the new file begins with what was consumed, or is a document, it is the transcript and the old one a
+        backup; else the old one was rotated away and keeps its cursor.
+        """
+        path = cursor.path
+        rewritten = self.documents.is_one(cursor) or (cursor.offset and reading.is_same(cursor, handle))
+        if not rewritten:
+            self._follow(cursor)
+        left = self.cursors.at(cursor.agent_id, path)
+        if left is cursor:
+            self._drain(source, cursor)
+        return left
+
+    def _leave(self, source: Source, cursor: Cursor | None) -> None:
+        """Its path has become that of a file with a cursor of its own."""
+        if cursor is not None and not cursor.gone:
+            self._drain(source, cursor)
+            self.set_fate(cursor, "deleted")
+
+    def look_again(self, path: str, seconds: float) -> None:
+        """Ask for another look at a path, some seconds from now."""
+        self.again[path] = self.clock.monotonic() + seconds
+
+    def _look_for(self, source: Source, cursor: Cursor) -> None:
+        """The file is not where it was: find where it went, or read its last bytes while it is still open."""
+        path = cursor.path
+        self._follow(cursor)
+        if cursor.path == path:
+            self._drain(source, cursor, last=True)
+            self.set_fate(cursor, "deleted")
+            self.files.forget(cursor.device, cursor.inode)
+
+    def _follow(self, cursor: Cursor) -> None:
+        """Look at the file where it is now, if it only got another name."""
+        moved_to = sources.find_inode(str(Path(cursor.path).parent), cursor.device, cursor.inode)
+        source = None if moved_to is None else self._source_of(cursor, moved_to)
+        if moved_to is not None and source is not None:
+            self.look(source, moved_to)
+
+    def _drain(self, source: Source, cursor: Cursor, *, last: bool = False) -> None:
+        """Read what was added to a file before it lost its name, if it is still open."""
+        with self.files.borrow_known(cursor.device, cursor.inode) as handle:
+            if handle is None or self.documents.is_one(cursor):
+                return
+            if not cursor.offset and str(handle.path) != cursor.path:
+                return  # nothing was consumed to know the file by, and another one has taken its inode
+            size = handle.observe().size
+            if size <= cursor.offset or not reading.is_same(cursor, handle):
+                return
+            if self._prepare(source, cursor, handle, size):
+                cursor.unfinished = True
+                while cursor.unfinished:
+                    self._read_on(cursor, handle, size)
+                if last:
+                    self._take_unended(cursor, handle, size)
+
+    def _has_rested(self, cursor: Cursor, stat: ranges.Stat) -> bool:
+        """Whether a file has been left alone for long and was not looked at since."""
+        if cursor.rested or self.clock.now().timestamp() - stat.mtime_ns / 1e9 < QUIET_SECONDS:
+            return False
+        return cursor.since_verified > 0 or cursor.offset < stat.size
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def _read(self, source: Source, path: str, stat: ranges.Stat, cursor: Cursor, handle: ranges.Handle) -> None:
+        if self.documents.wants(source, cursor, path, handle):
+            self.documents.read(source, path, cursor, handle, stat)
+            return
+        rested = self.clock.now().timestamp() - stat.mtime_ns / 1e9 >= QUIET_SECONDS
+        cursor.doubtful = cursor.doubtful or (rested and not cursor.rested and cursor.since_verified > 0)
+        what = reading.examine(cursor, path, stat, handle)
+        if what.action is Action.READ_AGAIN and what.name != "new":
+            self.flush()  # rows carry the generation they were read in
+        self.place(cursor, path, stat, same=what.name == "unchanged")
+        self.set_fate(cursor, what.name)
+        if what.action is Action.READ_AGAIN:
+            cursor.generation += what.name != "new"  # else it is another file, or another version of itself
+            reading.start(cursor)
+        if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
+            self._read_on(cursor, handle, stat.size)
+            if rested and not cursor.unfinished:
+                self._take_unended(cursor, handle, stat.size)
+        cursor.rested = rested
+
+    def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
+        with self._taking(cursor) as result:
+            reading.read_on(cursor, handle, size, READ_LIMIT, result)
+        self.cursors.keep_open(cursor)
+        if cursor.session_id is not None:
+            (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
+        if cursor.unfinished:
+            self.look_again(cursor.path, 0)
+
+    def _take_unended(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
+        with self._taking(cursor) as result:
+            reading.take_unended(cursor, handle, size, result)
+
+    @contextlib.contextmanager
+    def _taking(self, cursor: Cursor) -> Iterator[reading.Reading]:
+        """Add the results of a reading to the batch to be stored, even if the reading fails on the way."""
+        result = reading.Reading()
+        try:
+            yield result
+        finally:
+            self.take(cursor, result)
+
+    def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
+        """Record where the transcript lies and how it looked."""
+        self.cursors.place(cursor, path, stat)
+        cursor.doubtful = abs(self.clock.now().timestamp() - stat.ctime_ns / 1e9) < CLOCK_TICK_SECONDS
+        if not same:
+            self.batch.cursors[id(cursor)] = cursor
+
+    def set_fate(self, cursor: Cursor, name: str) -> None:
+        """Record what became of a transcript."""
+        if name == "unchanged":
+            return
+        if name not in QUIET_FATES:
+            self.log.info("transcript", fate=name, agent=cursor.agent_id, path=cursor.path)
+        cursor.fate, cursor.fate_at = name, self.clock.text()
+        self.batch.cursors[id(cursor)] = cursor
+
+    def _prepare(self, source: Source, cursor: Cursor, handle: ranges.Handle, size: int) -> bool:
+        """Know the format and the session before the first turn; False while they cannot be told."""
+        if cursor.reader is None or cursor.identity is None:
+            cursor.note = None
+            told = self._tell(source, cursor, handle, size, reading.HEAD_READ)
+            if not told and cursor.note is None and size > reading.HEAD_READ:
+                told = self._tell(source, cursor, handle, size, reading.HEAD_READ_MAX)
+            if not told:
+                cursor.unfinished = False
+                cursor.note = cursor.note or "its format, session or folder cannot be told yet"
+                self.batch.cursors[id(cursor)] = cursor
+                self.log.debug("transcript not read", agent=cursor.agent_id, path=cursor.path, why=cursor.note)
+                return False
+        if cursor.meetings is None:
+            cursor.meetings = reading.Meetings(cursor.session_id or "", cursor.offset)
+        return True
+
+    def _tell(self, source: Source, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
+        head = reading.head_records(handle, size, limit)
+        reader = _reader(source.format, head, cursor, handle.read(0, 16))
+        if reader is None:
+            return False
+        if isinstance(reader, Unsupported):
+            self._pass_over(cursor, f"{reader.name}: {reader.why}")
+            return False
+        identity = reader.identify(head.whole + head.salvaged, reading.posix(cursor.path))
+        if identity is None or not self._is_wanted(source, cursor, identity):
+            return False
+        identity = self.without_secrets(identity)
+        cursor.reader, cursor.identity, cursor.format = reader, identity, reader.name
+        cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
+        return True
+
+    def without_secrets(self, identity: Identity) -> Identity:
+        """Return whose session it is, as it may be kept."""
+        parent, cwd = identity.parent_session_id, identity.cwd
+        return identity._replace(
+            session_id=self.scrubber.name(identity.session_id),
+            parent_session_id=parent and self.scrubber.name(parent),
+            cwd=cwd and self.scrubber.redact_path(clean(cwd)),
+        )
+
+    def _is_wanted(self, source: Source, cursor: Cursor, identity: Identity) -> bool:
+        """Whether the session's recorded folder lies in the project of a source that names the file."""
+        projects = {source.project, *(other.project for other in self._claims(cursor.agent_id, cursor.path))}
+        if None in projects:
+            return True
+        if identity.cwd is None:
+            return False
+        folders = _both_forms(identity.cwd)
+        wanted = [form for project in projects if project is not None for form in _both_forms(str(project))]
+        if any(folder.is_relative_to(project) for folder in folders for project in wanted):
+            return True
+        self._pass_over(cursor, "recorded in another project")
+        return False
+
+    def _pass_over(self, cursor: Cursor, why: str) -> None:
+        """Not for us, and not for lack of more to read: said once, where a person looks who misses a session."""
+        if cursor.note != why:
+            self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
+        cursor.note = why
+
+    def take(self, cursor: Cursor, result: reading.Reading) -> None:
+        """Add the results of a reading to the batch to be stored."""
+        self.batch.found.extend(result.found)
+        self.batch.bad.extend((cursor, span) for span in result.bad)
+        self.batch.size += sum(len(one.turn.text) for one in result.found)
+        self.batch.cursors[id(cursor)] = cursor
+
+    # --- storing --------------------------------------------------------------------------------------------------
+
+    def session_for(self, cursor: Cursor, identity: Identity) -> str:
+        """Find or make the session of a transcript; a copy or a moved file joins the one it is of."""
+        waiting = [] if self._frozen is None else [self._frozen[0]]
+        return store.session_for(self.engine, [*waiting, self.batch], cursor, identity, self.clock.text())
+
+    def flush(self) -> None:
+        """Store everything read so far."""
+        self.pass_on()
+        self.finish()
+
+    def pass_on(self) -> None:
+        """Hand what was read to the scanner and read on meanwhile; what it was handed before is stored first."""
+        self.finish()
+        batch, self.batch = self.batch, Batch()
+        if not batch.is_empty():
+            batch.freeze()
+            self._frozen = batch, self.scrubber.begin(batch.texts())
+
+    def finish(self) -> None:
+        """Store what is being scanned, if anything is."""
+        if self._frozen is None:
+            return
+        (batch, scan), self._frozen = self._frozen, None
+        with self._losing_place(batch):
+            self._store_scanned(batch, scan.result(self.progress))
+
+    @contextlib.contextmanager
+    def _losing_place(self, batch: Batch) -> Iterator[None]:
+        """Where a batch cannot be stored, its cursors go back to what is, and so do those read on since."""
+        try:
+            yield
+        except BaseException:
+            self._lose_place(batch)
+            self._lose_rest()
+            raise
+
+    def _lose_rest(self) -> None:
+        batch, self.batch = self.batch, Batch()
+        self._lose_place(batch)
+
+    def _store_scanned(self, batch: Batch, scanned: Sequence[Scrubbed | None]) -> None:
+        """Store a batch: turns, cursors and sessions in one transaction."""
+        ids = batch.names()
+        kept = self.scrubber.names(ids | batch.counted(), self.progress)
+        unscanned = {name for name in ids if kept[name] is None}
+        batch.take_scanned(scanned, kept)
+        try:
+            if unscanned:
+                raise UnscannedError("ids could not be scanned for secrets")  # noqa: TRY301 - it concerns some, as below
+            self._store(batch)
+        except Exception as error:
+            if _is_trouble(error):
+                raise
+            # What was read since may go on from what cannot be stored.
+            self._lose_rest()
+            if self._stale:
+                self._lose_place(batch)  # by ids that are other ones by now
+                return
+            self._store_apart(batch, unscanned)
+        self.unscanned.note(batch)
+
+    def _store_apart(self, batch: Batch, unscanned: set[str]) -> None:
+        """Something in the batch cannot be stored: find whose it is, say so, and store the rest."""
+        for part in store.apart(batch):
+            if unscanned and unscanned.intersection(part.names()):
+                batch.sessions.update(part.sessions)
+                self._hold(part)
+                continue
+            try:
+                self._store(part)
+            except Exception as error:
+                if _is_trouble(error):
+                    raise
+                self._lose_place(part)
+                batch.sessions.update(part.sessions)
+                for cursor in part.cursors.values():
+                    self.again.pop(cursor.path, None)
+                    key = cursor.agent_id, cursor.path
+                    stat = ranges.Stat(cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns)
+                    self._poison[key] = stat, self.clock.monotonic() + POISON_SECONDS
+                    self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
+
+    def _hold(self, batch: Batch) -> None:
+        """Read it again later: an id that is stored otherwise than as it is would make it another record."""
+        self._lose_place(batch)
+        for cursor in batch.cursors.values():
+            key = cursor.agent_id, cursor.path
+            wait = min(max(HELD_SECONDS, 2 * self._held.get(key, (0.0, 0.0))[1]), POISON_SECONDS)
+            self._held[key] = self.clock.monotonic() + wait, wait
+            self.look_again(cursor.path, wait)
+            self.unreadable.report(*key, f"{cursor.path}: its ids could not be scanned for secrets; it is tried again")
+
+    def _store(self, batch: Batch) -> None:
+        stored = store.store(self.engine, batch, self.clock.text(), self.restored)
+        self.changed.update(stored.sessions)
+        if self._held:
+            for cursor in batch.cursors.values():
+                self._held.pop((cursor.agent_id, cursor.path), None)
+        if stored.turns or stored.bad:
+            self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
+        first_of = {id(cursor): (cursor, span) for cursor, span in reversed(stored.bad)}
+        count_of = Counter(id(cursor) for cursor, _ in stored.bad)
+        for cursor, span in first_of.values():
+            self.log.warning(
+                "bytes that are no record",
+                agent=cursor.agent_id,
+                path=cursor.path,
+                first_byte=span.first_byte,
+                last_byte=span.last_byte,
+                why=span.reason,
+                places=count_of[id(cursor)],
+            )
+        self._tell_unheard(batch)
+
+    def _tell_unheard(self, batch: Batch) -> None:
+        """Say once of each file that messages in it are passed over, by roles that nobody known has."""
+        for key, cursor in batch.cursors.items():
+            skipped = json.loads(batch.rows[key]["skipped"])
+            roles = {name: count for name, count in skipped.items() if name.startswith(UNHEARD)}
+            if roles and not cursor.unheard:
+                self.log.warning("messages passed over", agent=cursor.agent_id, path=cursor.path, roles=roles)
+                cursor.unheard = True
+
+    def _lose_place(self, batch: Batch) -> None:
+        """The transaction failed: what these cursors consumed is not stored, so they go back to what is."""
+        self.documents.forget({cursor.session_id for cursor in batch.cursors.values() if cursor.session_id})
+        self.cursors.lose(batch.cursors.values())
+        for cursor in batch.cursors.values():
+            self.look_again(cursor.path, 0)
+
+
+def _is_as_read(cursor: Cursor, stat: ranges.Stat) -> bool:
+    return (
+        not (cursor.gone or cursor.unfinished or cursor.doubtful)
+        and cursor.hasher is not None
+        and (cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns) == tuple(stat)
+    )
+
+
+def _is_trouble(error: BaseException) -> bool:
+    """Whether the machine or the database is at fault, not what was read."""
+    return isinstance(error, OperationalError) or is_disk_trouble(error)
+
+
+def _place(error: BaseException) -> str:
+    """What happened and where, without the message, which may quote the transcript."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return " ".join([type(error).__name__, *(f"at {Path(frame.filename).name}:{frame.lineno}" for frame in last)])
+
+
+def _both_forms(folder: str) -> set[Path]:
+    """A folder as it was written, and as it is without links: programs record the one or the other."""
+    folder = clean(folder)
+    forms = {Path(os.path.normpath(folder))}
+    return forms | {Path(os.path.realpath(folder))} if Path(folder).is_absolute() else forms
+
+
+def _still_there(cursor: Cursor) -> bool:
+    try:
+        stat = ranges.observe(Path(cursor.path))
+    except MemorydError:
+        return False
+    return stat is not None and (stat.dev, stat.ino) == (cursor.device, cursor.inode)
+
+
+def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
+    if name != "auto":
+        return registry.by_name(name)
+    path = reading.posix(cursor.path)
+    reader = registry.detect(head.whole, path, begin)
+    if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
+        # The inside of another format's broken record looks like a generic message.
+        return None if reader.name == Messages.name else reader
+    return reader

@@ -1,0 +1,192 @@
+"""Sessions that a program hands over: they become transcripts of memoryd's own, which are read as any other.
+
+    state_dir/sessions/AGENT/flushed-BEGIN-RANDOM.jsonl     one message a line, redacted, with an id and a time
+
+BEGIN is the hash of the first message, by which a conversation is found again that was handed over before.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.files.folders import make_private_dir
+from memoryd.files.journal import Journal
+from memoryd.files.locks import Lock
+from memoryd.files.regular import as_state_error
+from memoryd.reading.scrubbing import UnscannedError
+from memoryd.transcripts import chat
+from memoryd.transcripts.turn import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from memoryd.clock import Clock
+    from memoryd.reading.scrubbing import Scrubber
+
+FOLDER = "sessions"
+NEWEST = 50  # sessions that are looked at for one that goes on
+PATIENCE = timedelta(seconds=30)  # for another process that records
+_HEAD_CHARS = 16
+_SYSTEM = "system"  # stands for the neighbour of a message of the system's
+
+
+class Recorded(NamedTuple):
+    """Where a conversation is recorded."""
+
+    path: Path
+    size: int  # bytes that are to be read
+    added: int  # messages that were new
+
+
+class _Session(NamedTuple):
+    path: Path
+    recorded: list[dict[str, Any]]
+    known: int  # of the messages given, but for the system's
+
+
+def folder_of(state_dir: Path, agent_id: str) -> Path:
+    """Tell where an agent's sessions are recorded."""
+    return state_dir / FOLDER / agent_id
+
+
+def record(
+    state_dir: Path, agent_id: str, messages: Sequence[dict[str, Any]], scrubber: Scrubber, clock: Clock
+) -> Recorded:
+    """Record what of a conversation is new; nothing where it was recorded before.
+
+    The messages are checked, and at least one of them is not the system's.
+    """
+    given = redacted(list(map(chat.recorded, messages)), scrubber)
+    folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
+    with _alone(folder):
+        session = _session_of(folder, given)
+        new = _news(session, _as_kept(folder, given))
+        at = clock.text()
+        if new:
+            stamped = ({"timestamp": at} | message | {"uuid": str(uuid.uuid4())} for message in new)
+            with as_state_error("cannot be written", session.path):
+                Journal(session.path).append(*stamped)
+        return Recorded(session.path, session.path.stat().st_size, len(new))
+
+
+def paths(state_dir: Path, agent_id: str) -> list[Path]:
+    """List the recorded sessions of an agent."""
+    return sorted(folder_of(state_dir, agent_id).glob("*.jsonl"))
+
+
+def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bool:
+    """Change the messages of a recorded session; returns whether one was another one then."""
+    with _alone(path.parent):  # who appended meanwhile would do so to a file that has lost its name
+        old = Journal(path).entries()
+        new = changed(old)
+        if new == old:
+            return False
+        after = iter(new)
+        Journal(path).change(lambda _: next(after))
+        return True
+
+
+def _alone(folder: Path) -> Lock:
+    return Lock(folder / ".lock", PATIENCE)
+
+
+def without(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
+    """A recorded message without what is forgotten of it; handed over again, it is known by its digest."""
+    left: dict[str, Any] = chat.with_texts(message, lambda text, is_name: text if is_name else cut(text))
+    return message if left == message else {**left, chat.FORGOTTEN: chat.digest(message)}
+
+
+def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
+    """The session that goes on, or has been handed over before; else a new one."""
+    digests = _spoken(given)
+    head = digests[0][:_HEAD_CHARS]
+    paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for number, path in enumerate(paths):
+        if number < NEWEST or path.name.startswith(f"flushed-{head}-"):
+            recorded = [entry for entry in Journal(path).entries() if "role" in entry]
+            known = chat.known_until(_spoken(recorded), digests)
+            if known is not None:
+                return _Session(path, recorded, known)
+    return _Session(folder / f"flushed-{head}-{secrets.token_hex(4)}.jsonl", [], 0)
+
+
+def _as_kept(folder: Path, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages without what was forgotten of them in any session that is recorded.
+
+    Each is known by its digest and by a neighbour, or by being the first: a conversation that branches off from a
+    forgotten one brings nothing of it back, and what is said anew elsewhere, be it but a word, is kept.
+    """
+    left: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in folder.glob("*.jsonl"):
+        if f'"{chat.FORGOTTEN}"'.encode() not in path.read_bytes():
+            continue
+        recorded = [entry for entry in Journal(path).entries() if "role" in entry]
+        for message, links in zip(recorded, _links(recorded), strict=True):
+            if chat.FORGOTTEN in message:
+                left |= dict.fromkeys(links, message)
+    if not left:
+        return list(given)
+    found = ([left[link] for link in links if link in left] for links in _links(given))
+    return [_in_its_place(message, kept[0]) if kept else message for message, kept in zip(given, found, strict=True)]
+
+
+def _in_its_place(message: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
+    stamp = {name: message[name] for name in ("timestamp",) if name in message}
+    return {name: value for name, value in left.items() if name not in {"uuid", "timestamp"}} | stamp
+
+
+def _links(messages: Sequence[dict[str, Any]]) -> Iterator[list[tuple[str, str]]]:
+    """By what each message is known: with the one before it, and with the one after; the system's by itself."""
+    digests = _spoken(messages)
+    place = 0
+    for message in messages:
+        if chat.role_of(message) is Role.SYSTEM:
+            yield [(_SYSTEM, chat.digest(message))]
+            continue
+        before = digests[place - 1] if place else ""
+        after = [(digests[place], f"{digests[place + 1]}>")] if place + 1 < len(digests) else []
+        yield [(before, digests[place]), *after]
+        place += 1
+
+
+def _spoken(messages: Sequence[dict[str, Any]]) -> list[str]:
+    return [chat.digest(message) for message in messages if chat.role_of(message) is not Role.SYSTEM]
+
+
+def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is not recorded: all behind what is known, and the system's messages that never were."""
+    known = {chat.digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
+    new, spoken = [], 0
+    for message in given:
+        if chat.role_of(message) is not Role.SYSTEM:
+            spoken += 1
+            is_new = spoken > session.known
+        elif is_new := (digest := chat.digest(message)) not in known:
+            known.add(digest)
+        new += [message] if is_new else []
+    return new
+
+
+def redacted(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
+    """Return messages without their secrets; a text that the policy drops is an empty one."""
+    texts: dict[str, str] = {}
+    names: dict[str, str] = {}
+
+    def gather(text: str, is_name: bool) -> str:  # noqa: FBT001
+        (names if is_name else texts)[text] = text
+        return text
+
+    chat.with_texts(list(messages), gather)
+    for text, scrubbed in zip(texts, scrubber.scan(list(texts)), strict=True):
+        if scrubbed is None:
+            raise UnscannedError("could not be scanned for secrets", "a message", "hand it over again; see the log")
+        texts[text] = "" if scrubbed.dropped else scrubbed.text
+    for name, kept in scrubber.names(names).items():
+        if kept is None:
+            raise UnscannedError("could not be scanned for secrets", "an id", "hand it over again; see the log")
+        names[name] = kept
+    return list(chat.with_texts(list(messages), lambda text, is_name: (names if is_name else texts)[text]))

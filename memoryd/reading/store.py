@@ -1,0 +1,450 @@
+"""Storing what was read: turns, the cursors that read them, and their sessions, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import moment_of, text_of
+from memoryd.database import erasure, query, sqlite, turns
+from memoryd.gauge import live
+from memoryd.reading import cursor as reading
+from memoryd.reading.scrubbing import named
+from memoryd.transcripts import dialogs, now_file
+from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
+from memoryd.transcripts.codex import Codex
+from memoryd.transcripts.lines import clean
+from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.reading.cursor import Cursor, Found
+    from memoryd.scrub.finding import Scrubbed
+    from memoryd.transcripts.format import Identity
+    from memoryd.transcripts.lines import BadSpan
+    from memoryd.transcripts.turn import Turn
+
+    Restore = Callable[[Connection, str, Sequence[Found], Sequence[int]], None]
+
+FLUSH_TURNS = 2000
+FLUSH_BYTES = 4 << 20
+UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
+_NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of a turn, which a transcript decides
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was read and is not stored yet."""
+
+    found: list[Found] = field(default_factory=list)
+    bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)
+    cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to be made, by id
+    ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
+    size: int = 0
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the cursors as they were when it was frozen
+
+    def full(self) -> bool:
+        """Whether it is time to store."""
+        return len(self.found) >= FLUSH_TURNS or self.size >= FLUSH_BYTES
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to store."""
+        return not (self.found or self.cursors or self.bad)
+
+    def freeze(self) -> None:
+        """Keep the cursors' rows as they are now: the cursors read on while the texts are being scanned."""
+        for key, cursor in self.cursors.items():
+            reading.seal(cursor)
+            self.rows[key] = cursor.row()
+
+    def texts(self) -> list[str]:
+        """List the texts of its turns, in their order."""
+        return [found.turn.text for found in self.found]
+
+    def names(self) -> set[str]:
+        """Gather what else of its turns a transcript decides: ids and names."""
+        return {name for _, turn, *_ in self.found for field in _NAMES if (name := getattr(turn, field)) is not None}
+
+    def counted(self) -> set[str]:
+        """Gather the names of the records that were passed over, which a transcript decides as well."""
+        return {name for row in self.rows.values() for name in json.loads(row["skipped"])}
+
+    def take_scanned(self, scanned: Sequence[Scrubbed | None], kept: Mapping[str, str | None]) -> None:
+        """Put redacted texts and names in the place of those that were read; a name not scanned stays as it is."""
+        for row in self.rows.values():
+            row["skipped"] = _counts(json.loads(row["skipped"]), kept)
+        changed = {name for name, as_kept in kept.items() if as_kept != name}
+        for place, (found, scrubbed) in enumerate(zip(self.found, scanned, strict=True)):
+            turn = found.turn
+            withheld = UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
+            withheld = withheld if turn.text else None  # there is nothing to wait for
+            text = "" if scrubbed is None else scrubbed.text
+            if text == turn.text and not (changed and changed.intersection(turn)):
+                continue
+            self.found[place] = found._replace(turn=_renamed(turn._replace(text=text), kept), withheld=withheld)
+
+
+@dataclass(slots=True)
+class Stored:
+    """What a batch came to."""
+
+    turns: int = 0
+    sessions: set[str] = field(default_factory=set)  # that have new turns, or ended
+    bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # recorded for the first time
+
+
+def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
+    """Return counts by name as they are stored: what is no plain name counts as one of the others."""
+    counts: Counter[str] = Counter()
+    for name, count in skipped.items():
+        counts[name if kept.get(name) == name else "other"] += count
+    return json.dumps(counts, sort_keys=True)
+
+
+def _renamed(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
+    names: dict[str, Any] = {field: named(kept, getattr(turn, field)) for field in _NAMES}
+    return turn._replace(**names)
+
+
+def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
+    """Store a batch, all or none.
+
+    `restored` is told of the new turns and their seqs inside the transaction, where the database was made anew.
+    """
+    result = Stored()
+    fresh = [cursor for cursor in batch.cursors.values() if cursor.id is None]
+    try:
+        with sqlite.writing(engine) as connection:
+            for row in batch.sessions.values():
+                sql = f"INSERT INTO session ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+                query.run(connection, sql, *row.values())
+            _store_cursors(connection, batch)
+            _store_turns(connection, batch, result, restored)
+            _store_bad(connection, batch, now, result)
+            _end_sessions(connection, batch, result)
+    except BaseException:
+        for cursor in fresh:
+            cursor.id = None  # its row was rolled back
+        raise
+    return result
+
+
+def apart(batch: Batch) -> Iterator[Batch]:
+    """Part a batch that could not be stored into one for each cursor.
+
+    A session waits with the first of its cursors; whoever could not store that one puts `sessions` back for the next.
+    """
+    for key, cursor in batch.cursors.items():
+        session_id = cursor.session_id or ""
+        yield Batch(
+            found=[one for one in batch.found if one.cursor is cursor],
+            bad=[one for one in batch.bad if one[0] is cursor],
+            cursors={key: cursor},
+            sessions={session_id: batch.sessions.pop(session_id)} if session_id in batch.sessions else {},
+            ended={session_id: batch.ended[session_id]} if session_id in batch.ended else {},
+            rows={key: batch.rows[key]},
+        )
+
+
+def session_for(engine: Engine, batches: Sequence[Batch], cursor: Cursor, identity: Identity, now: str) -> str:
+    """Find the session of a transcript, or have it made with the last batch; a copy joins the session it is of."""
+    number = 1
+    with sqlite.reading(engine) as connection:
+        while True:
+            candidate = identity.session_id if number == 1 else f"{identity.session_id}~{number}"
+            waiting = next((batch.sessions[candidate] for batch in batches if candidate in batch.sessions), None)
+            row = waiting or turns.session_row(connection, candidate)
+            if row is None:
+                break
+            same = row["agent_id"] == cursor.agent_id and row["format"] == cursor.format
+            free = not waiting and _is_free(connection, batches, candidate)
+            if same and (_is_own(cursor, identity) or free):
+                return candidate
+            number += 1
+    batches[-1].sessions[candidate] = {
+        "id": candidate,
+        "agent_id": cursor.agent_id,
+        "native_id": identity.session_id,
+        "parent_id": identity.parent_session_id if identity.sidechain else None,
+        "format": cursor.format,
+        "folder": identity.cwd and clean(identity.cwd),
+        "state": "active",
+        "seen_at": now,
+        "started_at": identity.started_at,
+        "last_turn_at": _moment(identity.started_at, cursor.mtime_ns),
+        "turns": 0,
+        "last_seq": 0,
+        "gauge": "{}",
+        "counted_seq": 0,
+    }
+    return candidate
+
+
+def _is_own(cursor: Cursor, identity: Identity) -> bool:
+    """Whether the id is the session's own; others are made of the file's name, which another file may have."""
+    if cursor.format == now_file.NAME:
+        return identity.session_id != PurePath(cursor.path).stem
+    if cursor.format == Codex.name:
+        return is_session_id(identity.session_id)
+    return cursor.format == ClaudeCode.name and is_session_id(identity.parent_session_id or identity.session_id)
+
+
+def _is_free(connection: Connection, batches: Sequence[Batch], session_id: str) -> bool:
+    if any(cursor.session_id == session_id for batch in batches for cursor in batch.cursors.values()):
+        return False
+    return not query.exists(connection, "SELECT 1 FROM transcript WHERE session_id = ?", session_id)
+
+
+def _store_cursors(connection: Connection, batch: Batch) -> None:
+    for key, cursor in batch.cursors.items():
+        row = {name: value for name, value in batch.rows[key].items() if name != "id"}
+        if cursor.id is None:
+            names = ", ".join(f'"{name}"' for name in row)
+            sql = f"INSERT INTO transcript ({names}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+            cursor.id = query.run(connection, sql, *row.values()).lastrowid
+        else:
+            names = ", ".join(f'"{name}" = ?' for name in row)
+            query.run(connection, f"UPDATE transcript SET {names} WHERE id = ?", *row.values(), cursor.id)  # noqa: S608
+
+
+def _store_bad(connection: Connection, batch: Batch, now: str, result: Stored) -> None:
+    sql = (
+        "INSERT OR IGNORE INTO bad_span (transcript_id, first_byte, last_byte, sha256, reason, seen_at)"
+        " VALUES (?, ?, ?, ?, ?, ?)"
+    )
+    for cursor, span in batch.bad:
+        if query.changed(connection, sql, cursor.id, *span, now):
+            result.bad.append((cursor, span))
+
+
+def _store_turns(connection: Connection, batch: Batch, result: Stored, restored: Restore | None) -> None:
+    by_agent: dict[str, list[Found]] = {}
+    for found in batch.found:
+        by_agent.setdefault(found.cursor.agent_id, []).append(found)
+    for agent_id, listed in by_agent.items():
+        seen = turns.Seen(connection, agent_id, list({found.turn.record_id for found in listed}))
+        new = list(_unseen(connection, batch, listed, seen, result))
+        seqs = _insert(connection, agent_id, batch, new, result)
+        if restored is not None and new:
+            restored(connection, agent_id, new, seqs)
+
+
+def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[Found], result: Stored) -> list[int]:
+    states: dict[str, _SessionState] = {}
+    calls: dict[tuple[str, str], str | None] = {}  # of this batch: they are stored with it
+    rows: list[tuple[Any, ...]] = []
+    seqs: list[int] = []
+    for found in new:
+        cursor, turn = found.cursor, found.turn
+        read_as = batch.rows[id(cursor)]
+        session_id = read_as["session_id"] or ""
+        state = states.get(session_id)
+        if state is None:
+            state = states[session_id] = _SessionState(connection, session_id)
+        if turn.role is Role.USER and turn.kind in SPOKEN and turn.tool_call_id is not None:
+            turn = _confirmed(connection, session_id, turn, calls)
+        elif turn.kind is Kind.TOOL_CALL and turn.tool_call_id is not None:
+            calls[session_id, turn.tool_call_id] = turn.tool_name
+        seq = state.take(turn, read_as["mtime_ns"])
+        seqs.append(seq)
+        rows.append((
+            agent_id, session_id, seq, cursor.id, read_as["generation"], turn.record_id, turn.part, str(turn.role),
+            str(turn.origin), str(turn.kind), turn.text, turn.at, turn.message_id, turn.usage, turn.model,
+            int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
+            found.withheld,
+        ))  # fmt: skip
+    if rows:
+        connection.exec_driver_sql(turns.INSERT_TURNS, rows)
+        for state in states.values():
+            state.store(connection)
+        result.turns += len(rows)
+        result.sessions.update(states)
+    return seqs
+
+
+def _confirmed(
+    connection: Connection, session_id: str, turn: Turn, calls: Mapping[tuple[str, str], str | None]
+) -> Turn:
+    """Return an answer as the person's if it belongs to such a call of the session, else as nobody's."""
+    call = turn.tool_call_id or ""
+    name = calls.get((session_id, call)) or turns.tool_of(connection, session_id, call)
+    if dialogs.confirms(name, turn.tool_name):
+        return turn._replace(tool_name=name)
+    return turn._replace(role=Role.SYSTEM, origin=Origin.UNKNOWN, kind=Kind.MESSAGE, tool_name=None)
+
+
+def _end_sessions(connection: Connection, batch: Batch, result: Stored) -> None:
+    sql = "UPDATE session SET state = 'ended', ended_at = ?1 WHERE id = ?2 AND (state <> 'ended' OR ended_at <> ?1)"
+    for session_id, ended_at in batch.ended.items():
+        if query.changed(connection, sql, ended_at, session_id):
+            result.sessions.add(session_id)
+
+
+def _unseen(
+    connection: Connection, batch: Batch, listed: Sequence[Found], seen: turns.Seen, result: Stored
+) -> Iterable[Found]:
+    """Pass on what is new; a record whose text was changed under its id is new under an id of its own."""
+    confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
+    waiting: dict[tuple[str, int], list[Found]] = {}  # passed on in this batch, by the record's own id
+    forgotten = _Forgotten(connection, listed[0].cursor.agent_id)
+    for found in listed:
+        generation = batch.rows[id(found.cursor)]["generation"]
+        key = found.turn.record_id, found.turn.part
+        known, earlier = seen.rows.get(key), waiting.get(key, [])
+        if known is None and not earlier:
+            waiting[key] = [found]
+            yield forgotten.as_kept(found, batch.rows[id(found.cursor)]["session_id"] or "")
+            continue
+        if any(_says_the_same(one, found) for one in earlier):
+            continue
+        if known is not None and known.sha256 == found.sha256 and not _is_later(known, found, generation):
+            if known.withheld is not None:
+                result.sessions |= reveal(connection, found.cursor.agent_id, found.turn.record_id, found)
+            continue
+        same = None if known is None else _same_version(connection, found)
+        if same is None:
+            waiting[key] = [*earlier, found]
+            changed = f"{found.turn.record_id}~{found.sha256.hex()[:12]}"
+            yield found._replace(turn=found.turn._replace(record_id=changed))
+            continue
+        if same.withheld is not None:
+            result.sessions |= reveal(connection, found.cursor.agent_id, same.record_id, found)
+        if _is_later(same, found, generation):
+            confirmed.append((
+                found.first_byte, found.last_byte, generation, found.sha256,
+                found.cursor.agent_id, same.record_id, found.turn.part,
+            ))  # fmt: skip
+            if same.record_id == found.turn.record_id:
+                seen.rows[key] = turns.Known(same.transcript_id, generation, found.sha256, None)
+    turns.confirm_spans(connection, confirmed)
+
+
+class _Forgotten:
+    """What an agent has forgotten, while a batch is being looked through."""
+
+    def __init__(self, connection: Connection, agent_id: str) -> None:
+        self.connection = connection
+        self.keys = erasure.forgotten_by(connection, agent_id)
+        self.left: dict[tuple[str, str], int] = {}  # how often a text without a time may still be met, by session
+
+    def as_kept(self, found: Found, session_id: str) -> Found:
+        """A turn without its text, where that was forgotten; one without a time may say it once more."""
+        turn = found.turn
+        key = erasure.text_key(turn.role, turn.at, turn.text) if self.keys else ""
+        if key not in self.keys or not (turn.at or self._is_left(found, session_id, key)):
+            return found
+        return found._replace(turn=turn._replace(text=""), withheld=turns.FORGOTTEN)
+
+    def _is_left(self, found: Found, session_id: str, key: str) -> bool:
+        left = self.left.get((session_id, key))
+        if left is None:
+            left = erasure.forgotten_of(self.connection, session_id)[key] - turns.forgotten_again(
+                self.connection, session_id, found.sha256, found.turn.part
+            )
+        self.left[session_id, key] = left - 1
+        return left > 0
+
+
+def _says_the_same(one: Found, other: Found) -> bool:
+    return one.sha256 == other.sha256 or (not (one.withheld or other.withheld) and one.turn.text == other.turn.text)
+
+
+def _is_later(known: turns.Known | turns.Version, found: Found, generation: int) -> bool:
+    return known.transcript_id == found.cursor.id and known.generation < generation
+
+
+def _same_version(connection: Connection, found: Found) -> turns.Version | None:
+    """The stored version that says the same; else one whose text is not known, and may be taken to."""
+    versions = turns.versions_of(connection, found.cursor.agent_id, found.turn.record_id, found.turn.part)
+    exact = (
+        one
+        for one in versions
+        if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
+    )
+    return next(exact, None) or next(
+        (one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN}), None
+    )
+
+
+def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) -> set[str]:
+    """Give a turn its text that was stored without one; gauge, counts and what has not slept yet follow.
+
+    Where a consumer has passed the turn, or a run that is open already settled on passing it, a message moves to the
+    end of its session: it is consumed late rather than never. All else means something only where it stands. Returns
+    the session, where there was such a turn and the text may be kept now.
+    """
+    row = turns.withheld_turn(connection, agent_id, record_id, found.turn.part)
+    if row is None or found.withheld is not None or not found.turn.text:
+        return set()
+    session_id, seq = row["session_id"], row["seq"]
+    state = _SessionState(connection, session_id)
+    passed = turns.passed(connection, session_id)
+    new_seq = state.seq + 1 if seq <= passed and found.turn.kind in SPOKEN else seq
+    turns.give_text(connection, row["id"], new_seq, found.turn.text)
+    state.reveal(found.turn, seq, new_seq, turns.seq_of_record(connection, session_id, state.gauge.record_id))
+    state.store(connection)
+    sql = "UPDATE session SET counted_seq = min(counted_seq, ?) WHERE id = ?"
+    query.run(connection, sql, new_seq - 1, session_id)
+    return {session_id}
+
+
+class _SessionState:
+    """A session's row while a batch is being added to it."""
+
+    def __init__(self, connection: Connection, session_id: str) -> None:
+        row = turns.session_row(connection, session_id)
+        assert row is not None  # noqa: S101 - a cursor's session is made before its first turn
+        self.id = session_id
+        self.seq = row["last_seq"]
+        self.turns = row["turns"]
+        self.gauge = live.Gauge(**json.loads(row["gauge"]))
+        self.model = row["model"]
+        self.started_at = row["started_at"]
+        self.latest = ""
+        self.file_time = 0
+        self.moment = row["last_turn_at"] if row["turns"] else ""
+
+    def take(self, turn: Turn, mtime_ns: int) -> int:
+        """Add one turn; returns its seq."""
+        self.seq += 1
+        self.turns += bool(turn.text)  # an empty one only carries usage
+        self.gauge = live.advance(self.gauge, turn, self.seq)
+        if turn.model and not turn.sidechain and not turn.model.startswith("<"):
+            self.model = turn.model
+        at = turn.at or text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))
+        if at > self.latest:
+            self.latest, self.file_time = at, mtime_ns
+        return int(self.seq)
+
+    def reveal(self, turn: Turn, seq: int, new_seq: int, measured_at: int) -> None:
+        """Add the text of a turn that had been taken without it."""
+        self.seq = max(self.seq, new_seq)
+        self.turns += 1
+        if seq >= measured_at and seq >= self.gauge.since_seq:
+            self.gauge = live.with_text(self.gauge, turn)
+
+    def store(self, connection: Connection) -> None:
+        """Write the row; a session that had ended goes on."""
+        last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
+        query.run(
+            connection,
+            "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, last_turn_at = ?5, state = 'active',"
+            " started_at = coalesce(started_at, ?5), ended_at = NULL WHERE id = ?",
+            self.seq, self.turns, json.dumps(self.gauge._asdict()), self.model, last, self.id,
+        )  # fmt: skip
+
+
+def _moment(text: str | None, mtime_ns: int) -> str:
+    """A transcript's time as the database writes it; the file's own time where it is missing or no time at all."""
+    try:
+        return text_of(moment_of(text or ""))
+    except (ValueError, OverflowError):
+        return text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))

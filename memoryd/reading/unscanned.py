@@ -1,0 +1,176 @@
+"""Turns that could not be scanned: their rows are there, their texts are not, and are fetched from the transcripts.
+
+Each has its span; the bytes there are read again, and if they are the same, scanned again. A document has no spans of
+its own: it is read anew as a whole. How often depends on how often it failed; each start tries everything once. A sleep
+does not wait for such turns, but their number is on its receipt; one that it passed comes back at the session's end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memoryd.counted import counted
+from memoryd.database import alarms, sqlite, turns
+from memoryd.errors import MemorydError, NotFoundError
+from memoryd.reading import cursor as reading
+from memoryd.reading import store
+from memoryd.reading.cursor import Cursor, Found
+from memoryd.reading.scrubbing import UnscannedError
+from memoryd.transcripts import lines as splitting
+from memoryd.transcripts import now_file, registry
+from memoryd.transcripts.turn import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import RowMapping
+
+    from memoryd.files.ranges import Handle
+    from memoryd.reading.ingest import Ingest
+    from memoryd.reading.store import Batch
+    from memoryd.transcripts.turn import Turn
+
+KIND = "unscanned"
+FIRST_SECONDS = 60.0
+LONGEST_SECONDS = 6 * 3600.0
+AT_ONCE = 200
+
+
+class Unscanned:
+    """Keeps after them for `Ingest`."""
+
+    def __init__(self, ingest: Ingest) -> None:
+        self.ingest = ingest
+        self._due: dict[int, tuple[float, float]] = {}  # turn → when it is tried again, and how long it waits then
+        self._known = True  # whether there may be any; an earlier process may have left some
+        self._failed: set[tuple[str, str]] = set()  # agent and path of what was stored without its text
+
+    def note(self, batch: Batch) -> None:
+        """Take note of what was stored without its text."""
+        failed = [found.cursor for found in batch.found if found.withheld == store.UNSCANNED]
+        self._failed.update((cursor.agent_id, cursor.path) for cursor in failed)
+        if failed:
+            self._known = True
+            self._tell()
+
+    def retry(self) -> None:
+        """Try those whose time has come."""
+        if not self._known:
+            return
+        now = self.ingest.clock.monotonic()
+        with sqlite.reading(self.ingest.engine) as connection:
+            waiting = turns.unscanned(connection)
+            self._due = {turn_id: due for turn_id, due in self._due.items() if turn_id in waiting}
+            due = [turn_id for turn_id in sorted(waiting) if self._due.get(turn_id, (0.0, 0.0))[0] <= now]
+            ready = turns.with_places(connection, due[:AT_ONCE])
+        self._known = bool(waiting)
+        if ready:
+            self._try(ready, now)
+        self._tell()
+
+    def _try(self, ready: Sequence[RowMapping], now: float) -> None:
+        found: dict[int, Found | None] = {}
+        documents: dict[str, list[RowMapping]] = {}
+        for row in ready:
+            wait = min(max(FIRST_SECONDS, 2 * self._due.get(row["id"], (0.0, 0.0))[1]), LONGEST_SECONDS)
+            self._due[row["id"]] = now + wait, wait
+            if row["format"] == now_file.NAME:
+                documents.setdefault(row["path"], []).append(row)
+                continue
+            try:
+                found[row["id"]] = self._read(row)
+            except UnscannedError:
+                continue
+            except NotFoundError:
+                if wait == LONGEST_SECONDS:  # a disk may be away for a while
+                    found[row["id"]] = None
+            except MemorydError as error:
+                self.ingest.log.warning("unscanned turn not read", turn=row["id"], why=str(error))
+        self._store({row["id"]: row for row in ready}, found)
+        for path, rows in documents.items():
+            self._read_anew(path, rows)
+
+    # --- records ---------------------------------------------------------------------------------------------------
+
+    def _read(self, row: RowMapping) -> Found | None:
+        """Read a turn's bytes again; None where they are not there any more."""
+        with self.ingest.files.borrow(Path(row["path"])) as handle:
+            length = row["last_byte"] - row["first_byte"]
+            digest = handle.sha256_range(row["first_byte"], length)
+            if digest != row["sha256"].hex():
+                return None
+            turn = self._turn(row, handle)
+        if turn is None:
+            return None
+        # A cursor that stands for the place of one turn; it is never stored.
+        nobody = Cursor(row["agent_id"], row["path"], 0, 0, id=row["transcript_id"], session_id=row["session_id"])
+        return Found(nobody, turn, row["first_byte"], row["last_byte"], row["sha256"])
+
+    def _turn(self, row: RowMapping, handle: Handle) -> Turn | None:
+        first, last = row["first_byte"], row["last_byte"]
+        if row["kind"] == Kind.OVERSIZE:
+            begin = handle.read(first, reading.EXCERPT_BYTES)
+            end = handle.read(last - reading.EXCERPT_BYTES, reading.EXCERPT_BYTES)
+            return splitting.oversize_turn(begin, end, last - first, row["sha256"].hex())
+        reader = registry.by_name(row["format"])
+        head = reading.head_records(handle, handle.observe().size, reading.HEAD_READ)
+        identity = reader.identify(head.whole + head.salvaged, reading.posix(row["path"]))
+        records = splitting.decode(splitting.Line(first, last, handle.read(first, last - first))).records
+        if identity is None or not records:
+            return None
+        found = reader.turns(records[0], identity, splitting.Pass(row["session_id"] or "")).turns
+        return next((turn for turn in found if turn.part == row["part"]), None)
+
+    def _store(self, rows: dict[int, RowMapping], found: dict[int, Found | None]) -> None:
+        """Store what could be scanned this time, and that the others are lost."""
+        ingest = self.ingest
+        there = {turn_id: one for turn_id, one in found.items() if one is not None}
+        batch = store.Batch(found=list(there.values()))
+        names = {name: name for name in batch.names()}  # those of the rows stay
+        batch.take_scanned(ingest.scrubber.scan(batch.texts(), ingest.progress), names)
+        lost = [turn_id for turn_id, one in found.items() if one is None]
+        skipped = [i for i, one in zip(there, batch.found, strict=True) if one.withheld == store.SKIPPED]
+        with sqlite.writing(ingest.engine) as connection:
+            for turn_id, one in zip(there, batch.found, strict=True):
+                row = rows[turn_id]
+                ingest.changed |= store.reveal(connection, row["agent_id"], row["record_id"], one)
+            turns.set_withheld(connection, lost, store.LOST)
+            turns.set_withheld(connection, skipped, store.SKIPPED)
+        if lost:
+            ingest.log.warning("texts lost before they could be scanned", turns=len(lost))
+
+    # --- documents ------------------------------------------------------------------------------------------------
+
+    def _read_anew(self, path: str, rows: Sequence[RowMapping]) -> None:
+        """Read a document as if for the first time: its turns are known by their records, and get their texts."""
+        ingest = self.ingest
+        key = rows[0]["agent_id"], path
+        ingest.documents.forget({row["session_id"] for row in rows if row["session_id"]})
+        cursor = ingest.cursors.at(*key)
+        there = cursor is not None and not cursor.gone
+        if cursor is not None and there:
+            cursor.unfinished = True
+            self._failed.discard(key)
+            ingest.hint(path)
+            ingest.flush()
+            cursor = ingest.cursors.at(*key)
+        was_read = cursor is not None and not (cursor.gone or cursor.unfinished) and key not in self._failed
+        least = 2 * FIRST_SECONDS if was_read else LONGEST_SECONDS  # a disk may be away for a while
+        with sqlite.writing(ingest.engine) as connection:
+            left = turns.unscanned(connection) & {row["id"] for row in rows}
+            long = {row["id"] for row in rows if self._due.get(row["id"], (0.0, 0.0))[1] >= least}
+            # What another whole reading does not bring back is in the document no more, or under another record.
+            if was_read or not there:
+                turns.set_withheld(connection, left & long, store.LOST)
+
+    # --- the alarm ------------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        ingest = self.ingest
+        count = len(sqlite.read(ingest.engine, turns.unscanned))
+        text = (
+            f"{counted(count, 'turn')} could not be scanned for secrets; no text of these is stored, it is tried again"
+        )
+        if alarms.set_alarm(ingest.engine, KIND, text if count else None, ingest.clock.text()):
+            ingest.log.error("alarm", kind=KIND, turns=count)

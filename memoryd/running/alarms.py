@@ -1,0 +1,137 @@
+"""What becomes of alarms beside the runs that raise and clear most of them.
+
+Some are about what no run notices the end of: a day that is over, a model that is configured no more, a file that a
+person has looked at and removed. `review` clears those. And each open one is told once to the user's own command, by a
+thread of its own: whatever that command does, nothing waits for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from memoryd.clock import moment_of
+from memoryd.database import alarms, sqlite
+from memoryd.running import canary, nights, proposing
+from memoryd.running.answering import OFFLINE
+from memoryd.running.hooks import run_hook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+    from pathlib import Path
+
+    from memoryd.database.alarms import Alarm
+    from memoryd.running.hooks import HookResult
+    from memoryd.running.runner import Runner
+
+DATABASE, DISK, CONFIG, MODEL, SPEND, LATE = "database", "disk", "config", "model", "spend", "late-edit"
+TIMEOUT_SECONDS = 60.0
+TRIES = 3
+AGAIN_SECONDS = 120.0
+MOST = 20  # told at one go
+
+
+def started(runner: Runner) -> None:
+    """Clear what a start proves to be over: its configuration was read, and its disk written."""
+    _clear(runner, [one for one in sqlite.read(runner.engine, alarms.opened) if one.kind in {CONFIG, DISK}])
+
+
+def review(runner: Runner) -> None:
+    """Clear the alarms that are over and that no run will clear; look at what the last nights came to.
+
+    Proposals that could not be taken back are tried again.
+    """
+    found = sqlite.read(runner.engine, alarms.opened)
+    _clear(runner, list(_over(runner, found)))
+    if any(one.kind == proposing.ALARM for one in found):
+        runner.tend_proposals()
+    nights.review(runner)
+
+
+def _over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
+    settings = runner.settings
+    workspaces = {agent.id: agent.workspace for agent in settings.agents}
+    flown = canary.models(settings)
+    asked = () if settings.llm.provider == OFFLINE else settings.agents
+    endpoints = {canary.model_of(settings, agent.id) for agent in asked}
+    for one in found:
+        workspace = workspaces.get(one.agent_id)
+        is_over = (
+            (one.agent_id and workspace is None)  # nobody works for that agent any more
+            or (one.kind == MODEL and one.subject not in endpoints)
+            or (one.kind == canary.KIND and one.subject not in flown)
+            or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
+            or _is_gone(one, settings.state_dir, workspace)
+        )
+        if is_over:
+            yield one
+
+
+def _day(runner: Runner, at: str | None = None) -> date:
+    """The local day of a time, by default of now."""
+    return (runner.clock.now() if at is None else moment_of(at)).astimezone(runner.settings.zone).date()
+
+
+def _is_gone(one: Alarm, state_dir: Path, workspace: Path | None) -> bool:
+    """Whether the file that an alarm is about was taken away by whom it was for."""
+    if one.kind == DATABASE:
+        return bool(one.subject) and not (state_dir / one.subject).exists()
+    return one.kind == LATE and workspace is not None and not (workspace / (one.subject or "-")).exists()
+
+
+def _clear(runner: Runner, found: list[Alarm]) -> None:
+    if not found:
+        return
+    with sqlite.writing(runner.engine) as connection:
+        for one in found:
+            alarms.clear_alarm(
+                connection, kind=one.kind, now=runner.clock.text(), agent_id=one.agent_id, subject=one.subject
+            )
+    runner.log.info("alarms are over", kinds=[one.kind for one in found])
+
+
+@dataclass(slots=True)
+class Teller:
+    """Tells the command `hooks.on_alarm` of each alarm, once: what it was not told before a stop it is told after."""
+
+    runner: Runner
+    told: set[int] = field(default_factory=set)  # whatever the disk says: nobody is told twice by this process
+    failed: dict[int, tuple[int, float]] = field(default_factory=dict)  # how often, and when it is tried again
+    unstored: dict[str, str] = field(default_factory=dict)  # by kind: those that the disk does not take
+
+    def is_wanted(self) -> bool:
+        """Whether there is somebody to tell."""
+        return self.runner.settings.hooks.on_alarm is not None
+
+    def tell(self) -> None:
+        """Tell what was not told yet; one that the command fails at is tried again, a few times."""
+        for kind in list(self.unstored):
+            self._run(kind, "", self.unstored.pop(kind))
+        opened = sqlite.read(self.runner.engine, alarms.opened)
+        waiting = [one for one in opened if one.told is None and one.id not in self.told]
+        now = self.runner.clock.monotonic()
+        for one in [one for one in waiting if self.failed.get(one.id, (0, 0.0))[1] <= now][:MOST]:
+            if self.runner.stopping or not self.is_wanted():
+                return
+            result = self._run(one.kind, one.agent_id, one.text)
+            if result.stopped:
+                return
+            tries = self.failed.pop(one.id, (0, 0.0))[0] + 1
+            if not result.ok and tries < TRIES:
+                self.failed[one.id] = tries, self.runner.clock.monotonic() + AGAIN_SECONDS * tries
+                continue
+            self.told.add(one.id)
+            sqlite.write(self.runner.engine, alarms.note_told, one.id, "ok" if result.ok else f"failed: {result.why}")
+
+    def _run(self, kind: str, agent_id: str, text: str) -> HookResult:
+        result = run_hook(
+            self.runner.settings.hooks.on_alarm or "",
+            f"{kind}: {text}\n",
+            {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": "", "MEMORYD_ALARM": kind},
+            is_stopping=lambda: self.runner.stopping,
+            timeout_seconds=TIMEOUT_SECONDS,
+        )
+        if not result.ok and not result.stopped:
+            self.runner.log.warning("hook failed", hook="on_alarm", agent=agent_id, alarm=kind, why=result.why)
+        return result

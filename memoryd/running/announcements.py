@@ -1,0 +1,65 @@
+"""What an agent announces of its own session by a hook: that it is about to compact it, or that it is over.
+
+An announcement overtakes the transcript, whose last lines may not be written yet. So it is carried out only when the
+transcript has settled and was read; one that is lost costs only time, since a compaction and an end are noticed anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.database import query, sqlite
+from memoryd.running import sleeping
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+
+
+_BY_PATH = (
+    "SELECT session_id FROM transcript WHERE agent_id = ? AND path IN (?, ?) AND session_id IS NOT NULL"
+    " ORDER BY id DESC LIMIT 1"
+)
+
+
+class Event(StrEnum):
+    """What may be announced."""
+
+    PRE_COMPACT = "pre-compact"
+    SESSION_END = "session-end"
+
+
+class Announcement(NamedTuple):
+    """One event of one session."""
+
+    agent_id: str
+    event: Event
+    transcript: str | None  # path, as the agent names it
+    session: str | None  # id, as the agent names it
+    at: float  # monotonic, seconds
+    looks: int = 0  # how often more of the transcript was waited for
+
+
+def session_of(engine: Engine, agent_id: str, transcript: str | None, session: str | None) -> str | None:
+    """Find the session that an agent names: of the transcript, else of the id; None where it was not read yet."""
+    path = transcript or ""
+    queries = (
+        (_BY_PATH, agent_id, path, os.path.realpath(path)),
+        ("SELECT id FROM session WHERE agent_id = ? AND id = ?", agent_id, session or ""),
+    )
+    with sqlite.reading(engine) as connection:
+        return next((found for sql, *values in queries if (found := query.text(connection, sql, *values))), None)
+
+
+def carry_out(
+    engine: Engine, settings: Settings, clock: Clock, announcement: Announcement, session_id: str
+) -> str | None:
+    """Do what an event asks for; returns the id of a run that was queued."""
+    if announcement.event is Event.PRE_COMPACT:
+        return sleeping.before_compaction(engine, settings, clock, session_id)
+    sleeping.end(engine, session_id)
+    return sleeping.consider(engine, settings, clock, session_id).run_id

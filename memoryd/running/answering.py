@@ -1,0 +1,508 @@
+"""Who answers a job's question, and what it may cost: the model, in parts where it must be, or the offline backend.
+
+A reply that was cut off is asked for once more with a higher limit; then, as where a server refuses a length, the
+question is divided, down to one piece of its material. What a server takes is remembered for each endpoint.
+
+Before a call its tokens are reserved, after it they are settled, in the same transaction that stores the answer on the
+run's row: a crash never pays twice, and what it may have paid stays counted. Each endpoint has a circuit breaker. What
+cannot be answered is raised as a `ModelError`, for the one place that decides about trying again (`retry`). If the
+failure is one that passes, the configuration may let the offline backend step in; then the reply says why it did. A
+refused request does not pass: its run is blocked, with an alarm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from dataclasses import asdict, astuple, dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import moment_of
+from memoryd.database import alarms, runs, spend, sqlite
+from memoryd.errors import StateError
+from memoryd.gauge import window
+from memoryd.jobs import parts as dividing
+from memoryd.jobs.job import Ask, Rejected, Reply, ToolCall
+from memoryd.jobs.reader import JOB as VERIFY
+from memoryd.llm import circuit as breaker
+from memoryd.llm.circuit import Circuit
+from memoryd.llm.endpoint import OPENAI_URL, Endpoint
+from memoryd.llm.failure import Failure, ModelError, Trouble
+from memoryd.worker.client import ClosedError, WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.files.log import Log
+    from memoryd.reading.scrubbing import Scrubber
+    from memoryd.worker.client import Worker
+    from memoryd.worker.pool import Pool
+
+OFFLINE = "offline"
+OFFLINE_DEADLINE = timedelta(minutes=10)
+PATIENCE = timedelta(hours=1)  # with a fallback, a run waits so long for an endpoint that is down or full
+BUSY_SECONDS = 30.0  # when a server says "too many" and not until when
+MOST_PARTS = 64
+TOO_SMALL = "the model's context is too small for this session; choose a model with a larger one"
+CUT_OFF = "the model's reply is cut off even to the smallest question; raise llm.max_output_tokens"
+_ROUGH = 0.9  # our tokens of a text are not quite those of another model's tokenizer
+_LEAST_OUTPUT = 1024  # tokens; a limit is not lowered below this to make room for a longer question
+_LENGTHS = frozenset({Trouble.OVERFLOW, Trouble.LIMIT})
+_SMALLEST_OUTPUT = 256  # tokens; a server that takes no reply of this length is of no use
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of a run, with what its job and the runner have to say about it."""
+
+    run: Run
+    ask: Ask
+    settings: Settings
+    worker: Worker  # counts tokens, and is the offline backend
+    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # of the parts of a divided question; of one, its check
+    step: Callable[[str], None] = lambda _name: None  # told before and after each answer, and after it was stored
+    own_model_only: bool = False  # it is the agent's own to answer: nobody steps in for its model
+    stand_in: Reply | None = None  # the answer where the offline backend would step in, which cannot answer this
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """Hold how many tokens an endpoint takes; None where that is not known."""
+
+    output: int | None = None  # of a reply
+    context: int | None = None  # of a question and its reply
+    room: int | None = None  # of a question
+
+
+@dataclass(slots=True)
+class Answerer:
+    """Answers questions. Safe to use from several threads."""
+
+    engine: Engine
+    models: Pool
+    scrubber: Scrubber
+    clock: Clock
+    log: Log
+    circuits: dict[str, Circuit] = field(default_factory=dict)
+    takes: dict[str, Takes] = field(default_factory=dict)  # by endpoint
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, asked: Asked) -> Reply:
+        """Return the reply to a question; the one that an earlier attempt of the run has stored, if there is one.
+
+        Raises:
+            ModelError: the model has not answered, and the offline backend may not, or not yet, step in.
+            WorkerError: the tokens cannot be counted, or the offline backend does not answer.
+        """
+        kept = self._kept(asked)
+        if _offline_key(asked.ask) in kept:
+            return _stored_reply(kept[_offline_key(asked.ask)])
+        if asked.settings.llm.provider == OFFLINE:
+            return self._offline(asked, None)
+        try:
+            return self._of_model(asked, kept)
+        except ModelError as error:
+            if not self._may_fall_back(asked, error.failure.trouble):
+                raise
+            return self._offline(asked, error.what)
+
+    def after_rejection(self, asked: Asked, rejected: Reply, why: str) -> Reply:
+        """Return the offline backend's reply where the model's cannot be used and it has had all of its attempts.
+
+        Raises:
+            ModelError: it has more attempts; the next one asks anew.
+        """
+        runs.forget_reply(self.engine, asked.run)
+        self._keep_refused(asked, [rejected])
+        if not self._may_fall_back(asked, Trouble.BAD_REPLY):
+            raise ModelError(Failure(Trouble.BAD_REPLY, why))
+        return self._offline(asked, why)
+
+    def room_of(self, settings: Settings, agent_id: str) -> int | None:
+        """Return the tokens an agent's model may be asked at once; None where nothing is known of it."""
+        if settings.llm.provider == OFFLINE:
+            return None
+        endpoint = endpoint_of(settings, agent_id)
+        return self._room(endpoint, self._limit(settings, endpoint))
+
+    def is_up(self, settings: Settings, agent_id: str) -> bool:
+        """Return True if an agent has a model that may be asked now: it is not known to be down."""
+        if settings.llm.provider == OFFLINE:
+            return False
+        with self.lock:
+            circuit = self.circuits.get(endpoint_of(settings, agent_id).name, Circuit())
+        return breaker.admit(circuit, self.clock.monotonic())[1]
+
+    def tend(self, now_monotonic: float) -> None:
+        """Let idle workers end, and look at blocked runs whose time has come."""
+        self.models.tick(now_monotonic)
+        runs.unblock(self.engine, self.clock.text(), due_only=True)
+
+    def renew(self) -> None:
+        """After a start or a change of the configuration: what was wrong may be mended, so all may be asked again."""
+        with self.lock:
+            self.circuits.clear()
+            self.takes.clear()
+        runs.unblock(self.engine, self.clock.text(), due_only=False)
+
+    # --- the offline backend --------------------------------------------------------------------------------------
+
+    def _offline(self, asked: Asked, instead: str | None) -> Reply:
+        if asked.stand_in is not None:
+            return replace(asked.stand_in, instead=instead)  # not kept: a later attempt may be answered
+        if instead is not None:
+            self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
+        self._require_clean(asked.ask, asked.run)
+        asked.step("before:answer")
+        reply = self._redacted(replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead))
+        asked.step("before:reply")
+        with sqlite.writing(self.engine) as connection:
+            self._keep(connection, asked, _offline_key(asked.ask), reply)
+        asked.step("after:reply")
+        return reply
+
+    def _may_fall_back(self, asked: Asked, trouble: Trouble) -> bool:
+        """Return True if the offline backend may answer: only what passes by itself may be answered by another."""
+        if asked.stand_in is not None and trouble is Trouble.OVERFLOW:
+            return True  # no later attempt makes it fit
+        if asked.stand_in is not None and trouble is Trouble.BAD_REPLY:
+            return asked.run.attempt >= asked.settings.jobs.attempts
+        is_unknown = bool(asked.ask.text) and asked.stand_in is None  # the offline backend knows material alone
+        if is_unknown or asked.own_model_only or asked.settings.llm.fallback != OFFLINE:
+            return False
+        if trouble is Trouble.BLOCKED:
+            return False
+        if trouble is Trouble.EXHAUSTED or asked.run.attempt >= asked.settings.jobs.attempts:
+            return True
+        return self.clock.now() - moment_of(asked.run.created_at) >= PATIENCE
+
+    # --- the model ------------------------------------------------------------------------------------------------
+
+    def _of_model(self, asked: Asked, kept: dict[str, dict[str, Any]]) -> Reply:
+        endpoint = endpoint_of(asked.settings, asked.run.agent_id, asked.ask.job)
+        room = self._room(endpoint, self._limit(asked.settings, endpoint))
+        waiting = deque(self._fitting(asked, room))
+        replies: list[Reply] = []
+        while waiting:
+            part = waiting.popleft()
+            stored = kept.get(question_hash(part))
+            result = _stored_reply(stored) if stored else self._part(asked, part, endpoint)
+            if isinstance(result, Reply):
+                replies.append(result)
+                continue
+            if part.tools or asked.stand_in is not None:  # its job makes it shorter, or goes on without an answer
+                raise ModelError(result, endpoint.name)
+            waiting.extendleft(reversed(self._smaller(asked, part, endpoint, result)))
+            if len(waiting) + len(replies) > MOST_PARTS:
+                raise self._blocked(asked, endpoint, result.what)
+        merged = asked.merge(replies)
+        if isinstance(merged, Rejected):
+            self._keep_refused(asked, replies)
+            raise ModelError(Failure(Trouble.BAD_REPLY, merged.why), endpoint.name)
+        return merged
+
+    def _part(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | Failure:
+        """Ask one part, with a higher limit if its reply is cut off, with a lower one if a length is refused.
+
+        Returns an overflow if neither helps, so that the part must be divided.
+        """
+        limit, cut_at = self._limit(asked.settings, endpoint), 0
+        while limit > cut_at:
+            result = self._ask(asked, part, replace(endpoint, output=limit))
+            if isinstance(result, Reply) and result.finish_reason != "length":
+                return result
+            if isinstance(result, Reply):
+                if cut_at:
+                    break
+                cut_at, limit = limit, self._raised(asked, part, endpoint, limit)
+                continue
+            lower = self._lowered(measure(asked, part), limit, result)
+            self._learn(endpoint, result, lower)
+            if lower is None and result.trouble is Trouble.LIMIT:
+                raise self._blocked(asked, endpoint, f"{result.what}: the model takes no reply of a useful length")
+            if lower is None:
+                return Failure(Trouble.OVERFLOW, CUT_OFF if cut_at else TOO_SMALL)
+            limit = lower
+        return Failure(Trouble.OVERFLOW, CUT_OFF)
+
+    def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | Failure:
+        """Ask one part once; a failure is that of a length."""
+        size = measure(asked, part)
+        self._require_clean(part, asked.run)
+        self._admit(endpoint, by_hand=asked.run.actor == "human")
+        reservation = self._reserve(asked, endpoint, size + endpoint.output)
+        asked.step("before:answer")
+        try:
+            with self.models.one() as worker:
+                result = worker.answer_of(endpoint, part)
+            if isinstance(result, Reply):
+                result = self._redacted(result)
+        except ClosedError:
+            self._change(endpoint, breaker.released)  # the process is ending; the endpoint is not to blame
+            raise
+        except WorkerError as error:  # the reservation stands: nobody knows what was paid
+            self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
+            raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error
+        except BaseException:
+            self._change(endpoint, breaker.released)
+            raise
+        asked.step("before:reply")
+        self._note(endpoint, result)
+        is_whole = isinstance(result, Reply) and result.finish_reason != "length"
+        rejected = asked.merge([result]) if isinstance(result, Reply) and is_whole else None
+        spent, how = _cost(result, size, endpoint.output)
+        with sqlite.writing(self.engine) as connection:
+            spend.settle(connection, reservation, spent, how)
+            if isinstance(result, Reply) and is_whole and not isinstance(rejected, Rejected):
+                result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
+                self._keep(connection, asked, question_hash(part), result)
+        if isinstance(rejected, Rejected) and isinstance(result, Reply):
+            self._keep_refused(asked, [result])
+            raise ModelError(Failure(Trouble.BAD_REPLY, rejected.why), endpoint.name)
+        if isinstance(result, Failure) and result.trouble not in _LENGTHS:
+            raise ModelError(result, endpoint.name)
+        if is_whole:
+            asked.step("after:reply")
+        return result
+
+    # --- secrets --------------------------------------------------------------------------------------------------
+
+    def _require_clean(self, ask: Ask, run: Run) -> None:
+        quoted = [text for one in ask.material for text in (one.text, one.at or "")]
+        known = [text for pair in ask.context for text in pair]
+        before = [text for one in ask.earlier for text in (one.text, *one.results)]
+        before += [text for one in ask.earlier for call in one.calls for text in (call.name, call.arguments)]
+        told = [ask.instructions, ask.text, *quoted, *known, *before]
+        self.scrubber.require_clean(told, f"the question of run {run.id}")
+
+    def _redacted(self, reply: Reply) -> Reply:
+        """A reply is another's text: a model may have been told to decode what was redacted, or make a secret up."""
+        called = [part for call in reply.calls for part in (call.id, call.name, call.arguments)]
+        text, model, *clean = self.scrubber.redact([reply.text, reply.model or "", *called])
+        parts = iter(clean)
+        calls = tuple(ToolCall(next(parts), next(parts), next(parts)) for _ in reply.calls)
+        return replace(reply, text=text, model=model or None, calls=calls)
+
+    # --- sizes ----------------------------------------------------------------------------------------------------
+
+    def _context(self, endpoint: Endpoint) -> int | None:
+        """Return the tokens that an endpoint takes of a question and its reply, None where nothing is known."""
+        by_name = window.window(None, endpoint.model, 0)
+        known = by_name.tokens if by_name.how == "model" else None
+        found = self._takes(endpoint).context
+        return min((size for size in (known, found) if size is not None), default=None)
+
+    def _limit(self, settings: Settings, endpoint: Endpoint) -> int:
+        """Return the tokens that a reply may have; at least half of the context is left to the question."""
+        limits = (settings.llm.max_output_tokens, self._takes(endpoint).output, (self._context(endpoint) or 0) // 2)
+        return min(limit for limit in limits if limit)
+
+    def _room(self, endpoint: Endpoint, limit: int) -> int | None:
+        """Return the tokens a question to this endpoint may have, None where nothing is known."""
+        context = self._context(endpoint)
+        known = None if context is None else int(context * _ROUGH) - limit
+        return min((room for room in (known, self._takes(endpoint).room) if room is not None), default=None)
+
+    def _raised(self, asked: Asked, part: Ask, endpoint: Endpoint, limit: int) -> int:
+        """Return a higher limit for a reply that was cut off: what the server is known to take, else the double."""
+        raised = self._takes(endpoint).output or limit * 2
+        context = self._context(endpoint)
+        return raised if context is None else min(raised, int(context * _ROUGH) - measure(asked, part))
+
+    def _lowered(self, size: int, limit: int, failure: Failure) -> int | None:
+        """Return a lower limit with which a refused length may be taken; None where there is no sensible one."""
+        if failure.trouble is Trouble.LIMIT:
+            lower = failure.most if failure.most and failure.most < limit else limit // 2
+            return lower if lower >= _SMALLEST_OUTPUT else None
+        # Our tokens are not the server's, so the limit is halved at least: this ends.
+        room = failure.most - size * 5 // 4 if failure.most else limit if limit > size else 0
+        lower = min(limit // 2, room)
+        return lower if lower >= _LEAST_OUTPUT else None
+
+    def _learn(self, endpoint: Endpoint, failure: Failure, lower: int | None) -> None:
+        """Remember the length that a server has stated, or the limit that is tried now."""
+        if failure.trouble is Trouble.LIMIT or not failure.most:
+            self._found(endpoint, output=lower or self._takes(endpoint).output)
+        else:
+            self._found(endpoint, context=failure.most)
+
+    def _takes(self, endpoint: Endpoint) -> Takes:
+        with self.lock:
+            return self.takes.get(endpoint.name, Takes())
+
+    def _found(self, endpoint: Endpoint, **found: int | None) -> None:
+        with self.lock:
+            self.takes[endpoint.name] = replace(self.takes.get(endpoint.name, Takes()), **found)
+
+    def _fitting(self, asked: Asked, room: int | None) -> Sequence[Ask]:
+        if room is None or not dividing.is_divisible(asked.ask) or measure(asked, asked.ask) <= room:
+            return [asked.ask]
+        return dividing.divide(asked.ask, room, _counter(asked))
+
+    def _smaller(self, asked: Asked, part: Ask, endpoint: Endpoint, failure: Failure) -> Sequence[Ask]:
+        size = measure(asked, part)
+        is_cut_off = failure.what == CUT_OFF
+        if not dividing.is_divisible(part) or (is_cut_off and len(part.material) < 2):
+            raise self._blocked(asked, endpoint, failure.what)
+        divided = dividing.divide(part, size // 2, _counter(asked))
+        if max(measure(asked, one) for one in divided) >= size:
+            raise self._blocked(asked, endpoint, failure.what)
+        if not is_cut_off:
+            self._found(endpoint, room=size // 2)
+        return divided
+
+    # --- money ----------------------------------------------------------------------------------------------------
+
+    def _reserve(self, asked: Asked, endpoint: Endpoint, tokens: int) -> int:
+        llm = asked.settings.llm
+        day = self.clock.now().astimezone(asked.settings.zone).date().isoformat()
+        wanted = spend.Reservation(asked.run.id, asked.run.agent_id, endpoint.name, day, self.clock.text(), tokens)
+        got = spend.reserve(self.engine, wanted, daily=llm.daily_tokens, per_run=llm.run_tokens)
+        if isinstance(got, int):
+            self._set_alarm("spend", "daily_tokens", None)
+            return got
+        self._change(endpoint, breaker.released)
+        if got == "run_tokens":
+            text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"
+            if asked.stand_in is not None:  # what was written is paid for: the run goes on without an answer to this
+                raise ModelError(Failure(Trouble.OVERFLOW, text), endpoint.name)
+            raise self._blocked(asked, endpoint, text)
+        text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
+        self._set_alarm("spend", "daily_tokens", text)
+        raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
+
+    def _blocked(self, asked: Asked, endpoint: Endpoint, what: str) -> ModelError:
+        """Return the error of a run that only a person can help; an alarm reports it."""
+        run = asked.run
+        self._set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
+        return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
+
+    # --- the circuit ----------------------------------------------------------------------------------------------
+
+    def _admit(self, endpoint: Endpoint, *, by_hand: bool) -> None:
+        """Raise a ModelError while the endpoint is not to be asked; a person who asks by hand may have mended it."""
+        now = self.clock.monotonic()
+        with self.lock:
+            circuit, admitted = breaker.admit(self.circuits.get(endpoint.name, Circuit()), now)
+            self.circuits[endpoint.name] = circuit
+        if admitted or by_hand:
+            return
+        trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
+        what = circuit.blocked or "the endpoint is left alone for a while"
+        raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
+
+    def _note(self, endpoint: Endpoint, result: Reply | Failure) -> None:
+        """Take what came of a call into the endpoint's circuit."""
+        now = self.clock.monotonic()
+        trouble = result.trouble if isinstance(result, Failure) else None
+        if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, *_LENGTHS}:
+            before = self._change(endpoint, breaker.answered)
+            if before.open_until is not None:
+                runs.unblock(self.engine, self.clock.text(), due_only=False)
+            self._set_alarm("model", endpoint.name, None)
+            return
+        if trouble is Trouble.BLOCKED:
+            self._change(endpoint, lambda circuit: breaker.refused(circuit, now, result.what))
+            self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
+            return
+        if trouble is Trouble.UNAVAILABLE:
+            self._change(endpoint, lambda circuit: breaker.failed(circuit, now))
+            if self.circuits[endpoint.name].open_until is not None:
+                self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
+        seconds = result.retry_after if trouble is Trouble.UNAVAILABLE else result.retry_after or BUSY_SECONDS
+        if seconds:
+            self._change(endpoint, lambda circuit: breaker.told_to_wait(circuit, now, seconds))
+
+    def _change(self, endpoint: Endpoint, change: Callable[[Circuit], Circuit]) -> Circuit:
+        """Change an endpoint's circuit; returns what it was."""
+        with self.lock:
+            before = self.circuits.get(endpoint.name, Circuit())
+            self.circuits[endpoint.name] = change(before)
+        return before
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    def _kept(self, asked: Asked) -> dict[str, dict[str, Any]]:
+        stored = runs.given_text(self.engine, asked.run)
+        kept: dict[str, dict[str, Any]] = json.loads(stored or "{}")
+        return kept
+
+    def _keep(self, connection: Connection, asked: Asked, key: str, reply: Reply) -> None:
+        kept = {**self._kept(asked), key: asdict(reply)}
+        # A run is described by its own question, not by the questions about its answer.
+        about = None if asked.stand_in is not None else question_hash(asked.ask)
+        runs.keep_reply(connection, asked.run, json.dumps(kept), about)
+
+    def _keep_refused(self, asked: Asked, replies: Sequence[Reply]) -> None:
+        """Keep what a person needs to see why a model's answers are of no use."""
+        runs.keep_refused(self.engine, asked.run, "\n\n".join(reply.text for reply in replies))
+
+    def _set_alarm(self, kind: str, subject: str, text: str | None, agent_id: str = "") -> None:
+        if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
+            self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
+
+
+def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
+    """Return the endpoint that answers for an agent: its own model and server, else those of `llm`.
+
+    A second reader's question goes to `llm.verifier`, where that is configured.
+
+    Raises:
+        StateError: neither names a model, or the agent is not in the configuration.
+    """
+    llm = settings.llm
+    agent = next((agent for agent in settings.agents if agent.id == agent_id), None)
+    model = (agent.model if agent else None) or llm.model
+    model = llm.verifier or model if job == VERIFY else model
+    if model is None:
+        raise StateError("no model is configured", agent_id, "llm.model names one")
+    base_url = (agent.base_url if agent else None) or llm.base_url or OPENAI_URL
+    return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds(), llm.max_output_tokens)
+
+
+def _counter(asked: Asked) -> Callable[[Sequence[str]], list[int]]:
+    return lambda texts: asked.worker.count(texts).tokens
+
+
+def measure(asked: Asked, ask: Ask) -> int:
+    """Return about how many tokens a question has."""
+    return dividing.measure(ask, _counter(asked))
+
+
+def question_hash(ask: Ask) -> str:
+    """Identify a question by its job, instructions and material; what is known already may change in between."""
+    asked = [ask.job, ask.instructions, [astuple(quoted) for quoted in ask.material]]
+    asked += [[astuple(one) for one in ask.earlier]] if ask.earlier else []
+    asked += [ask.text] if ask.text else []
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _stored_reply(data: dict[str, Any]) -> Reply:
+    """Return the reply that `dataclasses.asdict` made these values of."""
+    return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
+
+
+def _offline_key(ask: Ask) -> str:
+    return f"{OFFLINE}:{question_hash(ask)}"
+
+
+def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.Spent, str]:
+    """Return what a call cost and how that is known: as the server reports where it can be true, else as estimated."""
+    if isinstance(result, Failure) and not result.billed:
+        return spend.Spent(0, 0), "usage"
+    received = 0 if isinstance(result, Reply) else result.received
+    if isinstance(result, Reply):
+        received = len(result.text) + sum(len(call.name) + len(call.arguments) for call in result.calls)
+    tokens_in, tokens_out = result.tokens_in or 0, result.tokens_out or 0
+    # Ten times what was sent, or asked for, is no other tokenizer but nonsense; it would block the whole day.
+    if 0 < tokens_in <= 10 * size and tokens_out <= 10 * limit and (tokens_out > 0 or not received):
+        return spend.Spent(tokens_in, tokens_out), "usage"
+    return spend.Spent(size, -(-received // 4)), "estimate"

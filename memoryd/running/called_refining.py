@@ -1,0 +1,217 @@
+"""A refinement whose agent calls the tools itself, one after the other, through the Model Context Protocol.
+
+The server's instructions tell the agent when a refinement is due. Its first call that condenses something is its
+consent and begins the run; without one that is due, or agreed to, a call is an error. A search begins nothing and is
+answered at any time.
+
+It is one run all the while: each call is handed to it, it is carried out, and waits for the next. So the same guards,
+limits and breaker hold as where a model is asked, nobody else refines meanwhile, and one rollback takes it back. An
+agent that does not go on for a while has left it unfinished.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing.commit import StaleRunError
+from memoryd.changing.gate import AGENT_TOOL
+from memoryd.clock import moment_of, text_of
+from memoryd.database import memories, query, runs, sqlite
+from memoryd.errors import RefusedError
+from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
+from memoryd.jobs import knife
+from memoryd.jobs.job import ToolCall
+from memoryd.jobs.knife import Look, Misuse
+from memoryd.jobs.refinement import CANCELLED, MOST_FOUND, ledger_line
+from memoryd.ledger.memory import Kind
+from memoryd.running import queueing, refining
+from memoryd.running.proposed_refining import PENDING
+from memoryd.running.refining import AGENT, KIND, is_called
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.running.refining import Refiner
+
+WAITS = "waits for the agent's next call"
+CLAIMS = "claims"  # the name of what became of new texts, between two calls
+PATIENCE = timedelta(minutes=10)  # for the next call
+BEGINNING = frozenset({knife.CONSOLIDATE, knife.UPDATE, knife.DELETE})  # the calls that agree to a refinement
+_OTHERWISE = (
+    "change memories with memory_update; a person protects one with memoryd core protect, and asks for a refinement"
+    " with memoryd job run refine"
+)
+
+
+def size_if_due(connection: Connection, settings: Settings, agent_id: str, since: str) -> int | None:
+    """Return the tokens of a core that its agent should refine; None where it is off, not due or waits for an answer.
+
+    One is due where the core is larger than its target and the agent has not refined it since the schedule last asked
+    for it, or where it has grown over its trigger again.
+
+    Args:
+        connection: to the state database.
+        settings: the configuration.
+        agent_id: whose core it is.
+        since: when the schedule last asked for a refinement; UTC.
+    """
+    tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
+    if (
+        settings.modes.refine == "off"
+        or tokens <= settings.refine.target_tokens
+        or runs.proposal_of(connection, agent_id, KIND)
+    ):
+        return None
+    left = _left_by_last(connection, agent_id, since)
+    trigger = settings.refine.trigger_tokens
+    return tokens if left is None or left <= trigger < tokens else None
+
+
+def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | None:
+    """Return the tokens that the agent's own last refinement since then has left; None where there was none."""
+    sql = (
+        'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
+        " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1"
+    )
+    end = json.loads(query.text(connection, sql, agent_id, KIND, AGENT, since) or "{}").get(KIND, {}).get("end")
+    return None if end is None else int(end["tokens"])
+
+
+def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str, Any]:
+    """Answer a search without a refinement.
+
+    Args:
+        connection: to the state database.
+        agent_id: whose core is searched.
+        arguments: a JSON object.
+    """
+    core = {one.id: one for one in memories.live(connection, agent_id, Kind.CORE)}
+    asked = knife.read(ToolCall("", knife.SEARCH, arguments), core, knife.NORMAL)
+    if not isinstance(asked, Look):
+        return {"error": asked.why, "allowed": asked.allowed} if isinstance(asked, Misuse) else {}
+    hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
+    return {"memories": [ledger_line(core[one]) for one in hits[:MOST_FOUND]]}
+
+
+def goes_on(connection: Connection, agent_id: str) -> bool:
+    """Return True while an agent's own refinement waits for its next call or carries one out."""
+    sql = 'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?'
+    run_id = runs.open_by_key(connection, refining.key_of(agent_id))
+    return query.exists(connection, sql, run_id, AGENT, runs.PROPOSED)
+
+
+def hand_over(
+    connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str, since: str
+) -> str:
+    """Give a call to the agent's refinement, or begin the one that is due; returns the run's id.
+
+    Args:
+        connection: of the caller's transaction.
+        clock: tells the time.
+        settings: the configuration.
+        agent_id: whose it is.
+        tool: its name.
+        arguments: a JSON object, without secrets.
+        since: when the schedule last asked for a refinement; UTC.
+
+    Raises:
+        RefusedError: another refinement waits or runs, or this call may not begin one.
+    """
+    text, now = json.dumps({"tool": tool, "arguments": arguments}), clock.text()
+    proposal = runs.proposal_of(connection, agent_id, KIND)
+    if proposal is not None:
+        hint = "that is for a person to answer: memoryd job accept, or reject"
+        raise RefusedError("what the last refinement came to waits for an answer", proposal, hint)
+    waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+    if waiting is not None:
+        kept = _given(connection, waiting)
+        text = json.dumps(json.loads(text) | {name: kept[name] for name in (PENDING, CLAIMS) if name in kept})
+        if not runs.hand_over(connection, waiting, text, WAITS, now):
+            raise RefusedError("a refinement is under way already", waiting, "try it again when it is over")
+        return waiting
+    if settings.modes.refine == "off":
+        raise RefusedError("modes.refine is off", agent_id, "only a person may ask for one: memoryd job run refine")
+    if size_if_due(connection, settings, agent_id, since) is None:
+        raise RefusedError("no refinement is due, so nothing was done", tool, _OTHERWISE)
+    if tool not in BEGINNING:
+        hint = f"a refinement is due: {', '.join(sorted(BEGINNING))} begin it; else {_OTHERWISE}"
+        raise RefusedError("no refinement has begun, so nothing was done", tool, hint)
+    row = queueing.row_of(clock, KIND, agent_id, AGENT, actor=AGENT_TOOL, key=refining.key_of(agent_id))
+    runs.enqueue(connection, row | {"options": {"by": AGENT}})
+    runs.give_text(connection, row["id"], text)
+    return str(row["id"])
+
+
+def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
+    """What an agent's own refinement that has begun goes on from; None of any other."""
+    with sqlite.reading(engine) as connection:
+        has_begun = is_called(run) and KIND in runs.receipt(connection, run.id)
+        return _given(connection, run.id) if has_begun else None
+
+
+def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
+    """End an agent's own refinement, which waits for its next call, with all that was not to be written yet."""
+    with sqlite.writing(engine) as connection:
+        waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+        if waiting is None or PENDING not in _given(connection, waiting):
+            return 0
+        runs.withdraw(connection, waiting, now, why)
+        return 1
+
+
+def _given(connection: Connection, run_id: str) -> dict[str, Any]:
+    text = query.text(connection, "SELECT reply FROM job_run WHERE id = ?", run_id)
+    found: dict[str, Any] = json.loads(text or "{}")
+    return found
+
+
+def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
+    """What came of the last call, where its refinement goes on."""
+    sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
+    found: dict[str, Any] | None = json.loads(query.text(connection, sql, run_id, WAITS) or "{}").get("answer")
+    return found
+
+
+def take_call(refiner: Refiner) -> None:
+    """Carry out the call that was handed over, and let the run wait for the next, or end it."""
+    given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
+    refiner.go_on_from(given.get(PENDING, ()))
+    session, told = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
+    refiner.keep()
+    if told is not None and refiner.heeds_cancel():
+        refiner.finish(session.end(CANCELLED))
+        return
+    if told is not None and "doing" in told:  # a change was made, and its process ended before it was told of it
+        refiner.finish(session.end(refining.STOPPED))
+        return
+    if "tool" not in given:
+        refiner.finish(session.end("the agent did not go on"))
+        return
+    if told is None:
+        inputs = refiner.begun()
+        if inputs is None:
+            return
+        session = inputs.session
+    talk = refiner.talk(session)
+    (answer,) = refiner.converse(talk, talk.take([ToolCall("", given["tool"], given["arguments"])])) or ("{}",)
+    limit = moment_of(refiner.run.created_at) + refiner.source.settings.refine.max_time
+    session = talk.session.end("out of time") if refiner.source.clock.now() > limit else talk.session
+    if refiner.heeds_cancel():
+        session = session.end(CANCELLED)
+    if session.ended is not None:
+        refiner.finish(session)
+        return
+    # What the next call needs to know of the earlier ones, beside what is told of them.
+    memo = {"ids": sorted(session.ids), "floor": session.floor, "last": list(session.last)}
+    receipt = {**refiner.kept, **refiner.reading(), KIND: session.row() | memo}
+    due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))
+    text = json.dumps({"answer": json.loads(answer), CLAIMS: session.claims, **refiner.pending()})
+    with sqlite.writing(refiner.writer.engine) as connection:
+        if not runs.wait_for_more(connection, refiner.run, text=text, receipt=receipt, why=WAITS, due=due):
+            raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)

@@ -1,0 +1,281 @@
+"""The canary: a made-up fact that goes the whole way every night, from a transcript to a search, in a shadow.
+
+The shadow is an installation of its own in a private folder of the state folder: another database, index and workspace,
+with the same code, configuration and model. What falls silent on the way of a real memory falls silent here, where the
+right answer is known. An alarm names the stage, until a fact comes through again. What a model takes for it is reserved
+and counted where all is counted; where that is not to be had several nights in a row, an alarm says so, too.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memoryd.changing.core_import import CORE_FILE
+from memoryd.clock import text_of
+from memoryd.database import query, readers, runs, spend, sqlite, turns
+from memoryd.errors import MemorydError, StateError
+from memoryd.files import regular, trial
+from memoryd.jobs.sleep import CONSUMER
+from memoryd.reading import recording
+from memoryd.running import dreaming, queueing, sleeping
+from memoryd.running.answering import OFFLINE, endpoint_of
+from memoryd.running.modes import AUTO, OFF
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from datetime import date, datetime
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Agent, Settings
+    from memoryd.database.runs import Run
+    from memoryd.finding.recall import Recall
+    from memoryd.reading.ingest import Ingest
+    from memoryd.running.runner import Runner
+
+    Opener = Callable[[Settings], AbstractContextManager["Shadow"]]
+
+KIND = "canary"
+TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks
+MOST_GROUNDED = 3  # in a row that the models' budget leaves nothing for
+QUESTION = "when was the northern warehouse bought"  # what a later session would look for
+_DAYS = 2  # it may be said before midnight and dreamt of after it
+
+
+class Shadow(Protocol):
+    """The parts of an installation that a fact goes through."""
+
+    settings: Settings
+    clock: Clock
+    engine: Engine
+    ingest: Ingest
+    runner: Runner
+    recall: Recall
+
+
+class FallenError(MemorydError):
+    """The fact has not come through; `stage` says how far it came."""
+
+    def __init__(self, stage: str, why: str) -> None:
+        super().__init__(why, where=stage)
+        self.stage = stage
+
+
+class SpentError(MemorydError):
+    """There are not the tokens for it: that says nothing about the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Hold the text of the self-test and the name by which it is found again."""
+
+    name: str
+    day: date
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The session: an event with its date, which it takes a dream to bring from the day into the core."""
+        user = f"The northern warehouse {self.name} was bought on {self.day}."
+        assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
+        return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
+
+
+def fact_of(run_id: str, day: date) -> Fact:
+    """Another fact for each run, so that none is found that an earlier one has left."""
+    return Fact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}", day)
+
+
+# --- when -------------------------------------------------------------------------------------------------------------
+
+
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue one for each model that dreams, behind the dreams of this slot; returns how many."""
+    if not settings.dream.canary:
+        return 0
+    asked: set[str] = set()
+    queued = 0
+    for agent in settings.agents:
+        with sqlite.reading(engine) as connection:
+            is_known = agent.enabled and runs.knows_agent(connection, agent.id)
+            if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+            if runs.is_paused(connection, agent.id):
+                continue
+        model = model_of(settings, agent.id)
+        if model is None or model in asked:
+            continue
+        asked.add(model)
+        due = clock.text(ahead=timedelta(seconds=1))
+        name = f"{KIND}:{agent.id}:{slot}"
+        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
+        queued += sqlite.write(engine, runs.enqueue, row)
+    return queued
+
+
+def model_of(settings: Settings, agent_id: str) -> str | None:
+    """The name of what answers for an agent; None where no model is named, which its runs say."""
+    if settings.llm.provider == OFFLINE:
+        return OFFLINE
+    try:
+        return endpoint_of(settings, agent_id).name
+    except StateError:
+        return None
+
+
+def models(settings: Settings) -> set[str]:
+    """What canaries are to fly for: nothing, where they are switched off."""
+    if not settings.dream.canary or settings.modes.dream == OFF:
+        return set()
+    found = {model_of(settings, agent.id) for agent in settings.agents if agent.enabled}
+    return {one for one in found if one is not None}
+
+
+def is_grounded(connection: Connection, model: str) -> bool:
+    """Whether none of the last canaries of a model has flown, for want of tokens."""
+    sql = (
+        "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
+        " ORDER BY finished_at DESC, id DESC LIMIT ?"
+    )
+    states = query.column(connection, sql, KIND, model, MOST_GROUNDED)
+    return len(states) == MOST_GROUNDED and set(states) == {"skipped"}
+
+
+# --- flying -----------------------------------------------------------------------------------------------------------
+
+
+def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
+    """Let a fact go the whole way; returns what the receipt says.
+
+    `opened` opens an installation of other settings in this process; `go_on` raises where the run is to stop.
+
+    Raises:
+        FallenError: it has not come through.
+        SpentError: the models may spend nothing more today.
+    """
+    settings = runner.settings
+    agent = next((one for one in settings.agents if one.id == run.agent_id), None)
+    if agent is None:
+        raise StateError("the agent is not in the configuration", run.agent_id)
+    reserved = None if settings.llm.provider == OFFLINE else _reserve(runner, run)
+    told: dict[str, Any] = {"stages": []}
+    with trial.place(settings.state_dir, None) as place:
+        shadow_settings = _settings(settings, agent, place)
+        with opened(shadow_settings) as shadow:
+            readers.share(runner.engine, shadow.engine)
+            try:
+                fact = fact_of(run.id, runner.clock.now().astimezone(settings.zone).date())
+                stages = {"transcript": _write, "ingest": _ingest, "sleep": _sleep, "dream": _dream, "search": _search}
+                for stage, step in stages.items():
+                    go_on()
+                    began = runner.clock.monotonic()
+                    try:
+                        step(shadow, fact)
+                    except FallenError:
+                        raise
+                    except (MemorydError, OSError) as error:
+                        why = error.what if isinstance(error, MemorydError) else type(error).__name__
+                        raise FallenError(stage, why) from error
+                    told["stages"].append({"stage": stage, "seconds": round(runner.clock.monotonic() - began, 3)})
+            finally:
+                readers.share(shadow.engine, runner.engine)
+                if reserved is not None:
+                    _settle(runner, shadow, reserved)
+    return told
+
+
+def _settings(settings: Settings, agent: Agent, place: trial.Place) -> Settings:
+    tokens = min(TOKENS, settings.llm.daily_tokens)
+    return replace(
+        settings,
+        state_dir=place.state,
+        agents=(replace(agent, workspace=place.workspace, transcripts=(), privacy="open", enabled=True),),
+        ingest=replace(settings.ingest, settle=timedelta(0)),
+        jobs=replace(settings.jobs, attempts=1),
+        llm=replace(settings.llm, daily_tokens=tokens, run_tokens=tokens),
+        modes=replace(settings.modes, sleep=AUTO, dream=AUTO, facts=OFF, dedup=OFF),
+        hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
+    )
+
+
+def _write(shadow: Shadow, fact: Fact) -> None:
+    agent = shadow.settings.agents[0]
+    scrubber = shadow.runner.scrubber
+    done = recording.record(shadow.settings.state_dir, agent.id, fact.messages, scrubber, shadow.clock)
+    if done.added != len(fact.messages):
+        raise FallenError("transcript", "not all of the session was written")
+
+
+def _ingest(shadow: Shadow, fact: Fact) -> None:
+    shadow.ingest.scan()
+    shadow.ingest.flush()
+    texts = sqlite.read(shadow.engine, query.column, "SELECT text FROM turn")
+    if not {one["content"] for one in fact.messages} <= set(texts):
+        raise FallenError("ingest", f"{len(texts)} turns were read, and not those of the session")
+
+
+def _sleep(shadow: Shadow, fact: Fact) -> None:
+    agent = shadow.settings.agents[0]
+    for row in queueing.candidates(shadow.engine, agent.id, ended=True):
+        options = {"reason": sleeping.SUMMARY, "upto": None}
+        run_id = queueing.request_by_hand(shadow.engine, shadow.clock, CONSUMER, row, options=options)
+        _carry_out(shadow, "sleep", run_id)
+    folder = agent.workspace / "memory"
+    if not any(fact.name in _text(shadow, f"memory/{path.name}") for path in folder.glob("*.md")):
+        raise FallenError("sleep", "the daily file does not hold it")
+
+
+def _dream(shadow: Shadow, fact: Fact) -> None:
+    agent_id, options = shadow.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
+    row = queueing.row_of(shadow.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
+    sqlite.write(shadow.engine, runs.enqueue, row)
+    _carry_out(shadow, "dream", row["id"])
+    if fact.name not in _text(shadow, CORE_FILE):
+        raise FallenError("dream", f"{CORE_FILE} does not hold it")
+
+
+def _search(shadow: Shadow, fact: Fact) -> None:
+    hits = shadow.recall.search(shadow.settings.agents[0], QUESTION)
+    if not any(fact.name in hit.snippet for hit in hits if hit.path == CORE_FILE):
+        raise FallenError("search", f"it is not among {len(hits)} hits")
+
+
+def _carry_out(shadow: Shadow, stage: str, run_id: str | None) -> None:
+    if run_id is None:
+        raise FallenError(stage, "no run was queued")
+    run = shadow.runner.run_next(only=run_id)
+    (row,) = sqlite.read(shadow.engine, query.rows, "SELECT state, why, error FROM job_run WHERE id = ?", run_id)
+    if run is None or row[0] != "succeeded":
+        raise FallenError(stage, f"its run ended as {row[0]}: {row[2] or row[1] or 'nobody says why'}")
+
+
+def _text(shadow: Shadow, relative: str) -> str:
+    return (regular.read_in(shadow.settings.agents[0].workspace, relative) or b"").decode("utf-8", "replace")
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def _reserve(runner: Runner, run: Run) -> int:
+    """Reserve what it may take."""
+    settings, clock = runner.settings, runner.clock
+    day = clock.now().astimezone(settings.zone).date().isoformat()
+    endpoint = endpoint_of(settings, run.agent_id).name
+    wanted = spend.Reservation(run.id, run.agent_id, endpoint, day, clock.text(), TOKENS)
+    got = spend.reserve(runner.engine, wanted, daily=settings.llm.daily_tokens, per_run=TOKENS * 100)
+    if isinstance(got, int):
+        return got
+    if settings.llm.daily_tokens < TOKENS:
+        what = f"llm.daily_tokens, {settings.llm.daily_tokens:,}, is below the {TOKENS:,} that a canary reserves"
+        raise SpentError(what, run.agent_id, "raise it, or set dream.canary: false")
+    raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
+
+
+def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:
+    sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
+    (spent,) = sqlite.read(shadow.engine, query.rows, sql)
+    sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")

@@ -1,0 +1,167 @@
+"""Looks at every agent's `MEMORY.md` now and then, and imports what somebody changed in it once it has settled.
+
+A file has settled when two looks that lie `settle` apart see the same; one that is empty or much shorter than what the
+ledger knows is looked at once more, since an editor that empties a file before it writes it may be slow. An editor that
+writes beside the file and renames gives it another inode: that is another look.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.changing import ledger_runs
+from memoryd.changing.core_import import CORE_FILE, UnfinishedError, bring, digest_of, is_shortened
+from memoryd.database import audit, memories, runs, sqlite
+from memoryd.errors import MemorydError
+from memoryd.files import late, regular
+from memoryd.files.workspace import lock_workspace
+from memoryd.ledger.memory import Kind
+from memoryd.running import queueing
+from memoryd.running.alarms import LATE
+from memoryd.running.runner import EMPTIED, PROTECTED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.changing.core_import import Brought
+    from memoryd.config import Agent
+    from memoryd.running.runner import Runner
+
+_Stat = tuple[int, ...] | None
+CONFLICT = "conflict"
+CONTINUUM = ".continuum/memory"
+GRACE_SECONDS = 30.0  # an editor that takes longer to write what it has open is not at work but hung
+
+
+class _Look(NamedTuple):
+    stat: _Stat
+    since: float  # monotonic
+    times: int
+
+
+@dataclass(slots=True)
+class CoreWatch:
+    """Remembers how each file looked."""
+
+    runner: Runner
+    looks: dict[str, _Look] = field(default_factory=dict)
+    done: dict[str, _Stat] = field(default_factory=dict)
+
+    def look(self) -> bool:
+        """Look at the file of each agent once, import it where it has changed and settled; whether one was."""
+        self.look_late()
+        before = dict(self.done)
+        for agent in self.runner.settings.agents:
+            if agent.enabled and not self.runner.stopping:
+                try:
+                    self._look(agent)
+                except (MemorydError, OSError) as error:
+                    self.runner.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
+        return self.done != before
+
+    def look_late(self) -> None:
+        """Find what was written to versions of files that had lost their name, and let go of those that are over."""
+        for agent in self.runner.settings.agents:
+            if any(agent.workspace.glob(f"{CONTINUUM}/.late-*")):
+                try:
+                    self._look_late(agent)
+                except (MemorydError, OSError) as error:
+                    self.runner.log.warning("late edits not looked for", agent=agent.id, why=type(error).__name__)
+
+    def _look_late(self, agent: Agent) -> None:
+        now = self.runner.clock.now().timestamp()
+        with lock_workspace(agent.workspace) as place:
+            for one in late.kept(place.continuum):
+                # A clock that was set back must not keep them for ever.
+                is_over = not 0 <= late.age(one, now) < GRACE_SECONDS
+                conflict = late.settle(one, place.workspace / one.name, is_over=is_over)
+                if conflict is not None:
+                    text = f"{one.name} was written by somebody who had an older version open: {conflict.name}"
+                    self.runner.set_alarm(LATE, text, agent.id, conflict.name)
+
+    def _look(self, agent: Agent) -> None:
+        stat = _stat(agent.workspace / CORE_FILE)
+        if agent.id in self.done and self.done[agent.id] == stat:
+            return
+        now = self.runner.clock.monotonic()
+        before = self.looks.get(agent.id)
+        if before is None or before.stat != stat:
+            self.looks[agent.id] = _Look(stat, now, 1)
+            return
+        settle = self.runner.settings.ingest.settle.total_seconds()
+        if now - before.since < settle:
+            return
+        if before.times == 1 and self._is_shortened(agent):
+            self.looks[agent.id] = _Look(stat, now, 2)
+            return
+        if self.take(agent):
+            self.done[agent.id] = stat
+            del self.looks[agent.id]
+
+    def _is_shortened(self, agent: Agent) -> bool:
+        data = regular.read_in(agent.workspace, CORE_FILE)
+        with sqlite.reading(self.runner.engine) as connection:
+            if memories.agreed(connection, agent.id) == digest_of(data):
+                return False  # as memoryd itself has written it
+            return is_shortened(data, memories.live(connection, agent.id, Kind.CORE))
+
+    def take(self, agent: Agent, *, settled: bool = True) -> bool:
+        """Import an agent's file; False where that has to wait."""
+        runner = self.runner
+        if not agent.workspace.is_dir():
+            return False
+        with sqlite.reading(runner.engine) as connection:
+            if not runs.knows_agent(connection, agent.id):
+                return False
+        try:
+            with lock_workspace(agent.workspace) as place:
+                # Inside the lock: a run that is to be completed first has planned on what the ledger says now.
+                with sqlite.reading(runner.engine) as connection:
+                    if runs.agent_has_intent(connection, agent.id):
+                        return False
+                    entry = audit.last_of(connection, agent.id)
+                brought = bring(runner.writer(agent.workspace), place.workspace, agent.id, settled=settled)
+        except UnfinishedError as error:
+            runner.set_alarm(CONFLICT, f"MEMORY.md {error.what}", agent.id)
+            return False
+        if brought.agrees:
+            self._report(agent, brought)
+            if brought.changes:
+                self._tell_of_loss(agent.id, brought, entry)
+        return brought.agrees
+
+    def _tell_of_loss(self, agent_id: str, brought: Brought, entry: int) -> None:
+        """An edit that takes most of the core away is a person's right, and looks just like an accident."""
+        ended = sum(not change.after.is_live for change in brought.changes)
+        if not ended or not is_shortened(brought.data, brought.before):
+            self.runner.set_alarm(EMPTIED, None, agent_id)
+            return
+        back = f"memoryd rollback --to {entry} --agent {agent_id}"
+        held = len(brought.before)
+        text = f"an edit of MEMORY.md took {ended} of {held} memories away; if that was not meant: {back}"
+        self.runner.set_alarm(EMPTIED, text, agent_id)
+
+    def _report(self, agent: Agent, brought: Brought) -> None:
+        self.runner.set_alarm(CONFLICT, None, agent.id)
+        if brought.changes:
+            self.runner.log.info("core file imported", agent=agent.id, changes=len(brought.changes))
+        if brought.put_back:
+            ids = ", ".join(f"{one.memory_id} was {one.was}" for one in brought.put_back)
+            text = f"an edit of MEMORY.md touched protected memories, put back: {ids}"
+            self.runner.set_alarm(PROTECTED, text, agent.id)
+            key = queueing.import_key(agent.id)
+            with sqlite.writing(self.runner.engine) as connection:
+                row = queueing.row_of(self.runner.clock, ledger_runs.IMPORT, agent.id, "recovery", key=key)
+                runs.enqueue(connection, row)
+        elif brought.changes:
+            self.runner.set_alarm(PROTECTED, None, agent.id)
+
+
+def _stat(path: Path) -> _Stat:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,0 +1,529 @@
+"""When an agent dreams, and what its dream is made of.
+
+What was dreamt of is known by the receipts of the dreams that succeeded and were not taken back: the days each looked
+at, and the hash of each daily file. So a dream that is rolled back has not been, and the next looks at its days again.
+So does one that the offline backend answered because the model failed, once the model is back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as wall_time
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.changing import authorship, gate, saving
+from memoryd.changing.commit import Writer
+from memoryd.changing.core_import import bullets_of
+from memoryd.clock import moment_of, text_of
+from memoryd.database import memories, runs, sqlite, turns
+from memoryd.files import regular
+from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
+from memoryd.jobs.dream import JOB, DreamInputs
+from memoryd.jobs.footing import Behind, Footing
+from memoryd.jobs.job import NothingToDo
+from memoryd.jobs.sleep import CONSUMER
+from memoryd.ledger import audit as chain
+from memoryd.ledger.accounting import Unmentioned
+from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.lane import Lane
+from memoryd.ledger.matching import places
+from memoryd.ledger.memory import Kind, Source, draw_id
+from memoryd.running import modes, queueing, rejection, sleeping
+from memoryd.running.queueing import candidates
+from memoryd.scrub.hidden import masked
+from memoryd.tiers import core, daily
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.ledger.memory import Memory
+    from memoryd.running.sleeping import Source as Gathered
+
+KIND = JOB
+PAUSED = "the agent is paused"
+_LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
+_LABELS |= {"Failed: ": "report"}
+_HAND, _AGENT = "hand", "agent"
+_MOST_TRIES = 14  # dreams of the same days that the model may leave to the offline backend, until one of those counts
+_SLEEP = "sleep:"  # begins the origin of a line that a sleep wrote, until it is looked up whose word it is
+
+
+class Dreamt(NamedTuple):
+    """A dream that succeeded: the days it looked at, and the hashes of their files."""
+
+    run_id: str
+    first: date
+    last: date
+    dailies: dict[str, str]
+    again: int = 0  # how many dreams before it were to be dreamt again, and this one looked at their days
+    is_stopgap: bool = False  # the offline backend answered because the model failed
+
+    @property
+    def is_pending(self) -> bool:
+        """Return True if the model is to dream of its days again."""
+        return self.is_stopgap and self.again < _MOST_TRIES
+
+
+# --- when -------------------------------------------------------------------------------------------------------------
+
+
+def key_of(agent_id: str) -> str:
+    """What keeps an agent's dreams from waiting twice."""
+    return f"{KIND}:{agent_id}"
+
+
+def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigger: str, actor: str) -> list[str]:
+    """Queue a sleep of each live session of an agent; returns the runs, those that wait already with them."""
+    if settings.modes.sleep == "off":
+        return []
+    found = []
+    for row in candidates(engine, agent_id):
+        run_id = sleeping.request(engine, clock, row, reason=sleeping.SUMMARY, trigger=trigger, actor=actor)
+        found.append(run_id or queueing.open_run(engine, CONSUMER, row["id"]))
+    return [run_id for run_id in found if run_id is not None]
+
+
+def queue(
+    engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int = 0
+) -> int:
+    """Queue a dream of each agent behind the sleeps of its live sessions, once for this slot; returns how many.
+
+    One that is paused, or has an earlier dream waiting, has its slot used up, which says why.
+    """
+    queued = 0
+    for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
+        if not agent.enabled or modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
+            continue
+        with sqlite.reading(engine) as connection:
+            waiting = runs.open_by_key(connection, key_of(agent.id))
+            is_paused = runs.is_paused(connection, agent.id)
+        if is_paused or waiting is not None:
+            with sqlite.writing(engine) as connection:
+                why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
+                run_id, now = runs.new_run_id(clock.now()), clock.text()
+                runs.skip(connection, run_id, agent.id, trigger, now, why, slot=name, kind=KIND)
+            continue
+        options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
+        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, key=key_of(agent.id))
+        row |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
+        with sqlite.writing(engine) as connection:
+            queued += runs.enqueue(connection, row | {"options": options | {"missed_slots": missed}})
+    return queued
+
+
+def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
+    """The wall-clock time of the newest slot that a dream has used, as `YYYY-MM-DDTHH:MM`."""
+    with sqlite.reading(engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
+            " WHERE kind = ? AND slot IS NOT NULL AND agent_id IN (SELECT value FROM json_each(?))",
+            (KIND, json.dumps(list(agent_ids))),
+        )
+        found: str | None = rows.scalar_one_or_none()
+    return found
+
+
+def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
+    """The dreams of an agent that succeeded and were not taken back, in order."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by'),"
+        " json_extract(receipt, '$.backend') = 'offline' AND json_extract(receipt, '$.fallback') IS NOT NULL"
+        " FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded'"
+        " ORDER BY rowid",  # a clock may have been wrong
+        (agent_id, KIND),
+    ).all()
+    gone = {
+        row[0]
+        for row in connection.exec_driver_sql(
+            "SELECT memory_id FROM audit a WHERE agent_id = ? AND memory_id LIKE 'run:%' AND \"after\" IS NOT NULL"
+            " AND id = (SELECT max(id) FROM audit b WHERE b.agent_id = a.agent_id AND b.memory_id = a.memory_id)",
+            (agent_id,),
+        )
+    }
+    found = []
+    for run_id, text, accepted_by, is_stopgap in rows:
+        told = json.loads(text or "{}")
+        if chain.RUN + (accepted_by or run_id) not in gone and "from" in told:
+            days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
+            found.append(Dreamt(run_id, *days, told.get("dailies", {}), told.get("again", 0), bool(is_stopgap)))
+    return found
+
+
+def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[Dreamt]) -> tuple[date, date]:
+    """The first and last day a dream looks at."""
+    options = run.options
+    if options.get("from"):  # settled by an earlier attempt
+        return date.fromisoformat(options["from"]), date.fromisoformat(options["to"])
+    zone = source.settings.zone
+    today = source.clock.now().astimezone(zone).date()
+    if not options.get("scheduled"):
+        days = int(options.get("lookback_days") or source.settings.dream.lookback_days)
+        return today - timedelta(days=min(days, today.toordinal()) - 1), today
+    yesterday = today - timedelta(days=1)
+    return min(yesterday, _frontier(_first_try(connection, run, source) or yesterday, before)), today
+
+
+def _frontier(start: date, before: Sequence[Dreamt]) -> date:
+    """The day up to which none from `start` on is left out: a dream of later days alone does not move it."""
+    frontier = start
+    for one in before:
+        if one.first <= frontier:
+            frontier = max(frontier, one.last)
+    return frontier
+
+
+def _first_try(connection: Connection, run: Run, source: Gathered) -> date | None:
+    """The day before the first dream was tried: what it should have seen is still to be dreamt of."""
+    at: str | None = connection.exec_driver_sql(
+        "SELECT min(created_at) FROM job_run WHERE agent_id = ? AND kind = ?", (run.agent_id, KIND)
+    ).scalar_one_or_none()
+    return None if at is None else moment_of(at).astimezone(source.settings.zone).date() - timedelta(days=1)
+
+
+# --- what -------------------------------------------------------------------------------------------------------------
+
+
+def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
+    """Take the frozen snapshot one dream depends on, or say why there is nothing to dream of."""
+    with sqlite.reading(source.engine) as connection:
+        every = dreamt(connection, run.agent_id)
+        before = [one for one in every if not (source.model_is_up and one.is_pending)]
+        first, last = _days(connection, source, run, before)
+    runs.pin(source.engine, run, {"from": first.isoformat(), "to": last.isoformat()})
+    late = _late(source, before, first) if run.options.get("scheduled") else ()
+    files = {**dict(late), **dict(_files(source, first, last))}
+    told: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat()}
+    told["dailies"] = {path: regular.digest(data) for path, data in files.items()}
+    told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
+    if again := [one.again for one in every if one.is_pending and one.first <= last and first <= one.last]:
+        told["again"] = max(again) + 1
+    told |= _flushed(source, run.options.get("flushed", ()))
+    if run.options.get("missed_slots"):
+        told["missed_slots"] = run.options["missed_slots"]
+    if not files:
+        span = f"of {last}" if first == last else f"from {first} to {last}"
+        return NothingToDo(f"no daily file {span} has content", receipt={KIND: told})
+    seen = before[-1] if before else None
+    if seen and not run.options.get("force") and told["dailies"].items() <= seen.dailies.items():
+        return NothingToDo(f"the daily files say nothing new since dream {seen.run_id}", receipt={KIND: told})
+    entries, standing = _entries(source, run, files)
+    witnesses = sorted({one.session for one in entries if one.session})
+    inputs = _inputs(source, run, entries, standing)
+    told["core"] = _core(inputs)
+    if not run.options.get("force") and (rejected := _rejected(source, run, told)):
+        return NothingToDo(rejection.told(rejected), receipt={KIND: told})
+    return replace(inputs, told={KIND: told, **({"witnesses": witnesses} if witnesses else {})})
+
+
+def _core(inputs: DreamInputs) -> str:
+    return rejection.core_digest(inputs.context.memories.values())
+
+
+def _rejected(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
+    """The proposed dream that a person rejected, made of this very core and of all that these daily files say."""
+    if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
+        return None
+    with sqlite.reading(source.engine) as connection:
+        for run_id, receipt in runs.rejected_receipts(connection, run.agent_id, KIND):
+            was = receipt.get(KIND, {})
+            if was.get("core") == told["core"] and told["dailies"].items() <= was.get("dailies", {}).items():
+                return run_id
+    return None
+
+
+def again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
+    """The same question on the core as it is now; ids stay those that the model was shown."""
+    fresh = _inputs(source, run, inputs.entries, _Standing(inputs.sources_of, inputs.behind_of))
+    context = replace(fresh.context, seen=inputs.context.seen)
+    told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
+    return replace(fresh, earlier=inputs.earlier, context=context, told=told, clock=inputs.clock)
+
+
+def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, bytes]]:
+    """The daily files that have content, by path, in order of their days."""
+    for number in range(first.toordinal(), last.toordinal() + 1):
+        path = f"memory/{date.fromordinal(number).isoformat()}.md"
+        data = regular.read_in(source.workspace, path)
+        if data is not None and any(daily.pieces(masked(data))):
+            yield path, data
+
+
+def _late(source: Gathered, before: Sequence[Dreamt], first: date) -> Iterator[tuple[str, bytes]]:
+    """The daily files of days before `first` that a dream has looked at, and that say something else now.
+
+    A sleep that was tried again, an accepted proposal or a transcript found late write to a day that is over.
+    """
+    seen: dict[str, str] = {}
+    for one in before:
+        seen |= one.dailies
+    for path in sorted((source.workspace / "memory").glob("????-??-??.md")):
+        try:
+            day = date.fromisoformat(path.stem)
+        except ValueError:
+            continue
+        if day < first and any(one.first <= day <= one.last for one in before):
+            yield from (
+                (name, data) for name, data in _files(source, day, day) if seen.get(name) != regular.digest(data)
+            )
+
+
+def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
+    """What became of the sleeps of live sessions that were queued ahead of a dream."""
+    if not run_ids:
+        return {}
+    with sqlite.reading(source.engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT id, state FROM job_run WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(run_ids)),)
+        )
+        return {"flushed": {row[0]: row[1] for row in rows}}
+
+
+def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _Standing) -> DreamInputs:
+    settings = source.settings
+    writer = Writer(
+        source.engine,
+        source.workspace,
+        source.clock.text,
+        lambda: secrets.token_hex(4),
+        settle_seconds=settings.ingest.settle.total_seconds(),
+        redact=source.scrubber.redact,
+    )
+    brought = writer.take_over(run.agent_id)
+    file = brought.data or b""
+    now = source.clock.text()
+    limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)
+    with sqlite.reading(source.engine) as connection:
+        live = memories.live(connection, run.agent_id, Kind.CORE)
+        known = {one.id: one for one in live}
+        context, graves = gate.context_of(connection, run.agent_id, known, door=Door.REWRITE, now=now, limits=limits)
+        ids = {row[0] for row in connection.exec_driver_sql("SELECT id FROM memory WHERE kind = 'core'")}
+    local = source.clock.now().astimezone(settings.zone)
+    earlier = tuple(_earlier(settings, f"m{number}", one) for number, one in enumerate(live, 1))
+    return DreamInputs(
+        earlier=earlier,
+        entries=entries,
+        today=date.fromisoformat(run.options.get("to") or local.date().isoformat()),
+        clock=f"{local:%H:%M}",
+        max_bullets=settings.dream.max_bullets,
+        unmentioned=Unmentioned(settings.guards.accounting),
+        refuses_ungrounded=settings.guards.grounding == "refuse",
+        context=replace(context, seen={one.memory.id: one.memory.content for one in earlier}),
+        forgotten=graves,
+        file=file,
+        places=places(live, bullets_of(core.parse(file), source.scrubber.redact)),
+        now=now,
+        new_id=lambda: draw_id(Kind.CORE, lambda: secrets.token_hex(4), ids),
+        new_hex=lambda: secrets.token_hex(4),
+        taken=ids,
+        sources_of=standing.sources,
+        behind_of=standing.behind,
+        judges=sleeping.judges(source),
+        instructions=sleeping.instructions(KIND),
+    )
+
+
+def _earlier(settings: Settings, name: str, memory: Memory) -> Earlier:
+    at = moment_of(memory.origin_at or memory.created_at).astimezone(settings.zone)
+    return Earlier(name, memory, at.date(), at.isoformat(timespec="minutes")[:16] if memory.origin_at else None)
+
+
+# --- entries ----------------------------------------------------------------------------------------------------------
+
+
+class _Written(NamedTuple):
+    """A block that memoryd appended, where it still stands as it was written."""
+
+    first: int
+    end: int
+    run_id: str
+    session_id: str | None  # that it was told of; None where an agent's memory tool noted it
+
+
+class _Standing(NamedTuple):
+    """What entries stand on: records, and sentences of a session."""
+
+    sources: Callable[[Entry], tuple[Source, ...]]
+    behind: Callable[[Entry], Behind]
+
+
+def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tuple[Entry, ...], _Standing]:
+    """Return what the files say, in order, and what each entry stands on."""
+    found: list[tuple[Entry, str | None, Source]] = []
+    with sqlite.reading(source.engine) as connection:
+        for path, data in files.items():
+            written = _written(connection, run.agent_id, path, data)
+            noted = _written(connection, run.agent_id, path, data, _NOTED)
+            written += [one._replace(session_id=None) for one in noted]
+            found += _of_file(source.settings, path, data, written, source.clock.text())
+        found = list(_by_agent(connection, source.settings, run.agent_id, found))
+    texts = source.scrubber.redact([one.text for one, _, _ in found])
+    grounds = _Grounds(source)
+    for at, (one, run_id, span) in enumerate(found):
+        if run_id is not None and one.origin.startswith(_SLEEP):
+            origin = grounds.origin(run_id, one, one.origin.removeprefix(_SLEEP) or None)
+            found[at] = replace(one, origin=origin), run_id, span
+    entries = tuple(
+        replace(one, id=f"d{number}", text=text)
+        for number, ((one, _, _), text) in enumerate(zip(found, texts, strict=True), 1)
+        if text.strip()
+    )
+    by_id = {f"d{number}": (run_id, span) for number, (_, run_id, span) in enumerate(found, 1)}
+
+    def sources_of(entry: Entry) -> tuple[Source, ...]:
+        run_id, span = by_id[entry.id]
+        return (run_id is not None and grounds.sources(run_id, entry)) or (replace(span, origin=entry.origin),)
+
+    def behind_of(entry: Entry) -> Behind:
+        run_id, _ = by_id[entry.id]
+        return grounds.behind(run_id, entry) if run_id is not None else ()
+
+    return entries, _Standing(sources_of, behind_of)
+
+
+_SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
+_NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none
+
+
+def _written(connection: Connection, agent_id: str, path: str, data: bytes, which: str = _SLEPT) -> list[_Written]:
+    """The blocks of a file that runs of a kind wrote, as the audit and the receipts have them."""
+    rows = connection.exec_driver_sql(
+        'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
+        f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
+        f" AND {which} AND c.text IS NOT NULL",
+        (agent_id, chain.FILE + path),
+    )
+    found = []
+    for run_id, session_id, receipt, state in rows:
+        sha256 = chain.values_of(state).get("appended")
+        for item in json.loads(receipt).get("files", ()):
+            if item.get("appended") == sha256 and item["path"] == path:
+                at = daily.find_block(data, item["appended"], item["bytes"])
+                if at is not None:
+                    found.append(_Written(at, at + item["bytes"], run_id, session_id))
+    return found
+
+
+_Found = tuple[Entry, str | None, Source]
+
+
+def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: Sequence[_Found]) -> Iterator[_Found]:
+    """Yield the entries; of those that no run wrote, whose they are.
+
+    A tool call that holds the text makes it the agent's. On a day on which tools ran, nobody knows who wrote the
+    others: a program that the agent ran may have. All else is the owner's.
+    """
+    hands = {core.normal(entry.text) for entry, _, _ in found if entry.origin == _HAND}
+    days = sorted({entry.day for entry, _, _ in found if entry.origin == _HAND})
+    own: set[str] = set()
+    busy: set[date] = set()
+    if hands:
+        own = authorship.own_texts(connection, agent_id, _start(settings, days[0]), hands)
+        spans = {day: (_start(settings, day), _start(settings, day + timedelta(days=1))) for day in days}
+        busy = {day for day, span in spans.items() if authorship.was_working(connection, agent_id, *span)}
+    for entry, run_id, span in found:
+        origin = entry.origin
+        if origin == _HAND and core.normal(entry.text) in own:
+            origin = _AGENT
+        elif origin == _HAND and entry.day in busy:
+            origin = UNKNOWN_ORIGIN
+        yield (replace(entry, origin=origin) if origin != entry.origin else entry), run_id, span
+
+
+def _start(settings: Settings, day: date) -> str:
+    """Return when a local day begins, UTC."""
+    return text_of(datetime.combine(day, wall_time(), settings.zone).astimezone(UTC))
+
+
+def _of_file(
+    settings: Settings, path: str, data: bytes, written: Sequence[_Written], now: str
+) -> Iterator[tuple[Entry, str | None, Source]]:
+    """The entries of a file: bullets, and paragraphs that are none; each with the run that wrote it, and its place."""
+    day = date.fromisoformat(path[-13:-3])
+    file = daily.parse(data)
+    shown = masked(data)
+    sections: list[tuple[int, str | None, bytes]] = [(0, None, file.head)]
+    at = len(file.head)
+    for block in file.blocks:
+        sections.append((at, block.clock, block.raw))
+        at += len(block.raw)
+    for start, clock, raw in sections:
+        moment = datetime.combine(day, wall_time.fromisoformat(clock) if clock else wall_time(23, 59), settings.zone)
+        stamp = min(text_of(moment.astimezone(UTC)), now)
+        for first, text in daily.pieces(shown[start : start + len(raw)]):
+            by = next((one for one in written if one.first <= start + first < one.end), None)
+            label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
+            if by is None or by.session_id is None:
+                writer = _HAND if by is None else _AGENT
+                origin = writer if label in {None, "user"} else label
+            else:
+                origin = f"{_SLEEP}{label or ''}"
+            session_id = None if by is None else by.session_id
+            entry = Entry("", text, origin or "", day, clock, stamp, session_id, path)
+            place = Source(
+                session=session_id or "",
+                transcript=path,
+                record_id=f"{day}",
+                part=0,
+                first_byte=start,
+                last_byte=start + len(raw),
+                sha256=hashlib.sha256(raw).hexdigest(),
+                origin="daily",
+                at=stamp,
+            )
+            yield entry, None if session_id is None or by is None else by.run_id, place
+
+
+class _Grounds:
+    """The turns that runs of sleep were about, read when the first line of theirs is asked for."""
+
+    def __init__(self, source: Gathered) -> None:
+        self._source = source
+        self._ground = cache(self._read)
+
+    def behind(self, run_id: str, entry: Entry) -> Behind:
+        """Return the sentences that a line of a run's block stands on, each with its turn."""
+        return self._ground(run_id)[0].behind(entry.text)
+
+    def origin(self, run_id: str, entry: Entry, label: str | None) -> str:
+        """Return whose word a line is: that of the sentences it stands on. A label alone never makes it the user's."""
+        lanes = [piece.lines[number - 1].lane for piece, numbers in self.behind(run_id, entry) for number in numbers]
+        lane = min(lanes, default=Lane.ASSISTANT if label in {None, "user", "assistant"} else Lane.OUTSIDE)
+        return {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "report")
+
+    def sources(self, run_id: str, entry: Entry) -> tuple[Source, ...]:
+        """Return the records that a line of a run's block stands on."""
+        footing, session_id = self._ground(run_id)
+        with sqlite.reading(self._source.engine) as connection:
+            return turns.sources(connection, session_id, footing.seqs(entry.text))
+
+    def _read(self, run_id: str) -> tuple[Footing, str]:
+        with sqlite.reading(self._source.engine) as connection:
+            row = (
+                connection.exec_driver_sql(
+                    "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
+                    " json_extract(r.receipt, '$.cites') AS cites,"
+                    " (SELECT max(json_extract(b.options, '$.upto')) FROM job_run b WHERE b.session_id = r.session_id"
+                    " AND b.kind = coalesce(json_extract(r.options, '$.of'), r.kind) AND b.state = 'succeeded'"
+                    " AND json_extract(b.options, '$.upto') < json_extract(r.options, '$.upto')) AS mark"
+                    " FROM job_run r JOIN session s ON s.id = r.session_id WHERE r.id = ?",
+                    (run_id,),
+                )
+                .mappings()
+                .one()
+            )
+            cites = json.loads(row["cites"] or "{}")
+            # A run of facts leaves an exchange that is not over to the next, whose turns begin before its own mark.
+            cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
+            after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
+            found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])
+        return Footing(found, row["folder"], self._source.settings.zone, cites), row["session_id"]

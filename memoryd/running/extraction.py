@@ -1,0 +1,148 @@
+"""When a session is asked about for facts, and what the question is made of.
+
+A session is asked about once it has been quiet for `facts.debounce`; one that is never quiet, after ten times that.
+What waits is a queued row of the job table, keyed by session and watermark: it outlives the process, so a session is
+never asked about twice, and never forgotten.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memoryd.database import memories, profile, runs, sqlite, turns
+from memoryd.jobs.facts import CONSUMER, FactsInputs
+from memoryd.jobs.job import NothingToDo
+from memoryd.ledger.facts import Store, fact_of
+from memoryd.ledger.memory import Kind
+from memoryd.ledger.profile import Entry
+from memoryd.running import queueing
+from memoryd.running.queueing import candidates
+from memoryd.running.sleeping import files_of_people, instructions, is_history, judges, timed
+from memoryd.transcripts.registry import program_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, RowMapping
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.ledger.memory import Memory
+    from memoryd.running.sleeping import Source
+
+KIND = "facts"
+LONGEST_WAIT = 10  # times the debounce, for a session that is never quiet
+
+
+def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
+    """Queue the question about a session that has something new, or let one that waits already wait a little longer.
+
+    Returns:
+        The id of the run that was queued now.
+    """
+    if settings.modes.facts == "off":
+        return None
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None or not _may_be_asked_about(connection, settings, clock, row):
+            return None
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        waiting = runs.open_by_key(connection, queueing.key_of(KIND, session_id, mark))
+        if waiting is None and row["facts_look"] == _look(connection, row, row["last_seq"]):
+            return None
+    delay = timedelta(0) if row["state"] == "ended" else settings.facts.debounce
+    if waiting is not None:
+        longest = settings.facts.debounce * LONGEST_WAIT
+        runs.put_off(engine, waiting, clock.text(ahead=delay), longest=longest.total_seconds())
+        return None
+    trigger = "session-end" if row["state"] == "ended" else "threshold"
+    return queueing.request(engine, clock, KIND, row, trigger, scheduled_for=clock.text(ahead=delay))
+
+
+def _may_be_asked_about(connection: Connection, settings: Settings, clock: Clock, row: RowMapping) -> bool:
+    # A subagent's session is not the user's: what it was told, the agent told it.
+    if row["parent_id"] is not None or row["last_seq"] <= turns.watermark(connection, row["id"], CONSUMER):
+        return False
+    if settings.ingest.history == "index" and is_history(row, settings.sessions.idle_end, clock.now()):
+        return False
+    return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
+
+
+def _look(connection: Connection, row: RowMapping, upto: int) -> str:
+    """What a session is like for this job: where nothing of it has changed, another look would find the same."""
+    unscanned = turns.count_unscanned(connection, row["id"], after=0, upto=row["last_seq"])
+    return f"{upto} {row['state']} {unscanned}"
+
+
+def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> list[str]:
+    """Queue the questions that a person asks for, of one session or of all; returns the ids of the runs."""
+    rows = [row for row in candidates(engine, agent_id, KIND, ended=True) if session_id in {None, row["id"]}]
+    found = [queueing.request_by_hand(engine, clock, KIND, row) for row in rows]
+    return [run_id for run_id in found if run_id is not None]
+
+
+def hurry(engine: Engine, clock: Clock) -> list[str]:
+    """Make the questions due that only wait for a session to be quiet; returns the ids of their runs."""
+    with sqlite.writing(engine) as connection:
+        return runs.make_due(connection, KIND, clock.text())
+
+
+# --- gathering --------------------------------------------------------------------------------------------------------
+
+
+def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
+    """Take the frozen snapshot one question depends on: redacted turns alone, and none behind an unscanned one."""
+    session_id = run.session_id or ""
+    with sqlite.reading(source.engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None:
+            return NothingToDo("the session is not known")
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        upto = int(run.options.get("upto") or row["last_seq"])
+        drain = bool(run.options.get("drain", row["state"] == "ended"))
+        look = _look(connection, row, upto)
+    with sqlite.writing(source.engine) as connection:
+        connection.exec_driver_sql("UPDATE session SET facts_look = ? WHERE id = ?", (look, session_id))
+    if run.options.get("upto") is None:
+        # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
+        runs.pin(source.engine, run, {"upto": upto, "drain": drain})
+    with sqlite.reading(source.engine) as connection:
+        blind = turns.first_unscanned(connection, session_id, after=mark, upto=upto)
+        covered = turns.stored_turns(connection, session_id, after=mark, upto=upto if blind is None else blind - 1)
+        earlier = turns.stored_turns(connection, session_id, upto=mark)
+        live = memories.live(connection, run.agent_id, Kind.FACT)
+        sections = profile.read(connection, run.agent_id)
+        graves = memories.tombstones(connection, run.agent_id)
+    if blind is not None and not covered:
+        return NothingToDo("the next turn has not been scanned for secrets yet")
+    days, known = files_of_people(source, covered)
+    clean = source.scrubber.redact([one.text for one in sections.values()])
+    settings = source.settings
+    return FactsInputs(
+        agent_id=run.agent_id,
+        session_id=session_id,
+        turns=tuple(map(timed, covered)),
+        earlier=tuple(map(timed, earlier)),
+        folder=row["folder"],
+        program=program_of(row["format"]),
+        known=tuple(Store(map(fact_of, live)).all()),
+        said_at={memory.id: _said_at(memory) for memory in live},
+        profile={
+            section: Entry(text, entry.updated_at)
+            for (section, entry), text in zip(sections.items(), clean, strict=True)
+        },
+        tombstones=graves,
+        core=known,
+        daily=days,
+        min_confidence=settings.facts.min_confidence,
+        drain=drain,
+        tz=settings.zone,
+        now=source.clock.now(),
+        instructions=instructions(KIND),
+        judges=judges(source),
+    )
+
+
+def _said_at(memory: Memory) -> str:
+    """Return when a fact was said; one that was changed since was said then."""
+    return memory.updated_at if memory.updated_at > memory.created_at else memory.origin_at or memory.created_at

@@ -1,0 +1,65 @@
+"""Nights: whether the dreams of an agent come to anything.
+
+A night is a slot of the dream's schedule. It had input where a daily file said something new, or a sleep ahead of it
+that was to write one did not end well, and an outcome where a memory was changed, or a person asked about it. A night
+without input is nobody's fault, and ends the count, as does one on which the agent was paused.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from memoryd.database import query, runs, sqlite
+from memoryd.ledger.operation import Disposition
+from memoryd.running.dreaming import KIND, PAUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from sqlalchemy import Connection
+
+    from memoryd.running.runner import Runner
+
+ALARM = "nights"
+MOST = 3  # nights in a row with input and without an outcome
+_WRITTEN = frozenset({"succeeded", "skipped", "declined", "cancelled", runs.PROPOSED})  # by a sleep ahead of a dream
+_CHANGED = frozenset(Disposition) - {Disposition.KEPT}
+
+
+def barren(connection: Connection, agent_id: str) -> list[str]:
+    """The runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
+    sql = (
+        "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
+        " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?"
+    )
+    found: list[str] = []
+    for run_id, state, why, receipt in query.rows(connection, sql, agent_id, KIND, MOST):
+        if why == PAUSED or not is_barren(state, json.loads(receipt)):
+            break
+        found.append(run_id)
+    return found
+
+
+def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
+    """Say whether a night had input and no outcome, by how its run ended."""
+    told = receipt.get(KIND, {})
+    if state == runs.PROPOSED or "waits_for" in receipt or "proposal" in receipt:
+        return False
+    if state == "skipped":
+        # A look at the dailies that found nothing new, and no sleep that failed to bring it. Skipped without a look, an
+        # earlier night was still in the way.
+        return not told or any(how not in _WRITTEN for how in told.get("flushed", {}).values())
+    if state != "succeeded":
+        return state != "cancelled"
+    ends = told.get("dispositions", {})
+    return not told.get("added") and not any(ends.get(how) for how in _CHANGED)
+
+
+def review(runner: Runner) -> None:
+    """Raise the alarm of each agent whose last nights were barren, and clear it where one was not."""
+    for agent in runner.settings.agents:
+        found = sqlite.read(runner.engine, barren, agent.id)
+        text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
+        runner.set_alarm(ALARM, text if len(found) >= MOST else None, agent.id)

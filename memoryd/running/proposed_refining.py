@@ -1,0 +1,154 @@
+"""A refinement that changes nothing: what it comes to waits for a person's answer.
+
+The tools work on the core as it would be by then. Each call is judged as any other refinement's, by the same guards, on
+what all calls before it come to, inside a transaction of which nothing stays. At the end what passed is one proposal;
+what a guard broke, or was cancelled, is none. Accepting it is one commit, on what is there then: a memory that somebody
+has changed since is left as it is, with what stands on it, and where too little would be left nothing is done at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from memoryd.changing import ledger_runs
+from memoryd.gauge.estimate import estimate
+from memoryd.jobs import tally
+from memoryd.jobs.job import Done, Operate
+from memoryd.jobs.refinement import BREAKERS, retold
+from memoryd.ledger.guards import Begun, Door, Guard, core_tokens
+from memoryd.ledger.memory import Kind
+from memoryd.ledger.operation import Add, Delete, Merge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memoryd.changing.commit import Preview
+    from memoryd.changing.gate import Passed
+    from memoryd.jobs.job import Edit
+    from memoryd.jobs.refinement import Session
+    from memoryd.ledger.guards import Refusal
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
+
+WAITS = "it waits for a person's answer, and nothing is changed yet"
+WHOLE = BREAKERS | {Guard.CAP}
+KIND = ledger_runs.REFINE
+TAG = "refinement"  # of the journal's entries
+PENDING = "edits"  # the name of what is kept between two calls
+
+
+@dataclass(slots=True)
+class Shadow:
+    """What a refinement comes to so far: operations that passed, in order, and the changes they are on the core now."""
+
+    edits: tuple[Operate, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    def on(self, live: list[Memory]) -> list[Memory]:
+        """The core as it would be, in the order of the file."""
+        if not self.changes:
+            return live
+        held = {one.id: one for one in live}
+        held |= {one.memory_id: one.after for one in self.changes if one.after.kind is Kind.CORE}
+        left = (one for one in held.values() if one.is_live)
+        return sorted(left, key=lambda one: (one.position is None, one.position or 0, one.created_at, one.id))
+
+    def judged_again(self, session: Session, planned: Preview) -> Session:
+        """Take what became of its edits when all were judged once more; the session as it tells that."""
+        refused = refused_by(self.edits, planned.passed)
+        both = zip(self.edits, planned.passed, strict=True)
+        self.edits = tuple(edit for edit, passed in both if passed.changes)
+        self.changes = planned.changes
+        timeline = retold(session.timeline, refused)
+        return replace(session, timeline=timeline, mutations=session.mutations - sum(map(bool, refused)))
+
+
+def entry(text: str, now: str) -> Operate:
+    """What puts an entry about a refinement into the journal."""
+    return Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=now),), Door.JOURNAL)
+
+
+def with_id(operate: Operate, changes: Sequence[Change]) -> Operate:
+    """A merge with the id that its memory got, so that later operations can name it whenever it is carried out."""
+    made = next((one.memory_id for one in changes if one.before is None), None)
+    named = (replace(one, id=made) if isinstance(one, Merge) else one for one in operate.operations)
+    return operate if made is None else replace(operate, operations=tuple(named))
+
+
+def refused_by(edits: Sequence[Edit], passed: Sequence[Passed]) -> list[Guard | None]:
+    """For each change of a refinement among edits, in order, the guard that refuses it; None where it passes."""
+    both = zip((edit for edit in edits if isinstance(edit, Operate)), passed, strict=False)
+    found = [one for edit, one in both if edit.door is Door.REFINEMENT]
+    return [one.refusals[0].guard if one.refusals else None for one in found]
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def breaks(refusals: Iterable[Refusal]) -> bool:
+    """Whether a guard of the whole refinement refuses some of it: then nothing of it is done."""
+    return any(one.guard in WHOLE for one in refusals)
+
+
+def on(done: Done, core: Sequence[Memory]) -> Done:
+    """What was proposed, measured against the core that it is carried out on.
+
+    Args:
+        done: what was decided.
+        core: live.
+    """
+    gone = {
+        one.id
+        for edit in done.edits
+        if isinstance(edit, Operate) and edit.door is Door.DEDUP
+        for one in edit.operations
+        if isinstance(one, Delete)
+    }
+    start = [one for one in core if one.id not in gone]
+    tokens, ids = core_tokens(start, estimate), frozenset(one.id for one in start)
+    before = count()
+    edits = (
+        replace(edit, begun=Begun(tokens, ids, next(before)))
+        if isinstance(edit, Operate) and edit.door is Door.REFINEMENT
+        else edit
+        for edit in done.edits
+    )
+    told = done.receipt[KIND] | {"start": {"tokens": tokens, "memories": len(start)}}
+    return replace(done, edits=tuple(edits), receipt=done.receipt | {KIND: told})
+
+
+def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Done:
+    """What was proposed as the guards let it pass: the receipt tells what comes of it, and the journal the agent.
+
+    Args:
+        done: what was decided, see `on`.
+        planned: what it comes to.
+        day: local, YYYY-MM-DD.
+        now: UTC, ISO 8601 with `Z`.
+        how: it came to be done.
+    """
+    told = done.receipt[KIND]
+    counts = tally.of_changes(planned.changes)
+    refused = refused_by(done.edits, planned.passed)
+    sizes = (told["start"]["tokens"], told["start"]["tokens"] - counts.saved)
+    told = told | {
+        "counted": counts.row(),
+        "end": {"tokens": sizes[1]},
+        "timeline": list(retold(told["timeline"], refused)),
+        "mutations": len(refused) - sum(map(bool, refused)),
+    }
+    if done.summary:
+        told["unfounded"] = ["numbers"] if tally.miscounts(done.summary, counts, sizes) else []
+    if left_out := sum(map(bool, refused)):
+        how = f"{how}; the guards refused {left_out} of its changes"
+    text = tally.journal(day, counts, sizes, how, done.summary)
+    edits = (*done.edits, entry(text, now))
+    return replace(done, edits=edits, receipt=done.receipt | {KIND: told})
+
+
+def told_of(done: Done, planned: Preview, day: str) -> str:
+    """What a refinement comes to, for a person who decides about it: what is counted, and what the model says."""
+    counts, start = tally.of_changes(planned.changes), done.receipt[KIND]["start"]["tokens"]
+    return tally.journal(day, counts, (start, start - counts.saved), None, done.summary)

@@ -1,0 +1,260 @@
+"""Proposals: what a run decided waits for a person's answer, in `memory/proposals/RUN.md` for reading.
+
+The decided edits lie where replies of models do, out of sight: scrubbing goes through them, and forgetting takes every
+open proposal of the agent back, since nobody can say of a decision what it stood on. Accepting is a run of its own: it
+carries the edits out as things are then, guards and all. Rejecting is one too: it moves the watermarks alone, so that
+the same turns are not proposed again. The file is no memory: it is never indexed, injected or quoted to a model; one
+whose run is answered, or never came to propose, is cleared away by whoever looks next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.changing.commit import Outcome, OutdatedError, commit, enter, preview
+from memoryd.clock import moment_of
+from memoryd.database import memories, runs, sqlite, turns
+from memoryd.database.runs import ACCEPT
+from memoryd.errors import AwayError, RefusedError, StateError
+from memoryd.files import durable, folders, regular
+from memoryd.files.workspace import lock_workspace
+from memoryd.jobs import decided, dream
+from memoryd.jobs.job import Done, EditFacts, MoveWatermark, Operate, RewriteCore
+from memoryd.ledger.guards import Door
+from memoryd.ledger.memory import Kind
+from memoryd.running import proposed_refining, refining
+from memoryd.tiers import diary
+from memoryd.tiers import proposal as tier
+from memoryd.tiers.proposal import FileDiff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import tzinfo
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.changing.commit import Preview, Writer
+    from memoryd.database.runs import Run
+    from memoryd.jobs.job import Edit
+    from memoryd.ledger.operation import Change
+
+PROPOSE = "propose"
+KINDS = tuple(runs.ANSWERS)
+ALARM = "proposals"  # of those that cannot be taken back
+FORGOTTEN = "something was forgotten meanwhile: it is decided anew"
+
+
+class Drafted(NamedTuple):
+    """A proposal that is not stored yet."""
+
+    data: bytes  # of its file
+    row: dict[str, str | None]  # the edits and the digests that tell equal edits and equal input, as its row has them
+    told: dict[str, Any]  # for the receipt: never a text
+
+
+def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
+    """Plan what a run decided, for a person to read; None where nothing of memory would change."""
+    planned = preview(writer, run, done.edits)
+    if changes_nothing(planned, done.edits):
+        return None
+    files = [
+        FileDiff(path, None if before is None else _text(before), _text(after))
+        for path, before, after in planned.files
+        if before != after
+    ]
+    operations = [*map(_told, planned.changes), *_sections(done.edits)]
+    shown = tier.Proposal(
+        run_id=run.id,
+        kind=run.kind,
+        made_at=f"{moment_of(writer.now()).astimezone(tz):%Y-%m-%d %H:%M}",
+        files=files,
+        operations=operations,
+        refused=[(str(one.guard), one.why) for one in planned.refusals],
+        told=proposed_refining.told_of(done, planned, today(writer, tz)) if refining.KIND in done.receipt else "",
+    )
+    with sqlite.reading(writer.engine) as connection:
+        marks = list(_marks(connection, done.edits))
+    kept = {"edits": decided.dump(done.edits), "marks": marks, "receipt": done.receipt, "summary": done.summary}
+    counted = dict(Counter(what for what, _, _ in operations))
+    told = {"path": tier.path_of(run.id), "files": [one.path for one in files], "operations": counted}
+    row = {"kept": json.dumps(kept), "input_hash": decided.digest(done.edits), "made_from": done.made_from}
+    return Drafted(tier.render(shown), row, told | {"refused": len(shown.refused)})
+
+
+def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
+    """Whether nothing of memory would be another: a diary is no memory."""
+    written = [path for path, before, after in planned.files if before != after]
+    is_diary_alone = all(path.startswith(f"{diary.FOLDER}/") for path in written)
+    return is_diary_alone and not planned.changes and not any(_sections(edits))
+
+
+def today(writer: Writer, tz: tzinfo) -> str:
+    """The local day, YYYY-MM-DD."""
+    return moment_of(writer.now()).astimezone(tz).date().isoformat()
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _told(change: Change) -> tuple[str, str, str]:
+    before, after = change.before, change.after
+    if not after.is_live:
+        return str(after.ended_as or change.operation), str(after.kind), f"{after.id} {after.content}"
+    known = "" if before is None else f"{after.id} "
+    category = f"{after.kind} {after.category}" if after.kind is Kind.FACT else str(after.kind)
+    return change.operation, category, f"{known}{after.content}"
+
+
+def _sections(edits: Sequence[Edit]) -> Iterator[tuple[str, str, str]]:
+    for edit in edits:
+        if isinstance(edit, EditFacts):
+            yield from (("rewrite", f"profile {one.section}", one.text) for one in edit.sections)
+
+
+def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str, str, int]]:
+    """How far the sessions are consumed that the edits consume further."""
+    for edit in edits:
+        if isinstance(edit, MoveWatermark):
+            yield edit.session_id, edit.consumer, turns.watermark(connection, edit.session_id, edit.consumer)
+
+
+def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: Sequence[Edit] = ()) -> None:
+    """Write a proposal's file and end its run as proposed.
+
+    The file comes first: one without its row is cleared away, a row without its file would be a question nobody sees.
+
+    Raises:
+        AwayError: the file cannot be written: a folder on the way is a link, or another's.
+        StaleRunError: the run belongs to another claim by now.
+    """
+    path = tier.path_of(run.id)
+    try:
+        with lock_workspace(writer.workspace) as place, folders.made_way(place.workspace, path) as entry:
+            old = regular.read(entry)
+            if old != drafted.data:
+                durable.replace(entry, drafted.data, None if old is None else regular.digest(old), writer.step)
+    except StateError as error:  # no fault of the run, which has been paid for: it waits until a person has mended it
+        raise AwayError(error.what, error.where, error.hint) from error
+    commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **drafted.row}))
+
+
+def decide(engine: Engine, run: Run, now: str) -> Done:
+    """What an answer comes to: all of the proposal's edits, or its watermarks alone, and a word to a refining agent.
+
+    Raises:
+        RefusedError: it was answered or taken back already, or what it is about was written or forgotten meanwhile.
+    """
+    proposal_id = str(run.options["run"])
+    with sqlite.reading(engine) as connection:
+        found = runs.proposal(connection, proposal_id)
+        if found is None or found.kept is None:
+            raise RefusedError("this is no proposal that waits for an answer", proposal_id, "memoryd status lists them")
+        kept = json.loads(found.kept)
+        try:
+            edits = decided.load(kept["edits"])
+        except ValueError as error:
+            hint = "reject it: it is decided anew"
+            raise RefusedError("was made by another version of memoryd", proposal_id, hint) from error
+        sessions = {one.session_id for one in edits if isinstance(one, MoveWatermark)}
+        if any(turns.session_row(connection, one) is None for one in sessions):
+            raise RefusedError("its session is known by another name by now", proposal_id, "it is decided anew")
+        if run.kind == ACCEPT and [list(one) for one in _marks(connection, edits)] != kept["marks"]:
+            hint = "memoryd job reject drops it"
+            raise RefusedError("what it is about was written meanwhile", proposal_id, hint)
+    if run.kind == ACCEPT:
+        return Done(edits, kept["receipt"] | {"accepts": proposal_id}, summary=kept.get("summary"))
+    rest: list[Edit] = [one for one in edits if isinstance(one, MoveWatermark)]
+    if found.kind == refining.KIND:
+        text = f"The refinement {proposal_id} was rejected on {now[:10]}: nothing of it was done."
+        rest.append(proposed_refining.entry(text, now))
+    return Done(tuple(rest), {"rejects": proposal_id})
+
+
+def weighed(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
+    """What accepting comes to as things are now, and the decision as it is to be carried out and told."""
+    if refining.KIND in step.receipt:
+        step = proposed_refining.on(step, sqlite.read(writer.engine, memories.live, run.agent_id, Kind.CORE))
+        planned = preview(writer, run, step.edits)
+        now, how = writer.now(), f"it was proposed as {step.receipt['accepts']} and is accepted"
+        return proposed_refining.as_passed(step, planned, today(writer, tz), now, how), planned
+    try:
+        return step, preview(writer, run, step.edits)
+    except OutdatedError:
+        step = one_by_one(step)
+    planned = preview(writer, run, step.edits)
+    if dream.JOB not in step.receipt:
+        return step, planned
+    before = {one.id: one for one in sqlite.read(writer.engine, memories.live, run.agent_id, Kind.CORE)}
+    return dream.as_passed(step, before, planned.changes, planned.refusals), planned
+
+
+def is_refused(planned: Preview, step: Done) -> bool:
+    """Whether the guards refuse all of it, or what makes a refinement as a whole one that may not be."""
+    if not planned.refusals:
+        return False
+    is_broken = refining.KIND in step.receipt and proposed_refining.breaks(planned.refusals)
+    return is_broken or changes_nothing(planned, step.edits)
+
+
+def one_by_one(step: Done) -> Done:
+    """A decision about the core as a whole, as one about each of its memories: for another core than it was made on."""
+    edits = (
+        Operate(edit.operations, Door.REWRITE, edit.seen) if isinstance(edit, RewriteCore) else edit
+        for edit in step.edits
+    )
+    return replace(step, edits=tuple(edits), receipt={**step.receipt, "one_by_one": True})
+
+
+def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
+    """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first.
+
+    One whose answer has begun to change files is not among them. An agent that was told of its refinement's waiting is
+    told of its end.
+    """
+    with sqlite.reading(writer.engine) as connection:
+        answered = runs.being_answered(connection, agent_id)
+        found = [one for one in runs.proposals(connection, agent_id) if kinds is None or one.kind in kinds]
+    count = 0
+    for one in found:
+        if one.id in answered:
+            continue
+        _clear_away(writer.workspace, one.id)
+        with sqlite.writing(writer.engine) as connection:
+            if one.id not in runs.being_answered(connection, agent_id):
+                taken = runs.take_proposal_back(connection, one.id, why)
+                if taken and one.kind == refining.KIND:
+                    now = writer.now()
+                    text = f"was taken back on {now[:10]} ({why}): nothing of it was done."
+                    entry = proposed_refining.entry(f"The refinement {one.id} {text}", now)
+                    enter(connection, writer, agent_id, entry, one.id)
+                count += taken
+    return count
+
+
+def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
+    """Clear away the files of runs that propose nothing, or nothing any more; others in that folder are a person's."""
+    try:
+        names = sorted(path.stem for path in (workspace / tier.FOLDER).glob("*.md"))
+    except OSError:
+        return
+    if not names:
+        return
+    known = sqlite.read(engine, runs.states, agent_id, names)
+    for run_id in names:
+        if run_id in known and known[run_id] not in {runs.PROPOSED, *runs.OPEN}:
+            _clear_away(workspace, run_id)
+
+
+def _clear_away(workspace: Path, run_id: str) -> None:
+    path = tier.path_of(run_id)
+    if not (workspace / path).exists():
+        return
+    with lock_workspace(workspace) as place, folders.made_way(place.workspace, path) as entry:
+        old = regular.read(entry)
+        if old is not None:
+            durable.remove(entry, regular.digest(old))

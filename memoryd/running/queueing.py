@@ -1,0 +1,110 @@
+"""The queue: how runs come into the job table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing import ledger_runs
+from memoryd.clock import text_of
+from memoryd.database import query, runs, sqlite, turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from sqlalchemy import Engine, RowMapping
+
+    from memoryd.clock import Clock
+    from memoryd.config import Agent, Settings
+
+OF_TURNS = ("sleep", "facts")  # kinds of runs that consume the turns of sessions
+ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled
+
+
+def row_of(clock: Clock, kind: str, agent_id: str, trigger: str, **more: Any) -> dict[str, Any]:
+    """Make the row of a run that is due now, for `runs.enqueue`; `more` are other values of it."""
+    now = clock.text()
+    run_id = runs.new_run_id(clock.now())
+    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "trigger": trigger, "actor": "memoryd"}
+    return row | {"created_at": now, "scheduled_for": now} | more
+
+
+# --- the schedule -----------------------------------------------------------------------------------------------------
+
+
+def agents_of_slot(
+    engine: Engine, settings: Settings, kind: str, slot: str, at: datetime
+) -> Iterator[tuple[Agent, str]]:
+    """Yield the agents for which a slot of the schedule is to be used, and the slot's name.
+
+    An agent first seen after the slot has no part in it, nor one whose slot was used.
+    """
+    for agent in settings.agents:
+        name = f"{kind}:{agent.id}:{slot}"
+        with sqlite.reading(engine) as connection:
+            is_known = runs.knows_agent(connection, agent.id) and not runs.slot_is_used(connection, name)
+            if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+        yield agent, name
+
+
+def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue a dedup of each agent, once for this slot; returns how many. One first seen later has no part in it."""
+    queued = 0
+    for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
+        if agent.enabled:
+            with sqlite.writing(engine) as connection:
+                queued += runs.enqueue(connection, row_of(clock, ledger_runs.DEDUP, agent.id, trigger, slot=name))
+    return queued
+
+
+# --- turns of a session -----------------------------------------------------------------------------------------------
+
+
+def import_key(agent_id: str) -> str:
+    """What keeps an agent's runs of that kind from waiting twice."""
+    return f"{ledger_runs.IMPORT}:{agent_id}"
+
+
+def key_of(kind: str, session_id: str, mark: int) -> str:
+    """Name the question about a session's turns past a watermark: it is asked once, however often it comes up."""
+    return f"{kind}:{session_id}:{mark}"
+
+
+def request(
+    engine: Engine, clock: Clock, kind: str, row: RowMapping, trigger: str, *, actor: str = "memoryd", **more: Any
+) -> str | None:
+    """Queue a run over a session's turns past its watermark; None where one is open already, or died lately."""
+    with sqlite.writing(engine) as connection:
+        key = key_of(kind, row["id"], turns.watermark(connection, row["id"], kind))
+        if runs.open_by_key(connection, key) is not None:
+            return None
+        if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
+            return None
+        run = row_of(clock, kind, row["agent_id"], trigger, session_id=row["id"], actor=actor, key=key, **more)
+        return str(run["id"]) if runs.enqueue(connection, run) else None
+
+
+def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **more: Any) -> str | None:
+    """Queue a run over a session's turns that a person asks for; one that waits already is due now."""
+    run_id = request(engine, clock, kind, row, "manual", actor="human", **more)
+    if run_id is None and (run_id := open_run(engine, kind, row["id"])) is not None:
+        runs.hurry(engine, run_id, clock.text())
+    return run_id
+
+
+def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
+    """Find the run that waits or runs over a session's turns past its watermark."""
+    with sqlite.reading(engine) as connection:
+        return runs.open_by_key(connection, key_of(kind, session_id, turns.watermark(connection, session_id, kind)))
+
+
+def candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:
+    """List an agent's own sessions with turns past the watermark of a kind, the newest first."""
+    sql = (
+        "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
+        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
+        " AND (s.state = 'active' OR ?) ORDER BY s.last_turn_at DESC, s.id"
+    )
+    return list(sqlite.read(engine, query.mappings, sql, kind, agent_id, ended))

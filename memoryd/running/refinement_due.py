@@ -1,0 +1,101 @@
+"""When an agent's core is to be refined: every week, and once between two weeks where it has grown too large.
+
+Where it is too large and nobody refines it, because the configuration or the agent says no, an alarm says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.clock import text_of
+from memoryd.database import alarms, memories, runs, sqlite
+from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
+from memoryd.jobs.refine import AGENT_DECLINED, UNCLEAR
+from memoryd.running import modes, queueing, refining
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Agent, Settings
+    from memoryd.files.log import Log
+
+ALARM = "core"
+_UNASKED = ("skipped", "cancelled")  # states of runs that came to no refinement
+
+
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue a refinement of each agent, once for this slot; returns how many. One first seen later has no part in it.
+
+    An agent that is paused or disabled, or has a refinement under way, has its slot used up, which says why.
+    """
+    queued = 0
+    for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
+        if modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF:
+            queued += sqlite.write(engine, _enqueue, agent, clock, trigger, name)
+    return queued
+
+
+def _enqueue(connection: Connection, agent: Agent, clock: Clock, trigger: str, slot: str) -> int:
+    why = "the agent is not enabled" if not agent.enabled else None
+    if runs.is_paused(connection, agent.id):
+        why = "the agent is paused"
+    row = queueing.row_of(clock, refining.KIND, agent.id, trigger, key=refining.key_of(agent.id), slot=slot)
+    if why is None and runs.enqueue(connection, row):
+        return 1
+    why = why or "a refinement waits or runs already"
+    runs.skip(connection, row["id"], agent.id, trigger, clock.text(), why, slot=slot, kind=refining.KIND)
+    return 0
+
+
+def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: Callable[[], datetime]) -> int:
+    """Look at the size of each core: queue a refinement of one that is too large, or raise an alarm, or clear it.
+
+    What has been asked since the last due time, `since`, is not asked again before the next. Returns how many were
+    queued.
+    """
+    queued = 0
+    for agent in settings.agents:
+        with sqlite.reading(engine) as connection:
+            if not runs.knows_agent(connection, agent.id):
+                continue
+            tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
+            last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
+        over = agent.enabled and tokens > settings.refine.trigger_tokens
+        is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF
+        text = _why(settings, tokens, last, is_on=is_on) if over else None
+        if alarms.set_alarm(engine, ALARM, text, clock.text(), agent.id):
+            log.warning("alarm", kind=ALARM, agent=agent.id, text=text)
+        if is_on:
+            queued += _queue_over(engine, agent, clock, text_of(since()))
+    return queued
+
+
+def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
+    with sqlite.reading(engine) as connection:
+        paused = runs.is_paused(connection, agent.id)
+        asked = runs.asked_since(connection, agent.id, refining.KIND, since, but=_UNASKED, trigger="threshold")
+    if paused or asked:
+        return 0
+    row = queueing.row_of(clock, refining.KIND, agent.id, "threshold", key=refining.key_of(agent.id))
+    return int(sqlite.write(engine, runs.enqueue, row))
+
+
+def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:
+    """What an alarm says of a core that is too large; None where something is done about it."""
+    size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
+    if not is_on:
+        return f"{size}, and modes.refine is off: memoryd job run refine condenses it"
+    if last is not None and last[0] == "declined" and last[2] not in {AGENT_DECLINED, UNCLEAR}:
+        again = "memoryd job run refine"
+        if last[2].startswith(runs.REJECTED):
+            again = f"shorten MEMORY.md by hand, or {again} --force proposes it again"
+        return f"{size}, and what was proposed on {last[1][:10]} was not done ({last[2]}): {again}"
+    if last is not None and last[0] == "declined":
+        return (
+            f"{size}, and it was not refined on {last[1][:10]} ({last[2]}): memoryd job run refine asks the agent again"
+        )
+    return None

@@ -1,0 +1,575 @@
+"""Refining: a refinement carried out step by step, each change of the core through the guards and the commit at once.
+
+All its changes carry its run's id. So it is one thing in the audit, is counted from there, and is taken back whole:
+by a guard that breaks it, by `refine.unfinished: rollback`, or by a person. A run that finds changes of its own was cut
+short by the end of a process; it does not go on, but decides what becomes of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memoryd.changing import commit as committing
+from memoryd.changing import dedup, gate, ledger_runs, time_machine
+from memoryd.changing.time_machine import Target
+from memoryd.database import audit, memories, query, runs, spend, sqlite
+from memoryd.errors import RefusedError, StateError
+from memoryd.files import regular
+from memoryd.gauge.estimate import estimate
+from memoryd.jobs import decided, knife, refine, tally
+from memoryd.jobs.job import Applied, Ask, Done, NothingToDo, Operate
+from memoryd.jobs.reader import JOB as VERIFY
+from memoryd.jobs.refine import Apply, RefineInputs, Talk
+from memoryd.jobs.refinement import BREAKER, CANCELLED, COMPLETED, Session, ending, first_said, restored
+from memoryd.jobs.tally import Audited
+from memoryd.ledger import guards
+from memoryd.ledger.guards import Guard, Limits, Refusal, core_tokens
+from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.ledger.operation import text_of
+from memoryd.llm.failure import ModelError, Trouble
+from memoryd.reading.scrubbing import SecretError, redacted_json
+from memoryd.recall.query import parse
+from memoryd.recall.snippet import held
+from memoryd.running import rejection, sleeping
+from memoryd.running.answering import OFFLINE, Asked
+from memoryd.running.proposed_refining import PENDING, WAITS, Shadow, entry, with_id
+from memoryd.worker.client import ClosedError, WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from datetime import date
+
+    from sqlalchemy import Connection
+
+    from memoryd.changing.commit import Writer
+    from memoryd.changing.core_import import Brought
+    from memoryd.changing.gate import Passed
+    from memoryd.config import Refine as RefineSettings
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.jobs.job import Reply
+    from memoryd.jobs.refine import Steps
+    from memoryd.jobs.tally import Tally
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
+    from memoryd.running.runner import Runner
+    from memoryd.running.second_reader import SecondReader
+
+T = TypeVar("T")
+KIND = ledger_runs.REFINE
+AGENT = "agent"  # who calls the tools, as the options of a run name it; else a model that is asked
+DEDUP = ledger_runs.DEDUP
+READER = "reader"  # what the second reader was asked, as the run report names it
+LONGEST_GUIDE = 20_000  # characters
+ALL_AT_ONCE = 1 << 40
+USUAL_ROOM = 24_000  # of a model that nothing is known of
+LEAST_ROOM = 500
+STOPPED = "memoryd was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Refiner:
+    """What one refinement works with.
+
+    Attributes:
+        runner: carries the run out.
+        source: what inputs are gathered from.
+        writer: what commits work with.
+        run: the run.
+        reader: the second reader of new texts.
+        proposes: what it comes to is put to a person; else each change is written at once.
+        kept: what the receipt keeps beside the refinement.
+        shadow: what one that proposes has come to.
+    """
+
+    runner: Runner
+    source: sleeping.Source
+    writer: Writer
+    run: Run
+    reader: SecondReader
+    proposes: bool
+    kept: dict[str, Any] = field(default_factory=dict)
+    shadow: Shadow = field(default_factory=Shadow)
+
+    def carry_out(self, how: Callable[[Refiner], None]) -> None:
+        """Refine, and end the run; a person who cancels it in the midst of a commit ends it as anywhere else.
+
+        Args:
+            how: by asking the agent's own model, `ask_model`, or by the agent's own call.
+
+        Raises:
+            ModelError: the agent's own model does not answer, and nothing was changed yet.
+            StaleRunError: another claim owns the run by now, or it is cancelled and has changed nothing.
+        """
+        try:
+            how(self)
+        except committing.StaleRunError:
+            if not self.tally().changes or not self.heeds_cancel():
+                raise
+            self.keep()
+            self.carry_out(lambda refiner: refiner.finish(refiner.restored().end(CANCELLED)))
+
+    def heeds_cancel(self) -> bool:
+        """Whether a person asked for its end: then it comes to one, and nothing asks again."""
+        return runs.heed_cancel(self.writer.engine, self.run)
+
+    def ask_model(self) -> None:
+        """Hold the conversation with the model."""
+        if self.tally().changes:  # an earlier attempt of this run has begun
+            self.finish(self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED))
+            return
+        self.writer.take_over(self.run.agent_id)
+        inputs = self.begun()
+        if inputs is None:
+            return
+        talk = self.talk(inputs.session)
+        until = self.source.clock.monotonic() + self.source.settings.refine.max_time.total_seconds()
+        declined = self.converse(talk, talk.refine(inputs), until)
+        if declined is None:
+            self.finish(talk.session)
+        else:
+            self.end("declined", declined)
+
+    def begun(self) -> RefineInputs | None:
+        """Return the inputs. If nobody wants the refinement or nothing is to be done, end the run and return None."""
+        why = self.unwanted()
+        if why is None:
+            self.end_duplicates()
+            inputs = self.gather()
+            why = refine.nothing(inputs)
+            if why is None:
+                return inputs
+        self.end("skipped", why)
+        return None
+
+    def unwanted(self) -> str | None:
+        """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
+        if not self.proposes or self.run.options.get("force"):
+            return None
+        found = sqlite.read(self.writer.engine, runs.rejected_like, self.run.agent_id, self.run.kind, self._made_from())
+        return None if found is None else rejection.told(found)
+
+    def _made_from(self, seen: Collection[str] | None = None) -> str:
+        """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected.
+
+        Args:
+            seen: ids of what it has been about, where more may have come in since; None: all there is.
+        """
+        mode = mode_of(self.run, self.source.settings.refine)
+        core = [one for one in self._live() if seen is None or one.id in seen]
+        made_from = (mode, self._guide(), rejection.core_digest(core))
+        return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
+
+    def first_step(self) -> object:
+        """What it would begin with, for a rehearsal."""
+        inputs = self.gather()
+        why = refine.nothing(inputs)
+        return next(self.talk(inputs.session).refine(inputs)) if why is None else NothingToDo(why)
+
+    # --- what it is made of ---------------------------------------------------------------------------------------
+
+    def core(self) -> list[Memory]:
+        """The live core, in the order of the file; of one that proposes as it would be."""
+        return self.shadow.on(self._live())
+
+    def _live(self) -> list[Memory]:
+        return sqlite.read(self.writer.engine, memories.live, self.run.agent_id, Kind.CORE)
+
+    def gather(self) -> RefineInputs:
+        """What the refinement depends on, as it is now."""
+        core, settings = self.core(), self.source.settings
+        lost = sqlite.read(self.writer.engine, gate.eroded, self.run.agent_id, self.writer.now())
+        return RefineInputs(
+            core=tuple(core),
+            session=self._fresh(core),
+            target=settings.refine.target_tokens,
+            eroded=lost,
+            erosion_percent=self.writer.limits.erosion_percent,
+            consent=settings.refine.consent,
+            force=bool(self.run.options.get("force")),
+            guide=self._guide(),
+            judges=sleeping.judges(self.source),
+            room=room_within(self.runner.answerer.room_of(settings, self.run.agent_id), settings),
+            instructions=sleeping.instructions(refine.JOB),
+            consent_instructions=sleeping.instructions(refine.CONSENT),
+        )
+
+    def _fresh(self, core: Sequence[Memory]) -> Session:
+        """A refinement of this core that has not done anything yet."""
+        settings, limits = self.source.settings.refine, self.writer.limits
+        tokens = core_tokens(core, estimate)
+        return Session(
+            mode=mode_of(self.run, settings),
+            tokens=tokens,
+            ids=frozenset(memory.id for memory in core),
+            floor=math.ceil(limits.retention_floor * tokens),
+            most_mutations=limits.max_mutations,
+            most_steps=settings.max_steps,
+        )
+
+    def today(self) -> date:
+        """The day it is, where the agent is."""
+        return self.source.clock.now().astimezone(self.source.settings.zone).date()
+
+    def _guide(self) -> str:
+        path = next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id).guide
+        if path is None:
+            return ""
+        data = regular.read_in(path.parent, path.name)
+        if data is None:
+            raise StateError("the agent's guide is not there", str(path), f"agents[].guide of {self.run.agent_id}")
+        (clean,) = self.source.scrubber.redact([data.decode("utf-8", "replace")[:LONGEST_GUIDE]])
+        return clean
+
+    def end_duplicates(self) -> None:
+        """End what says the same as another, ahead of what reads the core."""
+        if not self.proposes:
+            found = dedup.run(self.writer, self.run)
+        else:
+            found = dedup.found(self.writer.engine, self.run.agent_id, (Kind.CORE,))
+        self.kept.update(found.receipt)
+        edits = [edit for edit in found.edits if isinstance(edit, Operate)]
+        if self.proposes:
+            for edit in edits:
+                self._tried(edit)
+        elif edits:
+            self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, self._under_way({})))
+
+    def _tried(self, operate: Operate) -> Passed:
+        """Have the guards judge a change on what those before it come to, and take what they let pass for done."""
+        planned = committing.preview(self.writer, self.run, [operate], self.shadow.changes)
+        passed = planned.passed[-1]
+        if passed.changes:
+            self.shadow.edits = (*self.shadow.edits, with_id(operate, passed.changes))
+        self.shadow.changes = planned.changes
+        return passed
+
+    def _under_way(self, told: Mapping[str, Any]) -> committing.Outcome:
+        """The outcome of a commit behind which there is more to do, with what the receipt is to tell until then."""
+        return committing.Outcome(committing.RUNNING, receipt={**self.kept, **told})
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def talk(self, session: Session) -> Talk:
+        """A refinement that has come so far, on the core as it is now."""
+        return Talk(session, self.core(), sleeping.judges(self.source))
+
+    def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
+        """Carry out the steps up to the last, and return what they come to.
+
+        It ends between two steps if a person cancels it or its time (monotonic `until`) is over, and when the
+        model does not answer. If nothing is changed yet, a cancel or a failed model raises an error instead.
+        """
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as over:
+                result: T = over.value
+                return result
+            if self._is_stopped(talk, until):
+                return None
+            if isinstance(step, Ask):
+                answer = self._answer(talk, step)
+                if talk.session.ended is not None:
+                    return None
+            elif isinstance(step, Apply):
+                answer = self.apply(step)
+            else:
+                answer = search(self.core(), step.query, step.after, step.before)
+
+    def _is_stopped(self, talk: Talk, until: float) -> bool:
+        if until == math.inf:
+            return False
+        if self.source.clock.monotonic() > until:
+            talk.session = talk.session.end("out of time")
+            return True
+        if talk.session.mutations and self.heeds_cancel():
+            talk.session = talk.session.end(CANCELLED)
+            return True
+        self.runner.go_on(self.run)
+        return False
+
+    def _answer(self, talk: Talk, step: Ask) -> Reply | None:
+        """Get the reply of the agent's own model, and no other, or of its second reader.
+
+        None to a question that cannot be asked: it is too long, or nobody reads.
+        """
+        try:
+            if step.job == VERIFY:
+                return self.reader.answer(step)
+            runner = self.runner
+            asked = Asked(
+                self.run, step, runner.settings, runner.worker, refine.merge, runner.step, own_model_only=True
+            )
+            return runner.answerer.answer(asked)
+        except ClosedError:
+            raise
+        except (ModelError, WorkerError) as error:
+            if is_called(self.run):
+                self.runner.log.warning("second reader does not answer", run=self.run.id, why=error.what)
+                return None
+            if isinstance(error, ModelError) and error.failure.trouble is Trouble.OVERFLOW and step.tools:
+                return None
+            if not talk.session.mutations:
+                raise
+            talk.session = talk.session.end(f"the model failed: {error.what}")
+            return None
+
+    def apply(self, step: Apply) -> Applied:
+        """Carry one change out, or have it refused; the receipt tells of the refinement so far."""
+        texts = [text for one in step.operate.operations if (text := text_of(one)) is not None]
+        try:
+            self.source.scrubber.require_clean(texts, f"what run {self.run.id} would write")
+        except SecretError as error:
+            refused = Refusal(Guard.TAINT, tuple(step.operate.seen), error.what)
+            return Applied((), (refused,), tuple(self.core()))
+        changes, refusals = self.carried(step)
+        return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
+
+    def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
+        """Have the guards judge a change; write the accepted part, or keep it as a part of the proposal."""
+        if self.proposes:
+            passed = self._tried(step.operate)
+            self.runner.note_guards(self.run, committing.Committed(refused=tuple(guards.rows(passed.refusals))))
+            return passed.changes, passed.refusals
+        doing = {"tool": step.tool, "ids": list(step.operate.seen)}
+        outcome = self._under_way({KIND: step.session.row() | {"doing": doing}})
+        done = committing.commit(self.writer, self.run, [step.operate], outcome)
+        self.runner.note_guards(self.run, done)
+        return done.changes, [
+            Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
+        ]
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def pending(self) -> dict[str, Any]:
+        """Return the changes proposed so far; the next tool call of the agent goes on from them."""
+        return {} if not self.proposes else {PENDING: decided.dump(self.shadow.edits)}
+
+    def go_on_from(self, kept: Sequence[Any]) -> None:
+        """Go on from what was kept behind an earlier call.
+
+        Raises:
+            ValueError: it is of another version.
+        """
+        if self.proposes:
+            self.shadow.edits = tuple(one for one in decided.load(kept) if isinstance(one, Operate))
+            self.shadow.changes = committing.preview(self.writer, self.run, self.shadow.edits).changes
+
+    def receipt(self) -> dict[str, Any]:
+        """The run's receipt so far."""
+        return sqlite.read(self.writer.engine, runs.receipt, self.run.id)
+
+    def keep(self) -> None:
+        """Go on telling what an earlier part of the run has told of duplicates, and of its second reader."""
+        self.kept.update({name: value for name, value in self.receipt().items() if name in {DEDUP, READER}})
+
+    def reading(self) -> dict[str, Any]:
+        """Return what the second reader was asked in all parts of the run, for the run report."""
+        return {READER: found} if (found := _added(self.kept.get(READER, {}), self.reader.receipt())) else {}
+
+    def restored(self) -> Session:
+        """The refinement as far as the run's receipt tells it; a new one where it tells nothing."""
+        receipt = self.receipt()
+        return restored(receipt.get(KIND, {}), receipt, self._fresh(self.core()))
+
+    def tally(self) -> Tally:
+        """What was done so far, or would be."""
+        if self.proposes:
+            return tally.of_changes(self.shadow.changes)
+        return sqlite.read(self.writer.engine, counted, self.run)
+
+    def finish(self, session: Session) -> None:
+        """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""
+        if self.proposes:
+            planned = committing.preview(self.writer, self.run, self.shadow.edits)
+            session = self.shadow.judged_again(session, planned)
+        done = self.tally()
+        after = core_tokens(self.core(), estimate)
+        summary = session.summary if session.ended == COMPLETED else None
+        told = session.row() | {"counted": done.row(), "end": {"tokens": after}}
+        if summary:
+            told["unfounded"] = ["numbers"] if tally.miscounts(summary, done, (session.tokens, after)) else []
+        if not done.changes and not told.get("unfounded"):
+            if session.ended == COMPLETED:
+                self.end("skipped", "nothing could be condensed safely", {KIND: told}, session.claims)
+            else:
+                state = "cancelled" if session.ended == CANCELLED else "failed"
+                self.end(state, f"nothing was changed: {session.why or session.ended}", {KIND: told}, session.claims)
+            return
+        undo = session.ended == BREAKER or (
+            session.ended != COMPLETED and self.source.settings.refine.unfinished == "rollback"
+        )
+        if done.changes and undo:
+            try:
+                self.write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
+            except RefusedError as error:  # somebody has changed one of these memories since
+                self.runner.log.warning("refinement not taken back", run=self.run.id, why=error.what)
+                told["conflict"] = error.what
+            else:
+                return
+        self.write(session, done, after, {KIND: told}, undo=False)
+
+    def write(self, session: Session, done: Tally, after: int, receipt: dict[str, Any], *, undo: bool) -> None:
+        """Tell the agent what was done, or taken back, and end the run.
+
+        Raises:
+            RefusedError: it cannot be taken back.
+        """
+        if self.proposes and (undo or session.ended == CANCELLED):
+            undo, receipt[KIND]["rolled_back"] = True, True
+        elif self.shadow.changes:
+            _, why, _ = ending(session, undo=False, changed=True, conflict=False)
+            cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
+            seen = session.ids | {one.memory_id for one in self.shadow.changes}
+            note = self.note(session, done, after, f"{cut}{WAITS}")
+            self._put(why, receipt, note, self.summary(session), seen, session.claims)
+            return
+        state, why, how = ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
+        receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
+        note = self.note(session, done, after, how)
+        revise = self._revise if undo and not self.proposes else None
+        self.close([note], state, why, receipt, session.claims, revise)
+
+    def _put(
+        self,
+        why: str | None,
+        receipt: dict[str, Any],
+        note: Operate,
+        summary: str | None,
+        seen: Collection[str] | None,
+        claims: Sequence[Mapping[str, Any]],
+    ) -> None:
+        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
+        outcome = self._outcome(runs.PROPOSED, why, receipt, claims)
+        if not self.runner.put(self.run, done, outcome, self.writer, [note]):
+            self.close([], "failed", "what it came to was changed meanwhile", receipt, ())
+
+    def close(
+        self,
+        edits: Sequence[Operate],
+        state: str,
+        why: str | None,
+        receipt: dict[str, Any],
+        claims: Sequence[Mapping[str, Any]],
+        revise: committing.Revise | None = None,
+    ) -> None:
+        """Write what is left to write, and end the run."""
+        outcome = self._outcome(state, why, receipt, claims)
+        self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
+        self.runner.log_end(self.run, state, why)
+
+    def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
+        """The entry of the journal that tells the agent of it."""
+        text = tally.journal(self.today().isoformat(), done, (session.tokens, after), how, self.summary(session))
+        return entry(text, self.writer.now())
+
+    def summary(self, session: Session) -> str | None:
+        """What the model says it did, without secrets."""
+        if not session.summary or session.ended != COMPLETED:
+            return None
+        (clean,) = self.source.scrubber.redact([session.summary])
+        return clean
+
+    def _revise(
+        self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: Brought
+    ) -> time_machine.Revision:
+        target = Target(self.run.id)
+        planned = time_machine.plan(connection, self.run.agent_id, target, self.writer.now())
+        planned.check()
+        revision = time_machine.revise(connection, self.run.agent_id, target, planned, folders, brought)
+        return replace(revision, actor=gate.ACTOR)
+
+    def end(
+        self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """End a run that changed nothing, or that only ended duplicates or proposes to end them."""
+        done = self.tally()
+        if state == "skipped" and done.duplicates:
+            if self.proposes:
+                sizes = core_tokens(self._live(), estimate), core_tokens(self.core(), estimate)
+                text = tally.journal(self.today().isoformat(), done, sizes, WAITS, None)
+                self._put(why, receipt or {}, entry(text, self.writer.now()), None, None, claims)
+                return
+            state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"
+        if self.proposes:
+            self.kept.pop(DEDUP, None)  # they stay, since nothing is proposed
+        self.close([], state, why, receipt or {}, claims)
+
+    def _outcome(
+        self, state: str, why: str | None, receipt: dict[str, Any], claims: Sequence[Mapping[str, Any]] = ()
+    ) -> committing.Outcome:
+        """Return how the run ends, with what it has spent and, out of sight, what became of each new text."""
+        spent = spend.spent_by_run(self.writer.engine, self.run.id)
+        row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
+        told = {**self.kept, **self.reading(), **receipt}
+        return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
+
+
+def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two counts of the same things as one."""
+    both = {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other} - {"test"}}
+    test = {**one.get("test", {}), **other.get("test", {})}
+    return both | ({"test": test} if test else {})
+
+
+def is_called(run: Run) -> bool:
+    """Whether it is the agent itself that refines."""
+    return run.options.get("by") == AGENT
+
+
+def key_of(agent_id: str) -> str:
+    """What keeps an agent's refinements from waiting, or running, twice."""
+    return f"{KIND}:{agent_id}"
+
+
+def counted(connection: Connection, run: Run) -> Tally:
+    """What the audit says a run has done, but for what was taken back of it."""
+    texts = audit.texts(connection)
+    sql = (
+        'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
+        " ORDER BY id"
+    )
+    return tally.tally(
+        Audited(operation, *(None if one is None else texts(one) for one in states))
+        for operation, *states in query.rows(connection, sql, run.agent_id, run.id, f"{PREFIXES[Kind.CORE]}%")
+    )
+
+
+def limits_of(mode: str, settings: Settings) -> Limits:
+    """The guards' limits in a mode: the configured ones, where it is not stricter."""
+    limits, refine_ = settings.guards, settings.refine
+    if mode != knife.STRICT:
+        return Limits(limits.retention_floor, limits.erosion_percent, refine_.max_mutations)
+    floor = max(limits.retention_floor, knife.STRICT_FLOOR)
+    return Limits(floor, limits.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))
+
+
+def mode_of(run: Run, settings: RefineSettings) -> str:
+    """The mode of a run: the one that was asked for, else the configured one."""
+    return str(run.options.get("mode") or settings.mode)
+
+
+def room_within(tokens: int | None, settings: Settings) -> int:
+    """Tokens of the ledger in one conversation, of those a model may be asked at once: calls and answers follow."""
+    if settings.llm.provider == OFFLINE:
+        return ALL_AT_ONCE
+    return USUAL_ROOM if tokens is None else max(LEAST_ROOM, tokens // 2)
+
+
+def search(core: Sequence[Memory], query: str, after: str | None, before: str | None) -> list[str]:
+    """The ids of those memories that hold words of a query and were first said between two days, the best first."""
+    words = [term.text for term in parse(query).terms]
+    found = []
+    for memory in core:
+        day = first_said(memory)
+        if (after or "") <= day and (before is None or day <= before):
+            hits = len(held(memory.content, words))
+            if hits or not words:
+                found.append((-hits, memory.id))
+    return [memory_id for _, memory_id in sorted(found)]

@@ -1,0 +1,89 @@
+"""A rehearsal: what a run would ask or write, found out by carrying it out on copies.
+
+Where a model that costs something would be asked, the rehearsal ends with the question: nobody is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import query, runs, sqlite
+from memoryd.jobs import refine
+from memoryd.jobs.job import Ask, NothingToDo, first_of
+from memoryd.running import refining
+from memoryd.running.answering import OFFLINE, Asked, endpoint_of, measure
+from memoryd.running.runner import KINDS, daily_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from memoryd.database.runs import Run
+    from memoryd.jobs.job import Reply
+    from memoryd.running.runner import Runner
+
+
+def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
+    """Carry a run out on the copies that the runner works on.
+
+    The result has `kind`, `session_id`, `state` and `why` it would end with; `asks` (model, tokens) where a model would
+    be asked; `would`: what would be written, each with `what`, `where` and `content`.
+    """
+    run = runs.get_run(runner.engine, run_id)
+    told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
+    if run.kind in {*KINDS, refining.KIND} and runner.settings.llm.provider != OFFLINE:
+        return told | _question(runner, run, workspace)
+    runner.run_next(only=run_id)
+    (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
+    return told | {"state": row["state"], "why": row["why"] or row["error"], "would": would}
+
+
+def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
+    step, merge = _first_step(runner, run, workspace)
+    if not isinstance(step, Ask):
+        return {"state": "skipped", "why": getattr(step, "why", None)}
+    asked = Asked(run, step, runner.settings, runner.worker, merge)
+    model = endpoint_of(runner.settings, run.agent_id).name
+    asks = {
+        "model": model,
+        "tokens": measure(asked, step),
+        "reply_tokens": runner.settings.llm.max_output_tokens,
+        "pieces": len(step.material),
+    }
+    return {"state": "asks", "asks": asks}
+
+
+def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
+    """The first step of a run that somebody else has to carry out, and what puts its replies together."""
+    if run.kind == refining.KIND:
+        return runner.refiner(run, workspace).first_step(), refine.merge
+    kind = KINDS[run.kind]
+    is_up = runner.answerer.is_up(runner.settings, run.agent_id)
+    inputs = kind.gather(runner.source(workspace, is_up=is_up), run)
+    return inputs if isinstance(inputs, NothingToDo) else first_of(kind.decide(inputs)), kind.merge
+
+
+def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
+    """What would happen to memories and the profile, in order."""
+    memories = (
+        'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
+        " WHERE a.run_id = ? ORDER BY a.id"
+    )
+    sections = (
+        "SELECT 'rewrite' AS what, 'profile ' || section AS \"where\", text AS content FROM profile_section"
+        " WHERE run_id = ? ORDER BY section"
+    )
+    found = [row for sql in (memories, sections) for row in sqlite.read(runner.engine, query.mappings, sql, run_id)]
+    return [dict(row) for row in found]
+
+
+def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
+    """The blocks that would be appended to daily files."""
+    import json
+
+    files = [item for item in json.loads(receipt or "{}").get("files", ()) if "appended" in item]
+    both = zip(files, daily_blocks(workspace, files), strict=True)
+    return [
+        {"what": "append", "where": item["path"], "content": block.strip()} for item, block in both if block is not None
+    ]

@@ -1,0 +1,62 @@
+"""Whether and when a failed run is tried again: a pure decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from memoryd.errors import AwayError, is_disk_trouble
+from memoryd.llm.failure import Failure, ModelError, Trouble
+from memoryd.reading.scrubbing import SecretError
+
+FIRST_DELAY = timedelta(seconds=30)
+LONGEST_DELAY = timedelta(hours=1)
+JITTER_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAfter:
+    """Try again after `delay`; `refund` where the attempt does not count, since no attempt could have worked."""
+
+    delay: timedelta
+    refund: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Only a person can mend it: set the run aside and look again after `delay`. No attempt is counted."""
+
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The run is dead until a person asks again."""
+
+
+def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | Block:
+    """Decide about a run that failed with `error` at its `attempt`-th try of `attempts`.
+
+    The jitter, from 0 to 1, is another for each run: what failed together does not come back together.
+    """
+    delay = min(FIRST_DELAY * 2 ** min(attempt - 1, 16), LONGEST_DELAY)
+    if isinstance(error, AwayError) or is_disk_trouble(error):
+        return RetryAfter(delay, refund=True)
+    if isinstance(error, SecretError):
+        return Block(LONGEST_DELAY)
+    if isinstance(error, ModelError):
+        return _about_model(error.failure, delay, attempt >= attempts, jitter)
+    return GiveUp() if attempt >= attempts else RetryAfter(delay, refund=False)
+
+
+def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) -> RetryAfter | GiveUp | Block:  # noqa: FBT001
+    asked_for = timedelta(seconds=min(failure.retry_after or 0.0, LONGEST_DELAY.total_seconds()))
+    if failure.trouble is Trouble.BLOCKED:
+        return Block(asked_for or LONGEST_DELAY)
+    if failure.trouble is Trouble.EXHAUSTED:
+        return RetryAfter(LONGEST_DELAY, refund=True)
+    # Never sooner than the server asks for, so what spreads the runs is added.
+    delay = max(delay, asked_for) * (1 + JITTER_SHARE * jitter)
+    if failure.trouble is Trouble.BUSY:
+        return RetryAfter(delay, refund=True)
+    return GiveUp() if last else RetryAfter(delay, refund=False)

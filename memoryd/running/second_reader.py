@@ -1,0 +1,209 @@
+"""The second reader of a run: who answers its questions, whether it is fit to, and what it has answered before.
+
+Before the first question, a model is tested on the calibration set: once for each server, model and version of prompt
+and set. An unfit one is tested again after a day. Where there is no fit reader, a question is answered as unread at
+once, so that only quotations are kept. Answers are stored by the hash of question and reader, so that no run pays for
+the same question again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import moment_of
+from memoryd.database import alarms, readers, sqlite
+from memoryd.database.readers import Tested
+from memoryd.jobs import reader
+from memoryd.jobs.job import Reply
+from memoryd.jobs.reader import Answer, Batch
+from memoryd.llm.endpoint import has_reader
+from memoryd.running.answering import Asked, endpoint_of
+from memoryd.running.sleeping import instructions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.jobs.job import Ask
+    from memoryd.jobs.reader import Fitness
+    from memoryd.llm.endpoint import Endpoint
+    from memoryd.running.answering import Answerer
+    from memoryd.worker.client import Worker
+
+ALARM = "reader"
+AGAIN = timedelta(days=1)  # an unfit reader is not tested more often: a test costs some ten thousand tokens
+
+
+@cache
+def _calibration() -> str:
+    return resources.files("memoryd.jobs").joinpath("calibration.json").read_text("utf-8")
+
+
+@cache
+def version() -> str:
+    """Return the version of the prompt and of the calibration set, a digest."""
+    return sha256(f"{instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
+
+
+def told(fitness: Fitness) -> str:
+    """Return how a reader did, for people."""
+    right = f"{fitness.true_right}/{fitness.true_asked} true, {fitness.false_right}/{fitness.false_asked} false"
+    return f"fit: {right} right" if fitness.is_fit else f"unfit: {right} right; MEMORY.md takes only quotations"
+
+
+def whole(replies: Sequence[Reply]) -> Reply:
+    """Return the reply to a question that is never divided, whatever it says: its job reads what it can."""
+    return replies[0]
+
+
+@dataclass(slots=True)
+class SecondReader:
+    """The second reader of one run.
+
+    Attributes:
+        run: the run.
+        settings: in force.
+        worker: counts tokens.
+        answerer: asks the model.
+        go_on: called before each question of a test; raises if the run is to stop.
+        step: told before and after each answer.
+    """
+
+    run: Run
+    settings: Settings
+    worker: Worker
+    answerer: Answerer
+    go_on: Callable[[], None] = lambda: None
+    step: Callable[[str], None] = lambda _name: None
+    _asked: set[str] = field(default_factory=set)  # keys of questions …
+    _answered: set[str] = field(default_factory=set)  # … and of those with a valid answer
+    _batches: int = 0
+    _fooled: int = 0
+    _tokens: list[tuple[int, int]] = field(default_factory=list)
+    _test_tokens: list[tuple[int, int]] = field(default_factory=list)
+
+    def answer(self, ask: Ask) -> Reply:
+        """Return the reader's reply to a batch of questions; one of the backend `UNREAD` if there is no fit reader.
+
+        Raises:
+            ModelError: the model has not answered; the run is tried again.
+            WorkerError: the tokens cannot be counted.
+        """
+        reply = self._reply(ask) if self._is_fit() else _unread()
+        if isinstance(ask.about, Batch):
+            self._note(ask.about, reply)
+        return reply
+
+    def known(self, key: str) -> Answer | None:
+        """Return what the reader has answered in this or an earlier run; None if it has not, or is not fit."""
+        if not has_reader(self.settings):
+            return None
+        endpoint = self._endpoint()
+        with sqlite.reading(self.answerer.engine) as connection:
+            result = readers.tested(connection, endpoint.base_url, endpoint.model, version())
+            if result is None or not result.fitness.is_fit:
+                return None
+            found = readers.verdicts(connection, self.run.agent_id, [_stored(key, endpoint)])
+        return next((Answer(verdict) for verdict in found.values()), None)
+
+    def receipt(self) -> dict[str, Any]:
+        """Return what the reading came to, for the run report; empty if nothing was asked."""
+        if not self._asked:
+            return {}
+        found: dict[str, Any] = {
+            "questions": len(self._asked),
+            "batches": self._batches,
+            "fooled": self._fooled,
+            "unread": len(self._asked - self._answered),
+            **summed(self._tokens),
+        }
+        return found | ({"test": summed(self._test_tokens)} if self._test_tokens else {})
+
+    # --- fitness --------------------------------------------------------------------------------------------------
+
+    def _is_fit(self) -> bool:
+        if not has_reader(self.settings):
+            self._set_alarm(None)
+            return False
+        endpoint = self._endpoint()
+        with sqlite.reading(self.answerer.engine) as connection:
+            result = readers.tested(connection, endpoint.base_url, endpoint.model, version())
+        if result is None or self._is_due(result):
+            result = self._tested(endpoint) or result
+        if result is None:
+            return False
+        is_fit = result.fitness.is_fit
+        self._set_alarm(None if is_fit else f"the second reader {endpoint.name} is {told(result.fitness)}")
+        return is_fit
+
+    def _is_due(self, result: Tested) -> bool:
+        return not result.fitness.is_fit and self.answerer.clock.now() - moment_of(result.at) >= AGAIN
+
+    def _tested(self, endpoint: Endpoint) -> Tested | None:
+        """Test a model; None, and nothing stored, if it cannot be asked now."""
+        replies = []
+        for batch, truth in reader.calibration_batches(json.loads(_calibration())):
+            self.go_on()
+            reply = self._reply(batch.ask(instructions(reader.JOB)))
+            if reply.backend == reader.UNREAD:
+                return None
+            self._test_tokens.append((reply.tokens_in, reply.tokens_out))
+            replies.append((batch, truth, reply))
+        result = Tested(reader.fitness(replies), self.answerer.clock.text())
+        with sqlite.writing(self.answerer.engine) as connection:
+            readers.keep_test(connection, endpoint.base_url, endpoint.model, version(), result)
+        self.answerer.log.info(
+            "second reader tested", run=self.run.id, endpoint=endpoint.name, how=told(result.fitness)
+        )
+        return result
+
+    def _endpoint(self) -> Endpoint:
+        return endpoint_of(self.settings, self.run.agent_id, reader.JOB)
+
+    def _set_alarm(self, text: str | None) -> None:
+        agent_id = self.run.agent_id
+        if alarms.set_alarm(self.answerer.engine, ALARM, text, self.answerer.clock.text(), agent_id):
+            self.answerer.log.error("alarm", kind=ALARM, agent=agent_id, text=text)
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def _reply(self, ask: Ask) -> Reply:
+        return self.answerer.answer(
+            Asked(self.run, ask, self.settings, self.worker, whole, self.step, stand_in=_unread())
+        )
+
+    def _note(self, batch: Batch, reply: Reply) -> None:
+        """Count what was asked, and store the answers that hold no text."""
+        self._asked |= {one.key for name, one in batch.questions if name != batch.decoy}
+        if reply.backend == reader.UNREAD:
+            return
+        self._batches += 1
+        self._tokens.append((reply.tokens_in, reply.tokens_out))
+        found = reader.read(batch, reply)
+        self._fooled += found.fooled
+        self._answered |= found.answers.keys()
+        endpoint = self._endpoint()
+        verdicts = {_stored(key, endpoint): one.verdict for key, one in found.answers.items() if not one.lost}
+        with sqlite.writing(self.answerer.engine) as connection:
+            readers.keep_verdicts(connection, self.run.agent_id, verdicts, self.answerer.clock.text())
+
+
+def _unread() -> Reply:
+    return Reply("", "stop", reader.UNREAD)
+
+
+def _stored(key: str, endpoint: Endpoint) -> str:
+    """Return the key under which an answer is stored: that of the question, the reader and the version."""
+    return sha256(f"{key}\n{endpoint.base_url}\n{endpoint.model}\n{version()}".encode()).hexdigest()
+
+
+def summed(tokens: Sequence[tuple[int, int]]) -> dict[str, int]:
+    """Return the tokens of questions and of their answers, for a run report."""
+    return {"tokens_in": sum(one for one, _ in tokens), "tokens_out": sum(one for _, one in tokens)}

@@ -1,0 +1,419 @@
+"""When a session sleeps, and what its sleep is made of.
+
+A session is considered after every change of it: its agent compacted before we slept, its context reached the
+threshold, or it ended. What is decided is a queued row of the job table, keyed by session and watermark, so that the
+same turns are never asked about twice, however often the question comes up.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from memoryd.clock import moment_of, text_of
+from memoryd.database import runs, sqlite, turns
+from memoryd.errors import MemorydError
+from memoryd.files import regular
+from memoryd.gauge import live
+from memoryd.gauge.fill import fill_of
+from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
+from memoryd.jobs import evidence
+from memoryd.jobs.job import NothingToDo
+from memoryd.jobs.repair import Judges
+from memoryd.jobs.sleep import CONSUMER, SleepInputs
+from memoryd.offline.cue_judge import CueJudge
+from memoryd.running import queueing
+from memoryd.running.queueing import ASK_AGAIN, candidates
+from memoryd.tiers import core
+from memoryd.transcripts.registry import program_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine, RowMapping
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.files.log import Log
+    from memoryd.jobs.reader import Answer
+    from memoryd.reading.scrubbing import Scrubber
+    from memoryd.transcripts.turn import StoredTurn
+    from memoryd.worker.client import Worker
+
+TRIMMED = "Trimmed Context"
+RECOVERY = "Context Overflow Recovery"
+SUMMARY = "Daily Summary"
+NOTES = "Session Notes"
+COUNT_CHUNK = 2000
+CLOCKS_DIFFER = timedelta(minutes=10)
+DAYS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What inputs are gathered from."""
+
+    engine: Engine
+    settings: Settings
+    worker: Worker
+    scrubber: Scrubber
+    clock: Clock
+    workspace: Path
+    model_is_up: bool = False  # a model answers for the agent, as far as is known
+    known: Callable[[str], Answer | None] = lambda _key: None  # what a second reader has answered, by a question's key
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """What came of considering a session."""
+
+    run_id: str | None = None  # of the run that was queued
+    again_at: str | None = None  # when the same question may have another answer with nothing new
+
+
+def window_of(settings: Settings, agent_id: str) -> int | None:
+    """Tell an agent's configured context window, tokens."""
+    return next((agent.context_window for agent in settings.agents if agent.id == agent_id), None)
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) -> None:
+    """Count the tokens of a session's turns past `after` that are not counted yet."""
+    while True:
+        with sqlite.reading(engine) as connection:
+            waiting = turns.uncounted(connection, session_id, after=after, limit=COUNT_CHUNK)
+        if not waiting:
+            return
+        counted = worker.count([text for _, text in waiting])
+        turns.fill_tokens(engine, [(turn_id, n) for (turn_id, _), n in zip(waiting, counted.tokens, strict=True)])
+
+
+def needs_counting(row: RowMapping) -> bool:
+    """Say whether a session's gauge needs the tokenizer: it is live and its agent writes no usage."""
+    state = live.Gauge(**json.loads(row["gauge"]))
+    return row["state"] == "active" and not state.context and row["counted_seq"] < row["last_seq"]
+
+
+def session_needs_counting(engine: Engine, session_id: str) -> bool:
+    """Say whether a session's gauge needs the tokenizer now."""
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+    return row is not None and needs_counting(row)
+
+
+def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str) -> None:
+    """Count what a session holds in its context; where the tokenizer cannot be had, settle for the estimate.
+
+    The gauge says that it is one.
+    """
+    try:
+        count_live(engine, worker, session_id)
+    except MemorydError as error:
+        log.warning("tokens not counted", session=session_id, why=str(error))
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
+            )
+
+
+def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
+    """Count what a session without usage figures holds in its context, and keep the sum on its row."""
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+    if row is None or not needs_counting(row):
+        return
+    since = live.Gauge(**json.loads(row["gauge"])).since_seq - 1
+    fill_tokens(engine, worker, session_id, after=since)
+    with sqlite.writing(engine) as connection:
+        total = turns.added_since(connection, session_id, after=since, tokens_per_byte=0)
+        connection.exec_driver_sql(
+            "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?", (total, row["last_seq"], session_id)
+        )
+
+
+# --- deciding ---------------------------------------------------------------------------------------------------------
+
+
+def is_history(row: RowMapping, idle_end: timedelta, now: datetime) -> bool:
+    """Say whether a session was over already when it was first seen, and nothing came since.
+
+    One first seen by a clock that was ahead is not: when that was is not known.
+    """
+    return moment_of(row["seen_at"]) <= now and moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
+
+
+def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
+    """End active sessions whose last turn is older than `sessions.idle_end`; returns their ids.
+
+    A last turn that lies in the future was timed by a wrong clock and proves nothing: then it is our own clock that
+    counts, at the last change of the session's transcripts.
+    """
+    now = clock.now()
+    limit = text_of(now - settings.sessions.idle_end)
+    with sqlite.reading(engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT id FROM session s WHERE state = 'active' AND (last_turn_at <= ? OR (last_turn_at > ? AND"
+            " (SELECT max(fate_at) FROM transcript t WHERE t.session_id = s.id) <= ?))",
+            (limit, text_of(now + CLOCKS_DIFFER), limit),
+        ).all()
+    if rows:
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ? AND state = 'active'",
+                [(row[0],) for row in rows],
+            )
+    return [row[0] for row in rows]
+
+
+def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> Considered:
+    """Decide whether a session sleeps now, and queue the run if it does."""
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None or not _may_run(settings, row):
+            return Considered()
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        if runs.open_by_key(connection, queueing.key_of(CONSUMER, session_id, mark)) is not None:
+            return Considered()  # the session is looked at again when that run has ended
+        plan = _plan(connection, settings, clock, row, mark)
+    if isinstance(plan, Considered):
+        return plan
+    reason, trigger, upto = plan
+    run_id = request(engine, clock, row, reason=reason, trigger=trigger, upto=upto)
+    return Considered(run_id, None if run_id else _asks_again_at(engine, clock, row["id"], mark))
+
+
+def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
+    """Queue a sleep because the agent says it is about to compact; the run's id, None where there is nothing to do.
+
+    Neither the gauge nor the cooldown is asked: what has not slept by now is gone from the agent's context in a moment.
+    """
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None or not _may_run(settings, row):
+            return None
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        if not turns.unslept(connection, session_id, after=mark, upto=row["last_seq"]):
+            return None
+    return request(engine, clock, row, reason=TRIMMED, trigger="hook")
+
+
+def end(engine: Engine, session_id: str) -> None:
+    """Say that a session is over, as of its last turn; one that goes on after all is live again."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (session_id,)
+        )
+
+
+def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
+    with sqlite.reading(engine) as connection:
+        key = queueing.key_of(CONSUMER, session_id, mark)
+        at = runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN))
+    return None if at is None else text_of(moment_of(at) + ASK_AGAIN + timedelta(seconds=1))
+
+
+def _may_run(settings: Settings, row: RowMapping) -> bool:
+    # A subagent's session is not the agent's own memory; its report comes back in the parent's transcript.
+    if settings.modes.sleep == "off" or row["parent_id"] is not None:
+        return False
+    return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
+
+
+def _plan(
+    connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int
+) -> tuple[str, str, int | None] | Considered:
+    if row["last_seq"] <= mark:
+        return Considered()
+    if is_history(row, settings.sessions.idle_end, clock.now()) and settings.ingest.history == "index":
+        return Considered()
+    if row["state"] == "ended":
+        return (NOTES, "session-end", None)
+    compacted = turns.last_compaction(connection, row["id"])
+    if compacted > mark and turns.unslept(connection, row["id"], after=mark, upto=compacted):
+        return (RECOVERY, "recovery", compacted)
+    verdict = _sleepiness(connection, settings, clock, row, mark, compacted)
+    if verdict is Reason.FULL:
+        return (TRIMMED, "threshold", None)
+    if verdict is Reason.COOLDOWN:
+        return Considered(again_at=text_of(moment_of(row["slept_at"]) + settings.sleep.cooldown))
+    return Considered()
+
+
+def _sleepiness(
+    connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int, compacted: int
+) -> Reason:
+    fill = fill_of(row, window_of(settings, row["agent_id"]))
+    if fill.ratio < settings.sleep.threshold * 0.999:
+        # The common case, decided without asking how much came since the last sleep.
+        return Reason.BELOW
+    situation = Situation(
+        tokens=fill.live.tokens,
+        window=fill.window.tokens,
+        messages=turns.unslept(connection, row["id"], after=mark),
+        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
+        watermark=mark,
+        compaction=compacted,
+        slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
+    )
+    return sleepiness(settings.sleep, situation, clock.now())
+
+
+def _rate(row: RowMapping) -> float:
+    return live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
+
+
+def request(
+    engine: Engine,
+    clock: Clock,
+    row: RowMapping,
+    *,
+    reason: str,
+    trigger: str,
+    upto: int | None = None,
+    actor: str = "memoryd",
+) -> str | None:
+    """Queue a sleep over a session's turns past its watermark; None where one is open already, or died lately."""
+    options = {"reason": reason, "upto": upto}
+    return queueing.request(engine, clock, CONSUMER, row, trigger, actor=actor, options=options)
+
+
+def count_turns(engine: Engine) -> int:
+    """Count all stored turns."""
+    with sqlite.reading(engine) as connection:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one())
+
+
+def unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
+    """List the sessions that may have to sleep or be asked for facts though nothing new has come, as after a start."""
+    flush = settings.ingest.history == "flush"
+    return {
+        row["id"]
+        for agent in settings.agents
+        for kind in queueing.OF_TURNS
+        for row in candidates(engine, agent.id, kind, ended=True)
+        if flush or not is_history(row, settings.sessions.idle_end, clock.now())
+    }
+
+
+def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue a sleep for each live session of each agent, once for this slot; returns how many were queued.
+
+    The slot is used up by a skipped run that says how many were queued. An agent first seen after the slot
+    had no part in it. What is queued is queued again after a crash between the two; its key makes that harmless.
+    """
+    if settings.modes.sleep == "off":
+        return 0
+    queued = 0
+    for agent, name in queueing.agents_of_slot(engine, settings, CONSUMER, slot, at):
+        if not agent.enabled:
+            continue
+        found = [request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in candidates(engine, agent.id)]
+        count = sum(map(bool, found))
+        with sqlite.writing(engine) as connection:
+            why = f"{count} live sessions were queued" if count else "no live session has new turns"
+            runs.skip(connection, runs.new_run_id(clock.now()), agent.id, trigger, clock.text(), why, slot=name)
+        queued += count
+    return queued
+
+
+# --- gathering --------------------------------------------------------------------------------------------------------
+
+
+def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
+    """Take the frozen snapshot one sleep of one session depends on."""
+    session_id = run.session_id or ""
+    with sqlite.reading(source.engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None:
+            return NothingToDo("the session is not known")
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        upto = int(run.options.get("upto") or row["last_seq"])
+        since = turns.last_compaction(connection, session_id, upto=upto)
+        # What the agent still holds begins at its last compaction; a recovery covers what it held before that.
+        before = turns.last_compaction(connection, session_id, upto=since - 1) if since == upto else since
+    if run.options.get("upto") is None:
+        # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
+        runs.pin(source.engine, run, {"upto": upto})
+    fill_tokens(source.engine, source.worker, session_id, after=min(mark, before))
+    with sqlite.reading(source.engine) as connection:
+        covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
+        earlier = turns.stored_turns(connection, session_id, upto=mark)
+        held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
+        summary = turns.running_summary(connection, session_id)
+        unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
+    return replace(_inputs(source, run, row, covered, held, summary), earlier=tuple(earlier), unscanned=unscanned)
+
+
+def _inputs(
+    source: Source,
+    run: Run,
+    row: RowMapping,
+    covered: Sequence[StoredTurn],
+    held: Sequence[StoredTurn],
+    summary: str | None,
+) -> SleepInputs:
+    settings = source.settings
+    days, known = files_of_people(source, covered)
+    return SleepInputs(
+        agent_id=run.agent_id,
+        session_id=row["id"],
+        program=program_of(row["format"]),
+        folder=row["folder"],
+        reason=run.options.get("reason", NOTES),
+        turns=tuple(map(timed, covered)),
+        live=tuple(map(timed, held)),
+        previous_summary=summary,
+        core=known,
+        daily=days,
+        window=fill_of(row, window_of(settings, run.agent_id)).window.tokens,
+        budget=settings.sleep.budget,
+        keep_recent=settings.sleep.keep_recent,
+        strategy=settings.sleep.strategy,
+        tz=settings.zone,
+        count_tokens=lambda texts: source.worker.count(texts).tokens,
+        now=source.clock.now(),
+        instructions=instructions("sleep"),
+        judges=judges(source),
+    )
+
+
+def judges(source: Source) -> Judges:
+    """Return what the claims of a job's reply are judged with."""
+    return Judges(CueJudge(), instructions("verify"), instructions("repair"), source.known)
+
+
+def files_of_people(source: Source, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
+    """Return the daily files and the bullets of the core file without secrets: those are people's, but are not sent."""
+    old = regular.read_in(source.workspace, "MEMORY.md")
+    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
+    days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
+    return days, tuple(known)
+
+
+def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
+    """Return the daily files of today and of the last days on which turns were said."""
+    said = (at for turn in covered if (at := evidence.moment(turn.at)))
+    days = {at.astimezone(source.settings.zone).date() for at in (source.clock.now(), *said)}
+    texts = []
+    for day in sorted(days)[-DAYS_MAX:]:
+        data = regular.read_in(source.workspace, f"memory/{day.isoformat()}.md")
+        texts.append((data or b"").decode("utf-8", "replace"))
+    return "\n".join(texts)
+
+
+def timed(turn: StoredTurn) -> StoredTurn:
+    """A turn without its time where that is none, or no zone can show it."""
+    return turn if turn.at is None or evidence.moment(turn.at) else turn._replace(at=None)
+
+
+def instructions(job: str) -> str:
+    """Read a job's prompt."""
+    return resources.files("memoryd.jobs").joinpath(f"{job}.md").read_text("utf-8")
