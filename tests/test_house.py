@@ -575,6 +575,41 @@ def test_a_cycle_is_found():
     assert not cycles({"a": {"b", "c"}, "b": {"d"}, "c": {"d"}})
 
 
+# --- the tests and the pages keep up with the code ---
+
+
+def missing_paths(page, root):
+    """A page that names a file which is not there sends its reader astray."""
+    named = re.findall(r"[`(]((?:bench|config|docs|memoryd|systemd|tests)/[\w./*-]+)[`)#]", page)
+    return sorted({path for path in named if not any(root.glob(path.rstrip("/")))})
+
+
+def test_every_path_that_a_page_names_exists():
+    root = PACKAGE.parent
+    pages = [root / "README.md", *root.glob("docs/**/*.md"), root / "tests" / "README.md"]
+    missing = {page.name: missing_paths(page.read_text(encoding="utf-8"), root) for page in pages}
+    assert not any(missing.values()), f"{missing_paths.__doc__} {missing}"
+
+
+def test_a_path_that_does_not_exist_is_found():
+    page = "`tests/test_house.py`, `bench/*.py`, [x](memoryd/jobs/job.py), `memoryd/attic/x.py`, (tests/attic_*)"
+    assert missing_paths(page, PACKAGE.parent) == ["memoryd/attic/x.py", "tests/attic_*"]
+
+
+def test_tests_are_in_a_folder_named_after_their_room():
+    tests = PACKAGE.parent / "tests"
+    folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}
+    assert folders <= set(LEVELS) | {".", "end_to_end"}
+    names = [path.name for path in tests.rglob("*.py")]
+    assert len(names) == len(set(names)), "each module of the tests needs a name of its own"
+
+
+def test_the_page_about_the_tests_names_every_world():
+    tests = PACKAGE.parent / "tests"
+    page = (tests / "README.md").read_text(encoding="utf-8")
+    assert not [path.stem for path in (tests / "worlds").glob("*.py") if f"`{path.stem}`" not in page]
+
+
 # --- each rule refuses what it is there to refuse ---
 
 
