@@ -20,6 +20,8 @@ from places import ROOT
 from memoryd.changing import saving
 from memoryd.interfaces import work
 
+pytestmark = pytest.mark.timeout(600)  # on a busy machine
+
 
 @pytest.fixture(scope="module")
 def bench():

@@ -17,6 +17,7 @@ from memoryd.changing import ledger_runs
 from memoryd.running.core_watch import CoreWatch
 from memoryd.text.neutral import neutral
 
+pytestmark = pytest.mark.timeout(600)  # on a busy machine
 PROTECTED = "In an emergency call Ottilie first, +47 22 33 44 55"
 ATTACKS = attacks()
 IN_A_SENTENCE = {"told", "asked", "supposed"}  # of the person's own, whose words are kept beside what is made of them

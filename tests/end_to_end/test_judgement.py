@@ -11,6 +11,7 @@ from collections import defaultdict
 import pytest
 from places import ROOT
 
+pytestmark = pytest.mark.timeout(600)  # on a busy machine
 BENCH = ROOT / "bench" / "judgement.py"
 # What the judging reaches today. Lies are claims for the core or the facts that are false.
 LEAST_HONEST = {"sleep": 0.95, "facts": 0.98, "dream": 0.98, "refine": 0.95, "scope": 1.0}
