@@ -619,7 +619,7 @@ def test_the_page_about_the_tests_names_every_world():
         (levels, "memoryd.jobs.x", "from memoryd.files import durable"),
         (levels, "memoryd.jobs.x", "from memoryd import running"),
         (levels, "memoryd.jobs.x", "import memoryd.database.tables"),
-        (levels, "memoryd.jobs.x", "def f():\n    from memoryd.llm import offline"),
+        (levels, "memoryd.jobs.x", "def f():\n    from memoryd.llm import network"),
         (levels, "memoryd.jobs.x", "if TYPE_CHECKING:\n    from memoryd.daemon.loop import Loop"),
         (levels, "memoryd.jobs.x", "import importlib\nimportlib.import_module('memoryd.changing.commit')"),
         (levels, "memoryd.jobs.x", "table = {1: 'memoryd.changing.commit'}\nimportlib.import_module(table[1])"),

@@ -25,7 +25,7 @@ from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Merge, Update, apply
 from memoryd.ledger.profile import Entry, Section
-from memoryd.running import retry, sleeping
+from memoryd.running import retry
 
 TABS = "I prefer tabs over spaces in all Makefiles"
 POSTGRES = "We decided to keep the orders in PostgreSQL 16"
@@ -444,7 +444,7 @@ def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
     witness = {"since": "2026"}
 
     def save(text, **more):
-        run_id = sleeping.new_run_id(world.app.clock)
+        run_id = runs.new_run_id(world.app.clock.now())
         options = {"day": "2026-03-04", "clock": "09:45", **more}
         row = {"id": run_id, "kind": saving.SAVE, "agent_id": "demo", "actor": "agent-tool", "trigger": "agent"}
         row |= {"created_at": world.app.clock.text(), "scheduled_for": world.app.clock.text(), "options": options}

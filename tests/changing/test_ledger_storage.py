@@ -47,7 +47,7 @@ from memoryd.ledger.facts import NewFact
 from memoryd.ledger.guards import Door
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Merge, Update
-from memoryd.running import runner, sleeping
+from memoryd.running import runner
 from memoryd.running.core_watch import CoreWatch
 from memoryd.tiers import core
 
@@ -194,7 +194,7 @@ class Storage(RuleBasedStateMachine):
 
     def run(self, kind, *edits, **options):
         before = self.snapshot()
-        run_id = sleeping.new_run_id(self.app.clock)
+        run_id = runs.new_run_id(self.app.clock.now())
         SCRIPTS[run_id] = edits
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}

@@ -17,7 +17,6 @@ from second_reader_world import TRUTH, shown, told
 
 from memoryd.changing import ledger_runs
 from memoryd.database import runs, sqlite
-from memoryd.running import sleeping
 from memoryd.running.core_watch import CoreWatch
 from memoryd.text.content import overlap
 from memoryd.tiers import core
@@ -188,7 +187,7 @@ class Dreamer:
 
     def do(self, kind, **options):
         app = self.app
-        run_id, now = sleeping.new_run_id(app.clock), app.clock.text()
+        run_id, now = runs.new_run_id(app.clock.now()), app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}
         with sqlite.writing(app.engine) as connection:
             assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now, "options": options})

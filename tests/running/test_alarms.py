@@ -12,7 +12,6 @@ from memoryd.daemon.once import run_once
 from memoryd.database import alarms, runs, sqlite
 from memoryd.interfaces import work
 from memoryd.running import alarms as alarming
-from memoryd.running import sleeping
 from memoryd.running.alarms import Teller, review
 from memoryd.running.core_watch import CoreWatch
 
@@ -39,7 +38,7 @@ class World:
         return [row[0] for row in self.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL ORDER BY id")]
 
     def queue(self, kind, actor="memoryd", **more):
-        run_id = sleeping.new_run_id(self.app.clock)
+        run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": actor, "trigger": "schedule"}
         with sqlite.writing(self.app.engine) as connection:

@@ -16,7 +16,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Update, apply
 from memoryd.recall.evaluation import Asked, Entry, Evaluation, Tally, asks, evaluate
-from memoryd.running import evaluating, modes, sleeping
+from memoryd.running import evaluating, modes
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 DEPOT = "The depot in Tromso opens at seven and Ingrid holds its keys."
@@ -149,7 +149,7 @@ class World:
         return evaluating.of_agent(self.app.engine, settings, settings.agents[0], self.now, days)
 
     def run(self, **more):
-        run_id = sleeping.new_run_id(self.app.clock)
+        run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": evaluating.KIND, "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
         with sqlite.writing(self.app.engine) as connection:

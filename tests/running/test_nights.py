@@ -12,7 +12,7 @@ from memoryd.daemon import schedule, slots
 from memoryd.database import reads, runs, spend, sqlite
 from memoryd.jobs.job import Reply
 from memoryd.reading import recording
-from memoryd.running import canary, sleeping
+from memoryd.running import canary
 from memoryd.running.alarms import review
 
 NIGHT = datetime(2026, 3, 5, 3, 30, tzinfo=UTC)
@@ -28,7 +28,7 @@ class World:
         return self.app
 
     def queue(self, kind, **more):
-        run_id = sleeping.new_run_id(self.app.clock)
+        run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
         with sqlite.writing(self.app.engine) as connection:

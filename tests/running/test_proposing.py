@@ -19,7 +19,7 @@ from memoryd.interfaces import work
 from memoryd.jobs.job import Reply
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Protect, apply
-from memoryd.running import alarms, proposing, sleeping
+from memoryd.running import alarms, proposing
 from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
@@ -503,7 +503,7 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
 
 
 def queue_dedup(world, slot="x"):
-    row = {"id": sleeping.new_run_id(world.app.clock), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
+    row = {"id": runs.new_run_id(world.app.clock.now()), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
     now = world.app.clock.text()
     row |= {"trigger": "schedule", "slot": f"dedup:demo:{slot}", "created_at": now, "scheduled_for": now}
     with sqlite.writing(world.app.engine) as connection:
@@ -562,7 +562,7 @@ def dreaming(tmp_path, monkeypatch):
 
 
 def dream(world, actor="memoryd", **more):
-    run_id = sleeping.new_run_id(world.app.clock)
+    run_id = runs.new_run_id(world.app.clock.now())
     now = world.app.clock.text()
     row = {"id": run_id, "kind": "dream", "agent_id": "demo", "actor": actor, "trigger": "schedule"}
     row |= {"key": "dream:demo", "created_at": now, "scheduled_for": now, "options": {"lookback_days": 1}} | more
