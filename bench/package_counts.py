@@ -277,7 +277,7 @@ def sentence_words(text: str) -> float:
     text = re.sub(r"^\s*(?:[-*] |\d+\. )", "\n\n", text, flags=re.MULTILINE)
     blocks = [block for block in re.split(r"\n\s*\n", text) if block.strip() and block.lstrip()[0] not in "|#<![ "]
     sentences = [one for block in blocks for one in re.split(r"(?<=[.!?:;])\s+", " ".join(block.split()))]
-    words = [len(re.findall(r"\w[\\w'.-]*", one)) for one in sentences]
+    words = [len(re.findall(r"\w[\w'.-]*", one)) for one in sentences]
     return statistics.fmean([number for number in words if number] or [0])
 
 
