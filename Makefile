@@ -14,9 +14,9 @@ demo: .venv/ready
 run: .venv/ready
 	.venv/bin/memoryd run
 
-# ROOM= names a folder of tests/, so one package of memoryd/; without it all tests run.
+# ROOM= names a folder of tests/, so one package of memoryd/: its tests without the long ones. Otherwise all tests run.
 test: .venv/ready
-	.venv/bin/pytest $(ROOM:%=tests/%)
+	.venv/bin/pytest $(ROOM:%=tests/% -m "not long")
 
 lint: .venv/ready
 	.venv/bin/ruff check .

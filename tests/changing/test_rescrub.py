@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from memoryd.files.open_folder import Entry
 
+pytestmark = pytest.mark.long
+
 SECRET = next(one for one in planted("stored long ago") if one.name == "github-classic").secret
 RUN = "run-20260101T000000-abcdef"
 

@@ -19,6 +19,8 @@ from scratch import Scratch, filler, message, recent, said, until
 from memoryd.files.log import Log
 from memoryd.interfaces import asking, control
 
+pytestmark = pytest.mark.long
+
 LONG = 20
 
 

@@ -6,6 +6,8 @@ import stat
 import pytest
 from scratch import Scratch, filler, recent, said, until
 
+pytestmark = pytest.mark.long
+
 LOG = "log/memoryd.jsonl"
 
 

@@ -13,6 +13,8 @@ from scratch import Scratch, said, until
 
 from memoryd.daemon import readiness
 
+pytestmark = pytest.mark.long
+
 # The daemon as it is, but for a scan that hangs from its second time on, as a dead network disk makes it.
 STUCK = """
 import sys, threading

@@ -362,7 +362,7 @@ def as_nobody(workspace: Path) -> dict[str, object]:
 import json, sys
 from pathlib import Path
 from memoryd.errors import MemorydError
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_files_open_folder import one_round
 try:
     one_round(Path(sys.argv[1]), 1)
@@ -373,7 +373,7 @@ except MemorydError as error:
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, "-c"]
     if subprocess.run([*drop, "import memoryd, hypothesis"], capture_output=True, check=False, cwd="/").returncode:
         pytest.skip("this interpreter is out of other users' reach")
-    command = [*drop, script, str(workspace), str(Path(__file__).parent)]
+    command = [*drop, script, str(workspace), str(Path(__file__).parent), str(WORLDS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     assert done.stdout, done.stderr
     answer: dict[str, object] = json.loads(done.stdout)

@@ -24,6 +24,8 @@ from memoryd.interfaces.mcp import serving
 from memoryd.interfaces.mcp.calls import Bucket
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, MOST_AT_ONCE, Loopback, listen
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):

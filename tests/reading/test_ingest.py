@@ -191,7 +191,7 @@ def test_a_line_of_64_mib_costs_bounded_memory_and_no_neighbour(tmp_path, place)
     limit = 600 << 20
     done = subprocess.run(
         [sys.executable, script, tmp_path, place], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(WORLDS), "PYTHONWARNINGS": ""},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(WORLDS), str(ROOT)]), "PYTHONWARNINGS": ""},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from test_dreaming import REDIS, TODAY, Dreamer
 
 from memoryd.daemon.once import run_once
 
-pytestmark = pytest.mark.timeout(600)  # on a busy machine
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # on a busy machine
 EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 7
 REPLY = f"[MEMORY]\n## Infra\n- {REDIS} [d1]\n- an old one [m1]\n[DREAM]\nA day.\n- archived [m2]: nobody asks\n"
 ROWS = (

@@ -19,6 +19,8 @@ from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Kind, hash_of
 from memoryd.running import extraction, queueing
 
+pytestmark = pytest.mark.long
+
 SAID = (
     ("user", "I prefer tea over coffee. My manager Ben lives in Bergen."),
     ("assistant", "Noted, tea it is, and Ben lives in Bergen."),

@@ -22,6 +22,8 @@ from memoryd.ledger.operation import Add, Delete, Protect, apply
 from memoryd.running import alarms, proposing
 from memoryd.running.core_watch import CoreWatch
 
+pytestmark = pytest.mark.long
+
 NOW = STARTED + timedelta(minutes=45)
 DAILY = "memory/2026-03-04.md"
 HAND = "- a line by hand\n"

@@ -15,6 +15,8 @@ from memoryd.interfaces import context
 from memoryd.ledger.memory import Kind
 from memoryd.running import called_refining, refining
 
+pytestmark = pytest.mark.long
+
 LAW = TEXTS[2]  # word for word, since no reader is configured
 
 

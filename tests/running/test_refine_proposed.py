@@ -40,6 +40,8 @@ from memoryd.ledger.operation import Delete, Protect, Update
 from memoryd.running import called_refining, refining
 from memoryd.running.core_watch import CoreWatch
 
+pytestmark = pytest.mark.long
+
 SUMMARY = "I merged two memories, shortened one and protected one. I deleted 40."
 
 
