@@ -17,7 +17,8 @@ from chat_server import ChatServer, good
 from scratch import Scratch, filler, message, recent, said, until
 
 from memoryd.files.log import Log
-from memoryd.interfaces import asking, control
+from memoryd.interfaces import control
+from memoryd.requests import asking
 
 LONG = 20
 

@@ -30,8 +30,9 @@ LEVELS = {
     "clock": 3, "files": 3, "database": 3, "index": 3, "llm": 3, "worker": 3,
     "reading": 4, "changing": 4, "finding": 4, "running": 4,
     "app": 5, "daemon": 5,
-    "interfaces": 6,
-    "__main__": 7,
+    "requests": 6,
+    "interfaces": 7,
+    "__main__": 8,
 }  # fmt: skip
 SIDEWAYS = {
     ("config", "config_values"): "the keys and what their values may be are one level, two nouns",
@@ -316,14 +317,15 @@ def prints(module):
 
 
 def sleeps(module):
-    """Only the daemon's loop waits, so that a stop is never slept through; a command may wait for its person."""
-    if module.name != "memoryd.daemon.loop" and module.room != "interfaces" and module.name not in SLEEPERS:
+    """Only the daemon's loop waits, so that a stop is never slept through; a request may wait for its run."""
+    if module.name not in SLEEPERS and module.room not in {"interfaces", "requests"}:
         for call in calls(module):
             if called(call) in {("time", "sleep"), (None, "sleep")}:
                 yield f"line {call.lineno} sleeps"
 
 
 SLEEPERS = {
+    "memoryd.daemon.loop": "the one place that waits for the next event",
     "memoryd.files.locks": "flock has no timeout: waiting for another process's lock is asking again",
 }
 
@@ -471,7 +473,7 @@ def test_the_sideways_imports_between_rooms_have_no_cycle():
 
 
 def test_each_room_that_memory_passes_through_says_what_it_holds():
-    rooms = ("reading", "running", "changing", "finding", "offline")
+    rooms = ("reading", "running", "changing", "finding", "offline", "requests")
     heads = {module.room: ast.get_docstring(module.tree) or "" for module in modules() if module.is_package}
     assert not [room for room in rooms if not re.search(r"\bnot\b.*\nOpen `\w+\.py` first\.", heads[room], re.DOTALL)]
     opened = [(room, re.search(r"Open `(\w+)\.py` first", heads[room])[1]) for room in rooms]
@@ -503,6 +505,7 @@ def test_a_cycle_is_found():
         (levels, "memoryd.jobs.x", "from memoryd.clock import utc_now"),
         (levels, "memoryd.reading.x", "from memoryd.changing import commit"),
         (levels, "memoryd.finding.x", "from memoryd.reading import scrubbing"),
+        (levels, "memoryd.requests.x", "from memoryd.interfaces import call"),
         (levels, "memoryd.errors", "from memoryd.config import load"),
         (levels, "memoryd.attic.x", "from memoryd.errors import MemorydError"),
         (levels, "memoryd.jobs.x", "from memoryd.attic import y"),

@@ -15,9 +15,9 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.durable import MovedError
-from memoryd.interfaces import work
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, apply
+from memoryd.requests import waiting
 from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
@@ -752,7 +752,7 @@ def test_an_edit_is_taken_over_before_duplicates_are_looked_for(tmp_path):
         run_once(app)
         assert scratch.query("SELECT content FROM memory WHERE deleted_at IS NULL") == [("said twice",)]
         path.write_text("- said twice\n- said twice\n", encoding="utf-8")
-        asked = work.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
+        asked = waiting.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
         app.runner.run_next(only=asked)
         ((state, error),) = scratch.query("SELECT state, error FROM job_run WHERE id = ?", asked)
         assert (state, "MEMORY.md was edited a moment ago" in error) == ("queued", True)
@@ -766,7 +766,7 @@ def test_a_run_that_is_neither_queued_nor_there_has_no_id(tmp_path):
     with in_process(Scratch(tmp_path / "scratch")) as app:
         run_once(app)
         with patch.object(runs, "enqueue", return_value=False), pytest.raises(StateError, match="could not be queued"):
-            work.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
+            waiting.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
 
 
 def test_the_log_is_emptied_of_a_plan_that_was_made_in_vain(tmp_path):
@@ -778,7 +778,7 @@ def test_the_log_is_emptied_of_a_plan_that_was_made_in_vain(tmp_path):
         emptied.reset_mock()
         for operation, moved in (("protect", []), ("unprotect", [MovedError("was changed")])):
             options = {"operations": [[operation, memory_id]]}
-            asked = work.request(app.engine, app.clock, "demo", ledger_runs.EDIT, options)
+            asked = waiting.request(app.engine, app.clock, "demo", ledger_runs.EDIT, options)
             with patch.object(commit, "_apply_files", side_effect=[*moved, None]):
                 app.runner.run_next(only=asked)
             assert scratch.query("SELECT state FROM job_run WHERE id = ?", asked) == [("succeeded",)]

@@ -15,11 +15,12 @@ from model_world import World, queue, rows, the_run
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting
 from memoryd.database import reads, runs
-from memoryd.interfaces import cli, doctor, status, work
+from memoryd.interfaces import cli, doctor, status
 from memoryd.jobs import reader
 from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, Quoted, Rejected, Reply
 from memoryd.jobs.reader import Question, Subject
 from memoryd.ledger.lane import Lane
+from memoryd.requests import waiting
 from memoryd.running import runner
 from memoryd.running.second_reader import ALARM
 from memoryd.running.sleeping import instructions
@@ -420,7 +421,7 @@ def test_forgetting_a_session_erases_the_claims_and_the_verdicts(world, job):
                 " VALUES ('d', 'dream', 'demo', 'memoryd', 'manual', 'succeeded', '{}', '2026', '2026', 1, 1, 0, 0, 0,"
                 " '{}', '[]')"
             )
-        forget = work.request(app.engine, app.clock, "demo", forgetting.KIND, {"session": run["session_id"]})
+        forget = waiting.request(app.engine, app.clock, "demo", forgetting.KIND, {"session": run["session_id"]})
         app.runner.run_next(only=forget)
         assert rows(app, "SELECT state FROM job_run WHERE id = ?", forget) == [{"state": "succeeded"}]
         assert rows(app, "SELECT count(*) AS n FROM job_run WHERE claims IS NOT NULL") == [{"n": 0}]

@@ -11,8 +11,9 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.finding.recall import Meaning
-from memoryd.interfaces import asking, control, meanings, status
+from memoryd.interfaces import control, status
 from memoryd.interfaces.hooked import Hooked
+from memoryd.requests import asking, meanings
 from memoryd.running import sleeping
 
 if TYPE_CHECKING:
