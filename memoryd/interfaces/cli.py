@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import memoryd
 from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import agents, facts, grants, ledger, operation, recall
@@ -19,6 +18,7 @@ from memoryd.interfaces.call import Call, agent_option, of_agent, passed, span
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, table
 from memoryd.requests import access, asking
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ USAGE = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(memoryd.__version__, message="memoryd %(version)s")
+@click.version_option(__version__, message="memoryd %(version)s")
 @click.option(
     "--config", "config_path", type=click.Path(path_type=Path), metavar="FILE", help="The configuration file."
 )

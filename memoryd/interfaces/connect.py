@@ -18,7 +18,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from memoryd import __version__
 from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
@@ -33,6 +32,7 @@ from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.openclaw_plugins import OpenClawPlugins
 from memoryd.interfaces.toml_servers import TomlServers
 from memoryd.requests.asking import SOCKET
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.finding.recall import Recall
     from memoryd.reading.ingest import Ingest
-    from memoryd.running.runner import Runner
+    from memoryd.running.run_context import RunContext
 
     Opener = Callable[[Settings], AbstractContextManager["Shadow"]]
 
@@ -54,8 +54,11 @@ class Shadow(Protocol):
     clock: Clock
     engine: Engine
     ingest: Ingest
-    runner: Runner
     recall: Recall
+
+    @property
+    def runner(self) -> RunContext:
+        """Return what carries out its runs."""
 
 
 class FallenError(MemorydError):
@@ -148,7 +151,7 @@ def is_grounded(connection: Connection, model: str) -> bool:
 # --- flying -----------------------------------------------------------------------------------------------------------
 
 
-def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
+def fly(runner: RunContext, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
     """Let a fact go the whole way; returns what the receipt says.
 
     `opened` opens an installation of other settings in this process; `go_on` raises where the run is to stop.
@@ -260,7 +263,7 @@ def _text(shadow: Shadow, relative: str) -> str:
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def _reserve(runner: Runner, run: Run) -> int:
+def _reserve(runner: RunContext, run: Run) -> int:
     """Reserve what it may take."""
     settings, clock = runner.settings, runner.clock
     day = clock.now().astimezone(settings.zone).date().isoformat()
@@ -275,7 +278,7 @@ def _reserve(runner: Runner, run: Run) -> int:
     raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
 
 
-def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:
+def _settle(runner: RunContext, shadow: Shadow, reserved: int) -> None:
     sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
     (spent,) = sqlite.read(shadow.engine, query.rows, sql)
     sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")

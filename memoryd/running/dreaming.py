@@ -17,13 +17,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.changing import authorship, gate, saving
-from memoryd.changing.commit import Writer
-from memoryd.changing.core_import import bullets_of
+from memoryd.changing.core_import import bullets_of, take_over
+from memoryd.changing.writer import Writer
 from memoryd.clock import moment_of, text_of
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.files import regular
-from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
-from memoryd.jobs.dream import JOB, DreamInputs
+from memoryd.jobs.dream import JOB
+from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DreamInputs, Earlier, Entry
 from memoryd.jobs.footing import Behind, Footing
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER
@@ -298,7 +298,7 @@ def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _S
         settle_seconds=settings.ingest.settle.total_seconds(),
         redact=source.scrubber.redact,
     )
-    brought = writer.take_over(run.agent_id)
+    brought = take_over(writer, run.agent_id)
     file = brought.data or b""
     now = source.clock.text()
     limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)

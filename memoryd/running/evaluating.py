@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
     from memoryd.database.runs import Run
-    from memoryd.running.runner import Runner
+    from memoryd.running.run_context import RunContext
 
 KIND = "eval"
 ALARM = "dream-loses"
@@ -215,7 +215,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
     return queued
 
 
-def conclude(runner: Runner, run: Run, agent: Agent) -> dict[str, Any]:
+def conclude(runner: RunContext, run: Run, agent: Agent) -> dict[str, Any]:
     """Evaluate, and hold the dream back, or let it go on; returns what the receipt says."""
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()

@@ -21,8 +21,8 @@ from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
 from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
 from memoryd.jobs import evidence
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import NothingToDo
-from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.running import queueing
