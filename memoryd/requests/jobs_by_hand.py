@@ -184,14 +184,12 @@ def session_id_of(engine: Engine, agent_id: str, wanted: str) -> str:
 
 
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
-    run_id = runs.new_run_id(clock.now())
     is_of_all = session_id is None and kind == SLEEP
     over = len(queueing.candidates(engine, agent_id, ended=True)) if is_of_all else 0
     why = f"no {'live ' if is_of_all else ''}session has turns past its watermark"
     if over:
         why += f"; --force takes {counted(over, 'session')} that {'is' if over == 1 else 'are'} over"
-    sqlite.write(engine, runs.skip, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
-    return run_id
+    return sqlite.write(engine, queueing.skip, clock, kind, agent_id, "manual", why, actor=HUMAN)
 
 
 def cancel(settings: Settings, run_id: str) -> dict[str, Any]:

@@ -125,14 +125,13 @@ def request(
     """Queue a run that a person or a tool asks for; one of its key that waits already becomes theirs, as asked."""
     key = key or (f"{kind}:{agent_id}" if options is None else None)
     actor, trigger = (HUMAN, "manual") if text is None else (AGENT_TOOL, "agent")
-    row = queueing.row_of(clock, kind, agent_id, trigger, actor=actor, key=key, session_id=session_id)
-    run_id = str(row["id"])
+    asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
     with sqlite.writing(engine) as connection:
-        if not runs.enqueue(connection, row | {"options": options or {}}):
-            waiting = runs.open_by_key(connection, key or "")
-            if waiting is None:
+        run_id = queueing.queue(connection, clock, kind, agent_id, key, trigger=trigger, actor=actor, **asked)
+        if run_id is None:
+            run_id = runs.open_by_key(connection, key or "")
+            if run_id is None:
                 raise StateError("the run could not be queued", kind, "memoryd verify says whether all is well")
-            run_id = waiting
             _require_same(connection, run_id, options or {})
         if text is not None:
             runs.give_text(connection, run_id, text)

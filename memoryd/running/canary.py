@@ -115,8 +115,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         asked.add(model)
         due = clock.text(ahead=timedelta(seconds=1))
         name = f"{KIND}:{agent.id}:{slot}"
-        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
-        queued += sqlite.write(engine, runs.enqueue, row)
+        more = {"slot": name, "scheduled_for": due}
+        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued
 
 
@@ -234,9 +234,9 @@ def _sleep(shadow: Shadow, fact: Fact) -> None:
 
 def _dream(shadow: Shadow, fact: Fact) -> None:
     agent_id, options = shadow.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
-    row = queueing.row_of(shadow.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
-    sqlite.write(shadow.engine, runs.enqueue, row)
-    _carry_out(shadow, "dream", row["id"])
+    by: dict[str, Any] = {"trigger": "manual", "actor": "human", "options": options}
+    run_id = sqlite.write(shadow.engine, queueing.queue, shadow.clock, dreaming.KIND, agent_id, **by)
+    _carry_out(shadow, "dream", str(run_id))
     if fact.name not in _text(shadow, CORE_FILE):
         raise FallenError("dream", f"{CORE_FILE} does not hold it")
 

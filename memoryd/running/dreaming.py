@@ -110,14 +110,13 @@ def queue(
         if is_paused or waiting is not None:
             with sqlite.writing(engine) as connection:
                 why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
-                run_id, now = runs.new_run_id(clock.now()), clock.text()
-                runs.skip(connection, run_id, agent.id, trigger, now, why, slot=name, kind=KIND)
+                queueing.skip(connection, clock, KIND, agent.id, trigger, why, slot=name)
             continue
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
-        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, key=key_of(agent.id))
-        row |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
-        with sqlite.writing(engine) as connection:
-            queued += runs.enqueue(connection, row | {"options": options | {"missed_slots": missed}})
+        more = {"slot": name, "options": options | {"missed_slots": missed}}
+        more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
+        key = key_of(agent.id)
+        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more) is not None
     return queued
 
 

@@ -319,7 +319,7 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
         count = sum(map(bool, found))
         with sqlite.writing(engine) as connection:
             why = f"{count} live sessions were queued" if count else "no live session has new turns"
-            runs.skip(connection, runs.new_run_id(clock.now()), agent.id, trigger, clock.text(), why, slot=name)
+            queueing.skip(connection, clock, CONSUMER, agent.id, trigger, why, slot=name)
         queued += count
     return queued
 
