@@ -5,7 +5,7 @@ EVAL ?=
 AGENTS ?=
 PROGRAMS ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid conformance agents lock
+.PHONY: demo run test lint check bench soak real-model hybrid conformance agents lock schema
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -50,6 +50,11 @@ conformance: .venv/ready
 # them, PROGRAMS= a folder that keeps them. Needs npm; they are fetched by this target alone.
 agents: .venv/ready
 	PROGRAMS="$(PROGRAMS)" .venv/bin/python tests/agents.py $(AGENTS)
+
+# What a new database is created from, written from the declaration of the tables.
+schema: .venv/ready
+	.venv/bin/python -m memoryd.database.tables > memoryd/database/schema.new
+	mv memoryd/database/schema.new memoryd/database/schema.sql
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock

@@ -15,6 +15,7 @@ from memoryd.errors import ConfigError, NotFoundError
 from memoryd.finding.excerpt import Span
 from memoryd.finding.recall import LIMIT, Narrowing
 from memoryd.jobs import chat as compression
+from memoryd.ledger import memory
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.requests import (
     access,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from memoryd.changing.facts import Brought
     from memoryd.config import Agent, Settings
+    from memoryd.database.reads import Reader
     from memoryd.finding.excerpt import Excerpt
     from memoryd.finding.recall import Hit
     from memoryd.ledger.facts import Created, Fact, Outcome
@@ -321,8 +323,18 @@ class Facts:
 
     def _store(self, what: str) -> Store:
         access.require(self._settings, self._agent, f"python: {what}")
-        rows = reads.ask(opening.database(self._settings), reads.fact_rows, self._agent.id)
-        return Store(fact_of(memories.of_row(row)) for row in rows)
+        return Store(map(fact_of, reads.ask(opening.database(self._settings), _live_facts, self._agent.id)))
+
+
+def _live_facts(reader: Reader, agent_id: str) -> list[memory.Memory]:
+    """Read an agent's live facts, the oldest first."""
+    from sqlmodel import select
+
+    from memoryd.database.tables import Memory as Row
+
+    live = select(Row).where(Row.agent_id == agent_id, Row.kind == memory.Kind.FACT, Row.deleted_at.is_(None))
+    with reader.session() as session:
+        return [memories.of_row(row.model_dump()) for row in session.exec(live.order_by(Row.created_at, Row.id))]
 
 
 class Core:

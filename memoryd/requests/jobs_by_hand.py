@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.app import DATABASE, open_app
@@ -22,6 +21,7 @@ from memoryd.running import (
     queueing,
     refining,
     rehearsal,
+    sandbox,
     sleeping,
 )
 from memoryd.running.runner import check_kind
@@ -95,12 +95,7 @@ def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[
         raise NotFoundError("nothing has been read yet", str(opening.database(settings)), "memoryd run --once")
     with trial.place(settings.state_dir, agent.workspace) as place:
         snapshot.copy(opening.database(settings), place.state / DATABASE)
-        tried = replace(
-            settings,
-            state_dir=place.state,
-            agents=(replace(agent, workspace=place.workspace, transcripts=()),),
-            hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
-        )
+        tried = sandbox.settings_of(settings, agent, place)
         close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
         try:
             with open_app(tried) as app:

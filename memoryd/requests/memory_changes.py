@@ -14,7 +14,7 @@ from memoryd.clock import Clock, text_of
 from memoryd.daemon import slots
 from memoryd.database import reads, sqlite
 from memoryd.errors import RefusedError
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.jobs import knife
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
@@ -140,7 +140,7 @@ def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
             FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
             GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
             scrubber.redact,
-            Log("memoryd").bind(part="facts"),
+            get_logger(part="facts"),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.worker.client import Worker
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @contextmanager
 def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
     """Open the scrubber, by this worker if one is given; its child process starts with the first text to redact."""
-    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), Log("memoryd").bind(part="scrub"))
+    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
     try:
         scrubber.configure(settings)
         yield scrubber

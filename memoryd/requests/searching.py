@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memoryd.clock import utc_now
 from memoryd.database.reads import KeptReader
 from memoryd.errors import ConfigError
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding import excerpt
 from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Recall
@@ -61,7 +61,7 @@ def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> E
 @contextmanager
 def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """What searches, in this process, beside a running daemon or without one."""
-    log = Log("memoryd").bind(part="index")
+    log = get_logger(part="index")
     index = Index(settings.state_dir, log)
     reader = KeptReader(settings.state_dir / DATABASE)
     indexer = Indexer(index, reader, settings.zone, scrubber.redact_own, log)

@@ -113,7 +113,7 @@ def queue(
                 queueing.skip(connection, clock, KIND, agent.id, trigger, why, slot=name)
             continue
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
-        more = {"slot": name, "options": options | {"missed_slots": missed}}
+        more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
         more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
         key = key_of(agent.id)
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more) is not None

@@ -18,6 +18,7 @@ from memoryd.changing.writer import Writer
 from memoryd.database import alarms, query, runs, spend, sqlite, texts
 from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
+from memoryd.files.log import bound
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.reader import Answer
     from memoryd.ledger.guards import Refusal
     from memoryd.reading.scrubbing import Scrubber
+    from memoryd.running.sandbox import Opener
     from memoryd.worker.client import Worker
 
 SETTLE_AGAIN_SECONDS = 30.0
@@ -176,7 +178,7 @@ class Runner:
     unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
     proposes: bool = True  # a rehearsal shows what would be written as it is
-    opened: canary.Opener | None = None  # opens an installation for a canary; None in one that is for trying things out
+    opened: Opener | None = None  # opens a sandbox for a self-test; None in a sandbox
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""
@@ -266,7 +268,8 @@ class Runner:
                 return None
             self.active[run.id] = run
         try:
-            self._execute(run)
+            with bound(agent=run.agent_id, run=run.id):
+                self._execute(run)
         finally:
             del self.active[run.id]
         return runs.get_run(self.engine, run.id)
