@@ -39,7 +39,7 @@ from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
 from memoryd.jobs import dream as job
-from memoryd.jobs.consolidation import Earlier, Entry
+from memoryd.jobs.dream_inputs import Earlier, Entry
 from memoryd.jobs.job import HEADINGS, Ask, Done, Reply, RewriteCore, drive
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door

@@ -33,11 +33,12 @@ from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream, facts, reader, refine, sleep, weighing
 from memoryd.jobs import job as jobs
 from memoryd.jobs import judging as judging_module
-from memoryd.jobs.consolidation import Earlier, Entry
+from memoryd.jobs.claims import Judges
+from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
 from memoryd.jobs.job import AddMemories, Ask, Reply, ToolCall
 from memoryd.jobs.reader import Answer
 from memoryd.jobs.refinement import Session
-from memoryd.jobs.repair import REPAIR, Judges
+from memoryd.jobs.repair import REPAIR
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door, Limits
 from memoryd.ledger.memory import Kind as MemoryKind
@@ -297,7 +298,7 @@ def core_of(play: dict[str, Any]) -> list[Memory]:
     ]  # fmt: skip
 
 
-def dream_inputs(play: dict[str, Any]) -> dream.DreamInputs:
+def dream_inputs(play: dict[str, Any]) -> DreamInputs:
     """Return the inputs of a dream over a made-up core and its days."""
     memories = core_of(play)
     entries = []
@@ -315,7 +316,7 @@ def dream_inputs(play: dict[str, Any]) -> dream.DreamInputs:
         for heading in headings
     )
     context = Context(Door.REWRITE, "play", {one.id: one for one in memories}, estimate, Limits(0.0, 100))
-    return dream.DreamInputs(
+    return DreamInputs(
         earlier=tuple(Earlier(f"m{n}", one, date(2026, 11, 1)) for n, one in enumerate(memories, 1)),
         entries=tuple(entries), today=NOW.date(), clock="04:00", max_bullets=200, unmentioned=Unmentioned.KEEP,
         refuses_ungrounded=False, context=context, forgotten={}, file=file.encode(),

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from memoryd import config
 from memoryd.changing import core_import, dedup, verify
-from memoryd.changing.commit import Writer
 from memoryd.changing.facts import FactStore
+from memoryd.changing.writer import Writer
 from memoryd.clock import Clock
 from memoryd.database import audit, memories, reads, schema, sqlite
 from memoryd.files.log import get_logger

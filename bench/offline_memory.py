@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import sleep
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, Edit, KeepSummary, NewMemory, drive
-from memoryd.jobs.repair import Judges
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memoryd.version import __version__
+
 if TYPE_CHECKING:
     from memoryd.interfaces.door import Memory
 
-__version__ = "0.1.0"
 __all__ = ["Memory", "__version__"]
 
 

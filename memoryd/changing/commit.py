@@ -24,7 +24,7 @@ from memoryd.changing.core_import import CORE_FILE, agree, bring, bullets_of, di
 from memoryd.changing.gate import ACTOR
 from memoryd.changing.time_machine import encoded
 from memoryd.database import audit, erasure, memories, profile, query, runs, sqlite, summaries, turns
-from memoryd.errors import AwayError, MemorydError, RefusedError, StateError
+from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late, regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.jobs.job import (
@@ -42,8 +42,7 @@ from memoryd.jobs.job import (
 from memoryd.ledger import audit as chain
 from memoryd.ledger import guards
 from memoryd.ledger.cut import cut_of_row
-from memoryd.ledger.facts import Limits as FactLimits
-from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.guards import Door
 from memoryd.ledger.matching import places
 from memoryd.ledger.memory import Kind, from_json, to_json
 from memoryd.ledger.operation import Add, Change, Delete
@@ -53,12 +52,12 @@ from memoryd.tiers import core, daily, diary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
     from memoryd.changing.core_import import Brought
     from memoryd.changing.time_machine import Revision
+    from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.files.open_folder import Entry, OpenFolder
     from memoryd.files.workspace import WorkspaceFolders
@@ -106,44 +105,6 @@ class Committed:
     refused: tuple[dict[str, Any], ...] = ()  # by guards, as the receipt has it
     put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had taken out of the file
     changes: tuple[Change, ...] = ()  # of memories, where files were written with them
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Hold what a commit works with."""
-
-    engine: Engine
-    workspace: Path
-    now: Callable[[], str]
-    new_id: Callable[[], str]  # draws the eight hex digits of a memory's id
-    step: Callable[[str], None] = lambda _name: None  # told before and after each change
-    limits: Limits = field(default_factory=Limits)
-    settle_seconds: float = 0.0  # that a file must have been left alone to be taken for whole
-    redact: Callable[[Sequence[str]], list[str]] = list
-    facts: FactLimits = field(default_factory=FactLimits)
-
-    def take_over(self, agent_id: str) -> Brought:
-        """Import an edit of `MEMORY.md` ahead of what goes by the ledger.
-
-        Raises:
-            AwayError: it was edited a moment ago.
-        """
-        with lock_workspace(self.workspace) as place:
-            brought = bring(self, place.workspace, agent_id)
-        if not brought.agrees:
-            raise AwayError(
-                "MEMORY.md was edited a moment ago", str(self.workspace / CORE_FILE), "the run waits for it"
-            )
-        return brought
-
-    def judge(
-        self, connection: Connection, agent_id: str, operations: Sequence[Operation], door: Door, **more: Any
-    ) -> gate.Passed:
-        """What of the operations the guards let through, as `gate.judge` says."""
-        now, new_hex = self.now(), self.new_id
-        return gate.judge(
-            connection, agent_id, operations, door=door, now=now, new_hex=new_hex, limits=self.limits, **more
-        )
 
 
 Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]

@@ -22,6 +22,7 @@ from memoryd.clock import moment_of
 from memoryd.database import audit, memories, sqlite
 from memoryd.errors import AwayError
 from memoryd.files import regular
+from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import audit as chain
 from memoryd.ledger.matching import PutBack, is_conflicted, match
 from memoryd.ledger.memory import Kind, draw_id, united
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.changing.commit import Writer
+    from memoryd.changing.writer import Writer
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Change
@@ -91,6 +92,19 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
     if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
         return Brought(data, agrees=False)
     return _import(writer, agent_id, data, folder.path / CORE_FILE)
+
+
+def take_over(writer: Writer, agent_id: str) -> Brought:
+    """Import an edit of `MEMORY.md` ahead of what goes by the ledger.
+
+    Raises:
+        AwayError: it was edited a moment ago.
+    """
+    with lock_workspace(writer.workspace) as place:
+        brought = bring(writer, place.workspace, agent_id)
+    if not brought.agrees:
+        raise AwayError("MEMORY.md was edited a moment ago", str(writer.workspace / CORE_FILE), "the run waits for it")
+    return brought
 
 
 def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:

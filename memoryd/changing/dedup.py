@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from memoryd.changing.commit import Writer
+    from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
 
 BATCH = 1000

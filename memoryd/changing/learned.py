@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.changing.commit import Writer
+    from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.jobs.job import EditFacts, LearnedFact
     from memoryd.ledger.facts import Created

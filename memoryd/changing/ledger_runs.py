@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memoryd.changing import dedup, restore, saving, time_machine
+from memoryd.changing.core_import import take_over
 from memoryd.changing.saving import Decided
 from memoryd.changing.time_machine import Target
 from memoryd.counted import counted
@@ -21,8 +22,8 @@ from memoryd.ledger.operation import Add, Protect, Restore, Unprotect
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from memoryd.changing.commit import Writer
     from memoryd.changing.core_import import Brought
+    from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.files.journal import Journal
     from memoryd.files.open_folder import OpenFolder
@@ -50,7 +51,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
         AwayError: duplicates are looked for, and `MEMORY.md` was edited a moment ago.
     """
     if run.kind == DEDUP:
-        writer.take_over(run.agent_id)
+        take_over(writer, run.agent_id)
         return Decided(dedup.run(writer, run) if at_once else dedup.found(writer.engine, run.agent_id))
     if run.kind == ROLLBACK:
         return _rollback(writer, journal, run)

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.changing.commit import Revise, Writer
+    from memoryd.changing.commit import Revise
     from memoryd.changing.core_import import Brought
+    from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.witness import Weighed

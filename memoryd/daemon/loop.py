@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import memoryd
 from memoryd import config
 from memoryd.counted import counted
 from memoryd.daemon import readiness, schedule, slots
@@ -27,6 +26,7 @@ from memoryd.running import alarms as alarming
 from memoryd.running import announcements, extraction, owner, retention, sleeping
 from memoryd.running.core_watch import CoreWatch
 from memoryd.running.runner import error_text
+from memoryd.version import __version__
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
@@ -251,10 +251,10 @@ class Loop:
                 connection,
                 "INSERT INTO daemon (id, pid, owner, version, started_at, watching, watching_note)"
                 " VALUES (1, ?, ?, ?, ?, ?, ?)",
-                os.getpid(), owner.current(), memoryd.__version__, self.clock.text(), self.watcher.watching,
+                os.getpid(), owner.current(), __version__, self.clock.text(), self.watcher.watching,
                 self.watcher.polling_why,
             )  # fmt: skip
-        self.app.log.info("started", pid=os.getpid(), version=memoryd.__version__, watching=self.watcher.watching)
+        self.app.log.info("started", pid=os.getpid(), version=__version__, watching=self.watcher.watching)
 
     def _stop(self) -> bool:
         self.readiness.stopping()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
     from memoryd.files.log import Log
-    from memoryd.reading.ingest import Source
+    from memoryd.reading.sources import Source
 
 EVENTS: list[type[FileSystemEvent]] = [
     FileModifiedEvent, FileCreatedEvent, FileMovedEvent, FileDeletedEvent, DirCreatedEvent, DirDeletedEvent,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memoryd.interfaces import grants
 from memoryd.interfaces.call import Call, agent_option, of_agent
+from memoryd.requests import access
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @of_agent
 def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:
     """Show what an agent is told of its memory at its start."""
-    from memoryd.interfaces import context as contexts
+    from memoryd.requests import context as contexts
 
-    grants.require(settings, agent, "context")
+    access.require(settings, agent, "context")
     made = contexts.inject(settings, agent, max_tokens, query)
     data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
     nothing = "nothing fits" if made.left_out else "nothing is remembered yet"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import memoryd
 from memoryd.app import DATABASE, JOURNAL, LOCK
 from memoryd.clock import Clock
 from memoryd.database import snapshot
@@ -13,6 +12,7 @@ from memoryd.files.folders import make_private_dir
 from memoryd.files.held_folder import held
 from memoryd.files.locks import Lock
 from memoryd.files.staging import PREFIX, exchange
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def backup(settings: Settings, path: Path) -> dict[str, Any]:
         if (state / JOURNAL).exists():
             journal.unite(folder / JOURNAL, [state / JOURNAL])
             files[JOURNAL] = folder / JOURNAL
-        about = {"version": memoryd.__version__, "made_at": Clock().text()}
+        about = {"version": __version__, "made_at": Clock().text()}
         manifest = archive.write(path, files, about)
     return {"path": str(path), "bytes": path.stat().st_size, **manifest}
 

@@ -44,9 +44,9 @@ class Call:
         from memoryd.database import reads
 
         if caught_up is not None:
-            from memoryd.interfaces import work
+            from memoryd.requests import opening
 
-            work.catch_up(settings, caught_up)
+            opening.catch_up(settings, caught_up)
         with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
             yield reader
 

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import memoryd
 from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import agents, facts, grants, ledger, operation, recall
 from memoryd.interfaces.call import Call, agent_option, of_agent, passed, span
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, table
+from memoryd.requests import access, asking
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader, Row
-    from memoryd.interfaces.work import Asked
+    from memoryd.requests.jobs_by_hand import Asked
 
 GLOBAL_FLAGS = {"--json", "--quiet", "-q"}
 INTERRUPTED = 130
@@ -32,7 +33,7 @@ USAGE = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(memoryd.__version__, message="memoryd %(version)s")
+@click.version_option(__version__, message="memoryd %(version)s")
 @click.option(
     "--config", "config_path", type=click.Path(path_type=Path), metavar="FILE", help="The configuration file."
 )
@@ -115,7 +116,6 @@ def demo(call: Call, keep: Path | None) -> None:
 def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Show agents, gauges, runs and alarms."""
     from memoryd import config
-    from memoryd.interfaces import asking
     from memoryd.interfaces import status as shown
 
     try:
@@ -140,10 +140,10 @@ def _pausing(verb: str, does: str) -> None:
     @cli.command(verb, help=does)
     @of_agent
     def command(call: Call, settings: Settings, agent: Agent) -> None:
-        from memoryd.interfaces import work
+        from memoryd.requests import jobs_by_hand
 
         paused = verb == "pause"
-        work.set_paused(settings, agent.id, paused=paused)
+        jobs_by_hand.set_paused(settings, agent.id, paused=paused)
         call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {verb}d")
 
 
@@ -177,16 +177,16 @@ def job() -> None:
 @passed
 def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
     """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine, canary, eval."""
-    from memoryd.interfaces import work
+    from memoryd.requests import jobs_by_hand, waiting
 
-    settings, asked = call.settings(), work.Asked(**how)
+    settings, asked = call.settings(), jobs_by_hand.Asked(**how)
     if dry_run:
         _rehearse(call, settings, kind, agent_id, asked)
         return
     with _logging(settings):
-        rows = work.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
+        rows = jobs_by_hand.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
     told = rows[0] | ({"also": rows[1:]} if rows[1:] else {})
-    call.output.shown(told, "\n".join(map(_run_line, rows)), next(filter(None, map(work.failure_of, rows)), None))
+    call.output.shown(told, "\n".join(map(_run_line, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
 
 
 @cli.command()
@@ -195,14 +195,14 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
 @passed
 def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Redact what was stored before a rule was there: rows, memory files and their backups, the log."""
-    from memoryd.interfaces import work
+    from memoryd.requests import memory_changes, waiting
 
     if not again:
         raise click.UsageError("new texts are redacted as they come; --again looks through the old ones")
     settings = call.settings()
     agent = call.agent(settings, agent_id).id if agent_id else None
     with _logging(settings):
-        row = work.require_done(work.scrub_again(settings, agent))
+        row = waiting.require_done(memory_changes.scrub_again(settings, agent))
     done = row["receipt"]
     texts, rows, files = (counted(done[f"{noun}s"], noun) for noun in ("text", "row", "file"))
     text = f"redacted {texts} in {rows}, and {files}"
@@ -213,18 +213,19 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
 
 
 def _rehearse(call: Call, settings: Settings, kind: str, agent_id: str | None, asked: Asked) -> None:
-    from memoryd.interfaces import grants, work
+
+    from memoryd.requests import jobs_by_hand
 
     agent = call.agent(settings, agent_id)
-    rows = work.rehearse(settings, kind, agent, asked)
+    rows = jobs_by_hand.rehearse(settings, kind, agent, asked)
     lines = []
     for row in rows:
-        row["would"] = grants.shown(settings, agent, "job run --dry-run", row["would"], "content")
+        row["would"] = access.shown(settings, agent, "job run --dry-run", row["would"], "content")
         asks = row["asks"]
         told = f"about {asks['tokens']} tokens would go to {asks['model']}" if asks else row["why"] or row["state"]
         lines.append(f"{row['kind']} {row['session_id'] or ''}: {told}")
         lines += [
-            f"  {one['what']} {one['where']}: {one_line(grants.text_of(one['content'], one))}" for one in row["would"]
+            f"  {one['what']} {one['where']}: {one_line(access.text_of(one['content'], one))}" for one in row["would"]
         ]
     call.output.result({"dry_run": True, "runs": rows}, "\n".join(lines) or "nothing would be done")
 
@@ -286,9 +287,9 @@ def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
 @passed
 def job_cancel(call: Call, run_id: str) -> None:
     """Cancel a waiting run, or ask a running one to stop."""
-    from memoryd.interfaces import work
+    from memoryd.requests import jobs_by_hand
 
-    row = work.cancel(call.settings(), run_id)
+    row = jobs_by_hand.cancel(call.settings(), run_id)
     call.output.result(row, _run_line(row))
 
 
@@ -297,12 +298,12 @@ def _answering(verb: str, does: str) -> None:
     @click.argument("run_id", metavar="RUN")
     @passed
     def command(call: Call, run_id: str) -> None:
-        from memoryd.interfaces import work
+        from memoryd.requests import jobs_by_hand, waiting
 
         settings = call.settings()
         with _logging(settings):
-            row = work.answer(settings, run_id, verb)
-        work.require_done(row)
+            row = jobs_by_hand.answer(settings, run_id, verb)
+        waiting.require_done(row)
         refused = row["receipt"].get("refused", ())
         lines = [_run_line(row), *(f"refused: {one['guard']}: {one['why']}" for one in refused)]
         call.output.result(row, "\n".join(lines))
@@ -317,9 +318,9 @@ _answering("reject", "Drop a proposal; the same is not proposed again without --
 @of_agent
 def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
     """Let a kind of job go on as configured that is held back, as `status` shows."""
-    from memoryd.interfaces import work
+    from memoryd.requests import jobs_by_hand
 
-    was_held = work.trust(settings, agent, kind)
+    was_held = jobs_by_hand.trust(settings, agent, kind)
     text = f"{kind} goes on as configured" if was_held else f"{kind} was not held back"
     call.output.result({"agent": agent.id, "kind": kind, "was_held": was_held}, text)
 
@@ -329,10 +330,10 @@ def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
 @click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="How far back questions lie.")
 def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
     """Put the questions you asked to memory with its core and without, at the same cost: what does dreaming help?"""
-    from memoryd.interfaces import work
+    from memoryd.requests import jobs_by_hand
     from memoryd.running import evaluating
 
-    found = work.evaluate(settings, agent, days)
+    found = jobs_by_hand.evaluate(settings, agent, days)
     call.output.result({"agent": agent.id, "days": days, **found}, evaluating.as_text(found, days))
 
 
@@ -382,7 +383,7 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
         row = _session_of(call, settings, reader, session_id, agent_id)
         rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
     agent = call.agent(settings, str(row["agent_id"]))
-    rows = grants.shown(settings, agent, "session messages", rows, "text")
+    rows = access.shown(settings, agent, "session messages", rows, "text")
     text = "\n".join(_message_line(row) for row in rows)
     call.output.result(rows, text)
 
@@ -401,7 +402,7 @@ def _message_line(row: dict[str, Any]) -> str:
     seqs = [row["seq"]] if "seq" in row else row["seqs"]
     number = "summary" if not seqs else str(seqs[0]) if len(seqs) == 1 else f"{seqs[0]}-{seqs[-1]}"
     return " ".join(
-        part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {grants.text_of(row['text'], row)}") if part
+        part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {access.text_of(row['text'], row)}") if part
     )
 
 
@@ -411,15 +412,15 @@ def _message_line(row: dict[str, Any]) -> str:
 @passed
 def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
     """Say that a session is over: what it said since its last sleep goes to the daily file."""
-    from memoryd.interfaces import work
+    from memoryd.requests import jobs_by_hand, waiting
 
     settings = call.settings()
     if agent_id:
         with call.reader(settings) as reader:
             _session_of(call, settings, reader, session_id, agent_id)
     with _logging(settings):
-        row = work.end_session(settings, session_id)
-    call.output.shown(row, _ended_text(row), work.failure_of(row) if row else None)
+        row = jobs_by_hand.end_session(settings, session_id)
+    call.output.shown(row, _ended_text(row), waiting.failure_of(row) if row else None)
 
 
 def _ended_text(row: dict[str, Any]) -> str:

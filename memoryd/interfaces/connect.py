@@ -18,12 +18,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from memoryd import __version__
 from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
 from memoryd.interfaces.aider_conf import AiderConf
-from memoryd.interfaces.asking import SOCKET
 from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
 from memoryd.interfaces.hook_settings import HookSettings
 from memoryd.interfaces.hooked import folders_of, is_within
@@ -33,6 +31,8 @@ from memoryd.interfaces.json_settings import Edit
 from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.openclaw_plugins import OpenClawPlugins
 from memoryd.interfaces.toml_servers import TomlServers
+from memoryd.requests.asking import SOCKET
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

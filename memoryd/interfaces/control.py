@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError
 from memoryd.files import socket_file
-from memoryd.interfaces.asking import MAX_ANSWER, MAX_FRAME
+from memoryd.requests.asking import MAX_ANSWER, MAX_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -22,7 +22,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import memoryd
 from memoryd import config
 from memoryd.database import reads
 from memoryd.errors import ConfigError, StateError
@@ -192,7 +191,7 @@ class Demo:
     def start(self, name: str) -> None:
         """Start the daemon, running this very package, and wait until it watches."""
         began = time.monotonic()
-        root = str(Path(memoryd.__file__).resolve().parent.parent)
+        root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
         command = [sys.executable, "-P", "-m", "memoryd", "--config", str(self.config), "run"]
         nothing, env = subprocess.DEVNULL, os.environ | {"PYTHONPATH": path}

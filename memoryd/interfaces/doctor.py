@@ -26,7 +26,7 @@ from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces import status
-from memoryd.reading import ingest
+from memoryd.reading.sources import sources_of
 from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.tiers import proposal
 from memoryd.transcripts.format import UNHEARD
@@ -220,7 +220,7 @@ def _watches(settings: Settings, _now: datetime) -> Iterator[Check]:
     elif not sys.platform.startswith("linux"):
         yield Check("watches", OK, "by the system's own events")
     else:
-        roots = {source.pattern.root: source.pattern.deep for source in ingest.sources_of(settings)}
+        roots = {source.pattern.root: source.pattern.deep for source in sources_of(settings)}
         needed = sum(sources.count_folders(root) if deep else 1 for root, deep in roots.items())
         allowed = int((_INOTIFY / "max_user_watches").read_text("ascii"))
         level, hint = OK, ""

@@ -14,10 +14,20 @@ from memoryd.database import memories, reads
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.finding.excerpt import Span
 from memoryd.finding.recall import LIMIT, Narrowing
-from memoryd.interfaces import context, flushing, forgetting, grants, recall, work
 from memoryd.jobs import chat as compression
 from memoryd.ledger import memory
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
+from memoryd.requests import (
+    access,
+    context,
+    flushing,
+    forgetting,
+    jobs_by_hand,
+    memory_changes,
+    opening,
+    searching,
+    waiting,
+)
 from memoryd.transcripts import chat
 from memoryd.worker.client import Worker
 
@@ -30,9 +40,9 @@ if TYPE_CHECKING:
     from memoryd.database.reads import Reader
     from memoryd.finding.excerpt import Excerpt
     from memoryd.finding.recall import Hit
-    from memoryd.interfaces.flushing import Flushed
     from memoryd.ledger.facts import Created, Fact, Outcome
     from memoryd.recall.injection import Injection
+    from memoryd.requests.flushing import Flushed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,7 @@ class Memory:
         """
         checked = chat.check(messages)
         if on_summary is not None:
-            grants.require(self._settings, self._agent, "python: flush")
+            access.require(self._settings, self._agent, "python: flush")
         return flushing.flush(self._settings, self._agent, checked, on_summary)
 
     def compress(
@@ -155,8 +165,8 @@ class Memory:
         """
         if lookback_days is not None and lookback_days < 1:
             raise ValueError(f"lookback_days is {lookback_days}: one day, today, is the least")
-        asked = work.Asked(force=force, lookback_days=lookback_days)
-        row = work.run_job(self._settings, "dream", lambda: self._agent.id, asked)[0]
+        asked = jobs_by_hand.Asked(force=force, lookback_days=lookback_days)
+        row = jobs_by_hand.run_job(self._settings, "dream", lambda: self._agent.id, asked)[0]
         return Dreamt(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
@@ -176,7 +186,9 @@ class Memory:
         _, options = forgetting.forgettable(self._settings, target, lambda _: self._agent)
         if dry_run:
             return forgetting.planned_forgetting(self._settings, self._agent, options)
-        return forgetting.forgotten(work.require_accepted(forgetting.forget(self._settings, self._agent.id, options)))
+        return forgetting.forgotten(
+            waiting.require_accepted(forgetting.forget(self._settings, self._agent.id, options))
+        )
 
     def search(
         self,
@@ -203,7 +215,7 @@ class Memory:
                 days (`datetime.date`) or not in their order.
         """
         narrowing = Narrowing(tier, frozenset(tags), after, before, limit)
-        return recall.search(self._settings, self._agent, query, narrowing, "python: search")
+        return searching.search(self._settings, self._agent, query, narrowing, "python: search")
 
     def get(self, path: str, first: int = 1, lines: int | None = None) -> Excerpt:
         """Return lines of a file of the workspace, or of what a hit names: `session:ID`, `fact:ID`, the id of a memory.
@@ -218,11 +230,11 @@ class Memory:
             NotFoundError: there is no such thing, or it ends before `first`.
             StateError: it is no regular file of one name.
         """
-        return recall.get(self._settings, self._agent, path, Span(first, lines), "python: get")
+        return searching.get(self._settings, self._agent, path, Span(first, lines), "python: get")
 
     def save(self, text: str) -> dict[str, Any]:
         """Write a note into the day's file; returns `{"run", "state", "why", "files"}`."""
-        return recall.written(work.save(self._settings, self._agent, text))
+        return memory_changes.written(memory_changes.save(self._settings, self._agent, text))
 
     def update(self, *, append: str | None = None, replace: str | None = None) -> dict[str, Any]:
         """Add a memory to `MEMORY.md`, or make it another text; what that leaves out ends, guards permitting.
@@ -233,7 +245,9 @@ class Memory:
         """
         if (append is None) == (replace is None):
             raise ValueError("give append or replace")
-        return recall.written(work.update(self._settings, self._agent, append=append, replace=replace))
+        return memory_changes.written(
+            memory_changes.update(self._settings, self._agent, append=append, replace=replace)
+        )
 
     def context(self, max_tokens: int | None = None, query: str | None = None) -> Injection:
         """Return what the agent is told of its memory at its start: `text`, `tokens`, `left_out`.
@@ -247,7 +261,7 @@ class Memory:
         """
         if max_tokens is not None and max_tokens < 0:
             raise ConfigError(f"a text has no {max_tokens} tokens", "max_tokens", "give 0 or more")
-        grants.require(self._settings, self._agent, "python: context")
+        access.require(self._settings, self._agent, "python: context")
         return context.inject(self._settings, self._agent, max_tokens, query)
 
 
@@ -281,35 +295,35 @@ class Facts:
 
     def create(self, batch: Sequence[NewFact]) -> Created:
         """Store facts, all or none; says what each came to, and which went because the store was full."""
-        with work.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.create(batch)
 
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> None:
         """Change what is given of a fact, and nothing else."""
-        with work.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent) as store:
             store.update(fact_id, content, category, confidence)
 
     def delete(self, fact_id: str) -> None:
         """Delete a fact; it comes back only if the user says it anew."""
-        with work.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent) as store:
             store.delete(fact_id)
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow."""
-        grants.require(self._settings, self._agent, "python: facts")
-        with work.fact_store(self._settings, self._agent) as store:
+        access.require(self._settings, self._agent, "python: facts")
+        with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.dump(deerflow=deerflow)
 
     def bring(self, text: str) -> Brought:
         """Take in what `dump` gave, all or nothing. What is known already stays as it is."""
-        with work.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.bring(text)
 
     def _store(self, what: str) -> Store:
-        grants.require(self._settings, self._agent, f"python: {what}")
-        return Store(map(fact_of, reads.ask(work.database(self._settings), _live_facts, self._agent.id)))
+        access.require(self._settings, self._agent, f"python: {what}")
+        return Store(map(fact_of, reads.ask(opening.database(self._settings), _live_facts, self._agent.id)))
 
 
 def _live_facts(reader: Reader, agent_id: str) -> list[memory.Memory]:
@@ -333,6 +347,6 @@ class Core:
 
     def list(self) -> list[dict[str, Any]]:
         """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
-        grants.require(self._settings, self._agent, "python: core")
-        work.catch_up(self._settings, self._agent)
-        return reads.ask(work.database(self._settings), reads.core_memories, self._agent.id)
+        access.require(self._settings, self._agent, "python: core")
+        opening.catch_up(self._settings, self._agent)
+        return reads.ask(opening.database(self._settings), reads.core_memories, self._agent.id)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import NotFoundError, RefusedError
-from memoryd.interfaces import grants
 from memoryd.interfaces.call import Call, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
 from memoryd.ledger.facts import Category
+from memoryd.requests import access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +45,10 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     found = store.all() if query is None else store.search(query, sys.maxsize)
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
-        grants.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
-    rows = grants.shown(settings, agent, "facts list", rows, "content")
+        access.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
+    rows = access.shown(settings, agent, "facts list", rows, "content")
     lines = [
-        f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(grants.text_of(row['content'], row))}"
+        f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"
         for row in rows
     ]
     call.output.result(rows, "\n".join(lines) or "no facts yet")
@@ -76,7 +76,7 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
         raise RefusedError(
             f"the fact is not sure enough: {confidence} is less than {limit}", hint="facts.min_confidence"
         )
-    (row,) = grants.shown(settings, agent, "facts add", [as_row(outcome.fact)], "content")
+    (row,) = access.shown(settings, agent, "facts add", [as_row(outcome.fact)], "content")
     told = outcome.fact.id if outcome.created else f"{outcome.fact.id} says that already"
     data = {"fact": row, "created": outcome.created, "evicted": [one.id for one in created.evicted]}
     call.output.result(data, "\n".join([told, *(f"{one.id} went for it" for one in created.evicted)]))
@@ -95,7 +95,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
     full = _full_id(call, settings, agent, fact_id)
     with _store(settings, agent) as store:
         fact = store.update(full, **change)
-    (row,) = grants.shown(settings, agent, "facts edit", [as_row(fact)], "content")
+    (row,) = access.shown(settings, agent, "facts edit", [as_row(fact)], "content")
     call.output.result(row, f"{fact.id} is changed")
 
 
@@ -117,7 +117,7 @@ def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -
     """Print the facts and the profile as JSON, for `facts import`."""
     import json
 
-    grants.require(settings, agent, "facts export")
+    access.require(settings, agent, "facts export")
     with _store(settings, agent) as store:
         text = store.dump(deerflow=deerflow)
     call.output.result(json.loads(text), text.rstrip("\n"))
@@ -149,11 +149,11 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
 def _store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
     """The store; what it refuses becomes the error of a command."""
     from memoryd.files import log
-    from memoryd.interfaces import work
+    from memoryd.requests import memory_changes
 
     close = log.configure(settings.state_dir, level=settings.log.level, text=False, terminal=None)
     try:
-        with work.fact_store(settings, agent) as store:
+        with memory_changes.fact_store(settings, agent) as store:
             yield store
     except ValueError as error:
         raise click.UsageError(str(error)) from None

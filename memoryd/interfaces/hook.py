@@ -25,7 +25,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memoryd.files import log_line
-from memoryd.interfaces.asking import ask
+from memoryd.requests.asking import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.finding.recall import Narrowing
-from memoryd.interfaces import context as contexts
 from memoryd.interfaces.hook import DIALECTS
 from memoryd.recall.injection import Budget
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.relevance import is_about
+from memoryd.requests import context as contexts
 from memoryd.running.announcements import Announcement, Event, session_of
 
 if TYPE_CHECKING:

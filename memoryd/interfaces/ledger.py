@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import NotFoundError, RefusedError
-from memoryd.interfaces import grants
 from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.interfaces.output import one_line, table, visible
+from memoryd.requests import access
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +34,9 @@ def core_list(call: Call, settings: Settings, agent: Agent) -> None:
 
     with call.reader(settings, agent) as reader:
         rows = reads.core_memories(reader, agent.id)
-    rows = grants.shown(settings, agent, "core list", rows, "content", "heading", "note")
+    rows = access.shown(settings, agent, "core list", rows, "content", "heading", "note")
     lines = [
-        f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(grants.text_of(row['content'], row))}"
+        f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(access.text_of(row['content'], row))}"
         + (f" ({one_line(row['note'])})" if row["note"] else "")
         for row in rows
     ]
@@ -52,7 +52,7 @@ def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -
 
     with call.reader(settings, agent) as reader:
         rows = reads.history(reader, agent.id, reads.find_memory(reader, agent.id, memory_id)["id"])
-    rows = grants.shown(settings, agent, "core history", rows, "content", "heading", "note")
+    rows = access.shown(settings, agent, "core history", rows, "content", "heading", "note")
     columns = ("id", "at", "actor", "operation", "ended_as", "run_id", "content")
     call.output.result(rows, table(rows, columns))
 
@@ -66,7 +66,7 @@ def _owning(verb: str, does: str, done: str) -> None:
     def command(call: Call, settings: Settings, agent: Agent, memory_id: str) -> None:
         from memoryd.changing import ledger_runs
         from memoryd.database import reads
-        from memoryd.interfaces import work
+        from memoryd.requests import waiting
 
         with call.reader(settings, agent) as reader:
             memory = reads.find_memory(reader, agent.id, memory_id)
@@ -74,7 +74,7 @@ def _owning(verb: str, does: str, done: str) -> None:
             what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
             raise RefusedError(f"the memory {what}", where=memory["id"], hint="memoryd core history tells more")
         options = {"operations": [[verb, memory["id"]]]}
-        row = work.require_accepted(work.carried_out(settings, agent.id, ledger_runs.EDIT, options))
+        row = waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options))
         call.output.result({"id": memory["id"], "run": row["id"]}, f"{memory['id']} {done}")
 
 
@@ -125,16 +125,15 @@ def _since(settings: Settings, text: str) -> str:
 def verify(call: Call) -> None:
     """Check audit, ledger, files, cursors and index against each other; 0 only where all agree."""
     from memoryd.changing import verify as verifying
-    from memoryd.interfaces import recall as recalls
-    from memoryd.interfaces import work
+    from memoryd.requests import opening, scanner, searching
 
     settings = call.settings()
     for agent in settings.agents:
-        work.catch_up(settings, agent)
+        opening.catch_up(settings, agent)
     with (
         call.reader(settings) as reader,
-        recalls.scrubbing(settings) as scrubber,
-        recalls.opened(settings, scrubber) as recall,
+        scanner.scrubbing(settings) as scrubber,
+        searching.opened(settings, scrubber) as recall,
     ):
         found = verifying.problems(settings, reader, recall.indexer.problems)
     lines = [f"{one['where']}: {one['what']} ({one['hint']})" for one in found]
@@ -167,7 +166,7 @@ def rollback(
     """Take back all that a run did to memory, one of its changes, or all since an entry of the audit."""
     from memoryd.changing import ledger_runs, time_machine
     from memoryd.database import reads
-    from memoryd.interfaces import work
+    from memoryd.requests import memory_changes, opening, waiting
 
     if (run_id is None) == (audit_id is None):
         raise click.UsageError("name a RUN, or an entry of the audit with --to")
@@ -189,14 +188,14 @@ def rollback(
     agent = call.agent(settings, agent_id or chosen)
     if agent.id != chosen:
         raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=str(run_id or audit_id))
-    work.catch_up(settings, agent)
+    opening.catch_up(settings, agent)
     if dry_run:
-        plan = work.planned_rollback(settings, agent.id, options)
+        plan = memory_changes.planned_rollback(settings, agent.id, options)
         planned = time_machine.as_row(plan)
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
         call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
-    done = work.require_accepted(work.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
+    done = waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])
@@ -214,7 +213,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
 
     The transcripts stay: they are the agent's own.
     """
-    from memoryd.interfaces import forgetting, work
+    from memoryd.requests import forgetting, waiting
 
     settings = call.settings()
     agent, options = forgetting.forgettable(settings, target, lambda given: call.agent(settings, agent_id or given))
@@ -227,7 +226,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
             return
         click.echo(visible(_forgotten_text(planned, is_tried=True)), err=True)
         click.confirm("There is no way back. Forget it?", abort=True, err=True)
-    told = forgetting.forgotten(work.require_accepted(forgetting.forget(settings, agent.id, options)))
+    told = forgetting.forgotten(waiting.require_accepted(forgetting.forget(settings, agent.id, options)))
     call.output.result(told, _forgotten_text(told))
 
 

@@ -2,98 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
-from datetime import date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import ConfigError
-from memoryd.interfaces import grants
 from memoryd.interfaces.call import Call, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from memoryd.config import Agent, Settings
-    from memoryd.finding.excerpt import Excerpt, Span
-    from memoryd.finding.recall import Hit, Narrowing, Recall
-    from memoryd.reading.scrubbing import Scrubber
-    from memoryd.worker.client import Worker
+    from memoryd.finding.recall import Hit
 
 DATABASE = "memoryd.db"
-
-
-def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
-    """Search what an agent remembers, for whoever may see it; `what` names the door in the audit."""
-    from memoryd.recall.query import parse
-
-    if not parse(text).terms:
-        raise ConfigError("there is no word in it", "query", "give at least one letter or digit")
-    require_days(narrowing)
-    grants.require(settings, agent, what)
-    with scrubbing(settings) as scrubber, opened(settings, scrubber) as recall:
-        return recall.search(agent, text, narrowing)
-
-
-def require_days(narrowing: Narrowing) -> None:
-    """Make sure that a search is narrowed to days, in their order."""
-    for name, day in (("after", narrowing.after), ("before", narrowing.before)):
-        # A datetime is a date, too, and its time would count for nothing.
-        if day is not None and (not isinstance(day, date) or isinstance(day, datetime)):
-            raise ConfigError(f"{str(day)!r} is no day", name, "give a datetime.date, such as date(2026, 3, 4)")
-    if narrowing.after is not None and narrowing.before is not None and narrowing.after > narrowing.before:
-        what = f"{narrowing.after} is later than {narrowing.before}: no day is in between"
-        raise ConfigError(what, "after, before", "give the earlier day as after")
-
-
-def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> Excerpt:
-    """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit."""
-    from memoryd.finding import excerpt
-
-    grants.require(settings, agent, what)
-    with scrubbing(settings) as scrubber:
-        return excerpt.get(agent, path, span, database=settings.state_dir / DATABASE, redact=scrubber.redact_own)
-
-
-@contextmanager
-def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
-    """What searches, in this process, beside a running daemon or without one."""
-    from memoryd.clock import utc_now
-    from memoryd.database.reads import KeptReader
-    from memoryd.files.log import get_logger
-    from memoryd.finding.indexing import Indexer
-    from memoryd.finding.recall import Recall
-    from memoryd.index.database import Index
-    from memoryd.interfaces import meanings
-
-    log = get_logger(part="index")
-    index = Index(settings.state_dir, log)
-    database = KeptReader(settings.state_dir / DATABASE)
-    indexer = Indexer(index, database, settings.zone, scrubber.redact_own, log)
-    try:
-        with meanings.asked(settings) as meaning:
-            yield Recall(indexer, utc_now, meaning)
-    finally:
-        indexer.close()
-
-
-@contextmanager
-def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
-    """What redacts, by this worker if one is given; its child process starts when there is something to redact."""
-    from memoryd.files.log import get_logger
-    from memoryd.reading.scrubbing import Scrubber
-    from memoryd.worker.client import Worker
-
-    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
-    try:
-        scrubber.configure(settings)
-        yield scrubber
-    finally:
-        scrubber.close()
 
 
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
@@ -128,9 +53,10 @@ def search_command(
     the most relevant one.
     """
     from memoryd.finding.recall import Narrowing
+    from memoryd.requests import searching
 
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
-    hits = search(settings, agent, " ".join(query), Narrowing(tags=wanted, **narrowed), "search")
+    hits = searching.search(settings, agent, " ".join(query), Narrowing(tags=wanted, **narrowed), "search")
     most = max((hit.score for hit in hits), default=0.0)
     lines = [line for hit in hits for line in _lines(hit, most)]
     call.output.result([asdict(hit) for hit in hits], "\n".join(lines) or "nothing found")
@@ -152,8 +78,9 @@ def _lines(hit: Hit, most: float) -> list[str]:
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
     """Show lines of a memory file, turns of session:ID, fact:ID, or what an id stands for that search shows."""
     from memoryd.finding.excerpt import Span
+    from memoryd.requests import searching
 
-    found = get(settings, agent, path, Span(first, count), "get")
+    found = searching.get(settings, agent, path, Span(first, count), "get")
     call.output.result(asdict(found), found.text.rstrip("\n"))
 
 
@@ -162,9 +89,9 @@ def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: 
 @of_agent
 def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> None:
     """Write a note into the day's file."""
-    from memoryd.interfaces import work
+    from memoryd.requests import memory_changes
 
-    data = written(work.save(settings, agent, text))
+    data = memory_changes.written(memory_changes.save(settings, agent, text))
     call.output.result(data, f"{data['run']} {', '.join(data['files'])}")
 
 
@@ -179,21 +106,13 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
 )
 def update_command(call: Call, settings: Settings, agent: Agent, append: str | None, replace: Path | None) -> None:
     """Change MEMORY.md through the guards; `memoryd rollback RUN` brings back what was there."""
-    from memoryd.interfaces import work
+    from memoryd.requests import memory_changes
 
     if (append is None) == (replace is None):
         raise click.UsageError("give --append TEXT or --replace FILE")
-    row = work.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
-    data = written(row)
+    row = memory_changes.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
+    data = memory_changes.written(row)
     call.output.result(data, f"{data['run']} {data['why'] or ', '.join(data['files'])}")
-
-
-def written(row: dict[str, Any]) -> dict[str, Any]:
-    """What a run that wrote has done, for programs."""
-    files = [item["path"] for item in row["receipt"].get("files", ())]
-    lacks = row["receipt"].get("unsupported")
-    told = {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
-    return told | ({"unsupported": lacks} if lacks else {})
 
 
 @click.command("feedback")
@@ -202,7 +121,7 @@ def written(row: dict[str, Any]) -> dict[str, Any]:
 @of_agent
 def feedback_command(call: Call, settings: Settings, agent: Agent, memory_id: str, verdict: str) -> None:
     """Say that a memory was good or bad to have; it weighs in what search shows first."""
-    from memoryd.interfaces import work
+    from memoryd.requests import memory_changes
 
-    full = work.feedback(settings, agent, memory_id, verdict)
+    full = memory_changes.feedback(settings, agent, memory_id, verdict)
     call.output.result({"id": full, "feedback": verdict}, f"{full} {verdict}")

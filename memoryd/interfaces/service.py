@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import memoryd
 from memoryd.clock import Clock
 from memoryd.errors import ConfigError, StateError
 from memoryd.files import unit
@@ -85,7 +84,7 @@ def program() -> list[str]:
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
     # -I leaves out the user's site folder; an installation that lies in it gets the rest of -I.
-    is_users = bool(site.ENABLE_USER_SITE) and Path(memoryd.__file__).is_relative_to(site.getusersitepackages())
+    is_users = bool(site.ENABLE_USER_SITE) and Path(__file__).is_relative_to(site.getusersitepackages())
     return [sys.executable, *(["-E", "-P"] if is_users else ["-I"]), "-m", "memoryd"]
 
 
@@ -94,7 +93,7 @@ def program() -> list[str]:
 
 def shipped(name: str) -> str:
     """Return a file of `systemd/` as it ships, with the reason for each line that is not the manager's default."""
-    package = Path(memoryd.__file__).parent
+    package = Path(__file__).parent.parent
     packaged = package / "systemd" / name
     return (packaged if packaged.is_file() else package.parent / "systemd" / name).read_text("utf-8")
 

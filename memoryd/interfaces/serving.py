@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-import memoryd
 from memoryd.app import open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.finding.recall import Meaning
-from memoryd.interfaces import asking, control, meanings, status
+from memoryd.interfaces import control, status
 from memoryd.interfaces.hooked import Hooked
+from memoryd.requests import asking, meanings
 from memoryd.running import sleeping
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +48,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
             return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
 
     def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
-        return {"pid": os.getpid(), "version": memoryd.__version__, "waits_for_disk": not loop.disk_is_well}
+        return {"pid": os.getpid(), "version": __version__, "waits_for_disk": not loop.disk_is_well}
 
     def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
         loop.look_now()

@@ -7,10 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import reads
-from memoryd.interfaces import grants
 from memoryd.interfaces.output import one_line
 from memoryd.jobs.tally import Tally
 from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.requests import access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ def contents(settings: Settings, agent: Agent, reader: Reader, run_id: str) -> l
         for row in reads.states_of_run(reader, run_id)
         if row["memory_id"].startswith(_CORE) and row["operation"] != "rollback"
     ]
-    return grants.shown(settings, agent, "job show --content", told, "content", "was")
+    return access.shown(settings, agent, "job show --content", told, "content", "was")
 
 
 def claims(settings: Settings, reader: Reader, run: Mapping[str, Any], *, wanted: bool) -> list[Any] | dict[str, int]:
     """Return what became of each claim of a run's reply; how many ended how, if not wanted or not for the person."""
     found = reads.claims(reader, run["id"])
     agent = next((one for one in settings.agents if one.id == run["agent_id"]), None)
-    if not found or (wanted and agent is not None and grants.may_read(settings, agent, "job show")):
+    if not found or (wanted and agent is not None and access.may_read(settings, agent, "job show")):
         return found
     return dict(Counter(one["verdict"] for one in found))
 
@@ -82,6 +82,6 @@ def lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -
         for one in call["ids"] if call["verdict"] == "done" else ():
             row = said.pop(one, None)
             if row is not None:
-                yield f"      {one}: {one_line(grants.text_of(row['content'], dict(row)))}"
+                yield f"      {one}: {one_line(access.text_of(row['content'], dict(row)))}"
     if refined.get("untold"):
         yield f"  and {refined['untold']} more calls"

@@ -12,9 +12,10 @@ from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from memoryd.jobs.pieces import Cited, Line
+    from memoryd.jobs.reader import Answer
 
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
@@ -216,3 +217,20 @@ def counts(judged: Sequence[Judged]) -> dict[str, int]:
         f"{one.outcome}" if one.outcome is not Outcome.REFUSED else f"refused by {one.step}" for one in judged
     )
     return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """What a job is given to have its claims judged.
+
+    Attributes:
+        cues: decide where no reader does.
+        verify: the instructions of the second reader.
+        repair: the instructions of the question that sends refused claims back.
+        known: gives the reader's answer to a question of an earlier run by its key.
+    """
+
+    cues: Cues
+    verify: str = ""
+    repair: str = ""
+    known: Callable[[str], Answer | None] = lambda _key: None

@@ -29,10 +29,9 @@ from memoryd.text.content import overlap, stems
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    from memoryd.jobs.claims import Cues
+    from memoryd.jobs.claims import Cues, Judges
     from memoryd.jobs.job import Ask, Reply
     from memoryd.jobs.reader import Answer
-    from memoryd.jobs.repair import Judges
     from memoryd.ledger.floor import Token
     from memoryd.ledger.memory import Memory
 

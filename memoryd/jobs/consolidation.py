@@ -18,7 +18,7 @@ from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.pieces import SPEAKERS, piece_of_text
 from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.heading import NO_THEME, is_theme
-from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, labelled, lane_of_memory, lane_of_source, may_change
+from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, labelled, lane_of_source, may_change
 from memoryd.ledger.memory import Ending, Kind, hash_of, united
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
 from memoryd.text.content import is_label, overlap, unlabelled
@@ -27,16 +27,13 @@ from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import date
 
     from memoryd.jobs.claims import Judged
-    from memoryd.jobs.dream import DreamInputs
+    from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
     from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
     from memoryd.jobs.pieces import Piece
-    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
 
-UNSURE = "unsure"  # tag of a memory of which nobody knows who wrote it
 _FOUND = 0.6  # share of its content words that a bullet without a citation must have in common with what it is about
 _MOST_FOUND = 3
 _ALIKE = 0.5  # share of their words that a bullet and a memory have in common, both ways, to be about the same
@@ -49,7 +46,6 @@ _PLACES = {
 }
 _GUARDS = {Step.LANE: Guard.TAINT}
 NOWHERE = "nothing that is accepted takes its place"
-UNKNOWN_ORIGIN = "unknown"  # of an entry of which nobody knows who wrote it
 _AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
 _ASSISTANTS_LIST = """
@@ -59,55 +55,6 @@ copilot aider ассистент помощник агент бот 助手 助�
 _ASSISTANTS = frozenset(_ASSISTANTS_LIST.split())
 _HAND = "hand"
 _OFTEN = 3  # entries with a name before them from which on it may be the owner's
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """A live core memory as it was shown to the model."""
-
-    id: str  # "m3"
-    memory: Memory
-    said_on: date  # local day
-    local_at: str | None = None  # YYYY-MM-DDTHH:MM; None for what is undated
-
-    @property
-    def said_at(self) -> str:
-        """Return when it was said, UTC; empty for what came with the first import of a file, older than all else."""
-        return self.memory.origin_at or ""
-
-    @property
-    def lane(self) -> Lane:
-        """Return whose word it is; a memory reworded without its label keeps its lane by its tag."""
-        if UNSURE in self.memory.tags:
-            return Lane.UNKNOWN
-        lane = lane_of_memory(self.memory)
-        return min(lane, Lane.ASSISTANT) if FROM_ASSISTANT in self.memory.tags else lane
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a daily file as it was shown to the model.
-
-    Attributes:
-        id: "d7".
-        text: on however many lines, without its bullet mark.
-        origin: user, assistant, report; hand: the owner's, in the file they keep; agent: its own tools wrote it there;
-            unknown: nobody knows who did.
-        day: of the file.
-        clock: HH:MM of its block; None in one that somebody else wrote.
-        at: both as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
-        session: the session it was written of; None for what was written by hand.
-        path: of the file.
-    """
-
-    id: str
-    text: str
-    origin: str
-    day: date
-    clock: str | None
-    at: str
-    session: str | None = None
-    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ the same edits, but for the ids of new memories.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import dream_reply, job
 from memoryd.jobs.claims import Claim, Outcome, counts
-from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, consolidate, material_of, plan
+from memoryd.jobs.consolidation import consolidate, material_of, plan
+from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
 from memoryd.jobs.weighing import class_question, context_of, end_questions
 from memoryd.ledger import forgetting, guards
-from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
+from memoryd.ledger.accounting import Rewrite, archiving, dispositions
 from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun
 from memoryd.ledger.lane import Lane
 from memoryd.ledger.memory import Ending, Kind
@@ -34,17 +35,15 @@ from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-    from datetime import date
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from memoryd.jobs.claims import Judged as JudgedClaim
-    from memoryd.jobs.consolidation import Consolidated, Earlier, Entry, Plan
+    from memoryd.jobs.consolidation import Consolidated, Plan
+    from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
     from memoryd.jobs.dream_reply import Declared
-    from memoryd.jobs.pieces import Piece
     from memoryd.jobs.reader import Question
-    from memoryd.jobs.repair import Judges
-    from memoryd.ledger.guards import Context, Refusal
-    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.guards import Refusal
+    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
 
 JOB = "dream"
@@ -60,55 +59,6 @@ _DEFAULT_IMPORTANCE = 0.5
 _ENDS = frozenset(str(one).capitalize() for one in Ending)  # what begins a diary's lines about an end …
 _MEASURED = ("Bullets over dream.max_bullets",)  # … and those about the core as a whole
 _BY_HAND = 0.9  # importance of what a person has written into the file
-
-
-@dataclass(frozen=True, slots=True)
-class DreamInputs:
-    """A frozen snapshot of all that one dream depends on.
-
-    Attributes:
-        earlier: the live core as it was shown to the model, in the order of the file.
-        entries: what the daily files say, in order of time.
-        today: the local day.
-        clock: HH:MM.
-        max_bullets: that the core is to have.
-        unmentioned: what becomes of what the reply does not speak of.
-        refuses_ungrounded: one bullet that its sources do not support refuses all of them.
-        context: what the guards go by, the live core and all that was forgotten with it.
-        forgotten: hashes of what was forgotten, each with when.
-        file: `MEMORY.md`.
-        places: where the memories stand among its bullets.
-        now: UTC, ISO 8601 with `Z`.
-        new_id: draws a free id of a core memory.
-        new_hex: draws eight random hex digits.
-        taken: ids that are given.
-        sources_of: says on which records an entry stands.
-        judges: of the claims of the reply.
-        behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
-        told: what else the run report says.
-        instructions: the text of dream.md.
-    """
-
-    earlier: tuple[Earlier, ...]
-    entries: tuple[Entry, ...]
-    today: date
-    clock: str
-    max_bullets: int
-    unmentioned: Unmentioned
-    refuses_ungrounded: bool
-    context: Context
-    forgotten: Mapping[str, str]
-    file: bytes
-    places: Mapping[str, int]
-    now: str
-    new_id: Callable[[], str]
-    new_hex: Callable[[], str]
-    taken: Container[str]
-    sources_of: Callable[[Entry], tuple[Source, ...]]
-    judges: Judges
-    behind_of: Callable[[Entry], tuple[tuple[Piece, tuple[int, ...]], ...]] = lambda _entry: ()
-    told: Mapping[str, Any] = field(default_factory=dict)
-    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import evidence, facts_reply, job, signals
-from memoryd.jobs.claims import Claim, Judged, Old, Outcome, counts, note_of
+from memoryd.jobs.claims import Claim, Judged, Judges, Old, Outcome, counts, note_of
 from memoryd.jobs.claims import Step as Judgement
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.exchanges import exchanges
@@ -24,7 +24,7 @@ from memoryd.jobs.facts_reply import Offered, Removal, Rewritten
 from memoryd.jobs.footing import digest_of
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Cited, Pieces
-from memoryd.jobs.repair import Judges, judge
+from memoryd.jobs.repair import judge
 from memoryd.jobs.sleep import block_of
 from memoryd.jobs.weighing import context_of, is_newer, is_verbatim
 from memoryd.ledger import forgetting

@@ -22,8 +22,8 @@ from memoryd.jobs.refinement import COMPLETED, Session, described, first_said, l
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memoryd.jobs.claims import Judges
     from memoryd.jobs.job import Applied, ToolCall
-    from memoryd.jobs.repair import Judges
     from memoryd.ledger.memory import Memory
 
 JOB = "refine"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Ask, Quoted
@@ -11,29 +11,11 @@ from memoryd.text.content import overlap
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
-    from memoryd.jobs.claims import Claim, Cues, Judged
+    from memoryd.jobs.claims import Claim, Judged
     from memoryd.jobs.job import Reply
     from memoryd.jobs.judging import Judging
-    from memoryd.jobs.reader import Answer
 
 REPAIR = "repair"  # the job name of such a question
-
-
-@dataclass(frozen=True, slots=True)
-class Judges:
-    """What a job is given to have its claims judged.
-
-    Attributes:
-        cues: decide where no reader does.
-        verify: the instructions of the second reader.
-        repair: the instructions of the question that sends refused claims back.
-        known: gives the reader's answer to a question of an earlier run by its key.
-    """
-
-    cues: Cues
-    verify: str = ""
-    repair: str = ""
-    known: Callable[[str], Answer | None] = lambda _key: None
 
 
 def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]]) -> Generator[Ask, Reply, Judging]:

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date
 
-    from memoryd.jobs.claims import Old
+    from memoryd.jobs.claims import Judges, Old
     from memoryd.jobs.pieces import Piece, Pieces
-    from memoryd.jobs.repair import Judges
 
 _LATER = 6  # pieces behind a quotation among which the next two of the user are shown to the reader
 _MOST_LATER = 2

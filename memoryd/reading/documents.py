@@ -21,7 +21,7 @@ from memoryd.transcripts.lines import Pass
 if TYPE_CHECKING:
     from memoryd.files.ranges import Handle, Stat
     from memoryd.reading.cursor import Cursor
-    from memoryd.reading.ingest import Ingest, Source
+    from memoryd.reading.sources import Source, WholeReading
 
 LARGEST = 16 << 20  # bytes; parsed it takes many times as much
 QUIET_SECONDS = 5.0
@@ -33,7 +33,7 @@ LINES_HEAD = 1 << 20
 class Documents:
     """Reads documents for `Ingest`."""
 
-    def __init__(self, ingest: Ingest) -> None:
+    def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
         self._lines: dict[str, Counter[str]] = {}
         self._ahead: dict[str, Stat] = {}  # files with a time in the future, as they looked when they were met

@@ -12,7 +12,7 @@ import json
 import os
 import traceback
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,12 @@ from memoryd.database import query, sqlite
 from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
 from memoryd.files import ranges, sources
 from memoryd.reading import cursor as reading
-from memoryd.reading import recording, store, unreadable
+from memoryd.reading import store, unreadable
 from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
 from memoryd.reading.documents import Documents
 from memoryd.reading.scrubbing import UnscannedError
+from memoryd.reading.sources import Source, sources_of
 from memoryd.reading.store import Batch
 from memoryd.reading.unreadable import Unreadable
 from memoryd.reading.unscanned import Unscanned
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
+    from memoryd.config import Settings
     from memoryd.files.log import Log
     from memoryd.reading.scrubbing import Scan, Scrubber
     from memoryd.scrub.finding import Scrubbed
@@ -59,34 +60,6 @@ _KNOW = (
     "INSERT INTO agent (id, workspace, enabled, paused, seen_at) VALUES (?, ?, ?, 0, ?)"
     " ON CONFLICT (id) DO UPDATE SET workspace = excluded.workspace, enabled = excluded.enabled"
 )
-NOW_PATTERN = ".continuum/memory/NOW-*.md"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One pattern of one agent."""
-
-    agent: Agent
-    pattern: sources.Pattern
-    format: str
-    project: Path | None
-    watched: bool = True  # whether a change of it is noticed only by watching
-
-
-def sources_of(settings: Settings) -> list[Source]:
-    """List the patterns of all enabled agents; NOW files, and what programs hand over, are always among them."""
-    found = []
-    for agent in settings.agents:
-        if not agent.enabled:
-            continue
-        now_files = sources.pattern(NOW_PATTERN, agent.workspace, without=settings.state_dir)
-        found.append(Source(agent, now_files, "now", None))
-        handed_over = sources.pattern("*.jsonl", recording.folder_of(settings.state_dir, agent.id))
-        found.append(Source(agent, handed_over, Messages.name, None, watched=False))
-        for source in agent.transcripts:
-            pattern = sources.pattern(source.pattern, source.root, without=settings.state_dir)
-            found.append(Source(agent, pattern, source.format, source.project))
-    return found
 
 
 class Ingest:
@@ -143,6 +116,10 @@ class Ingest:
         for cursor in self.cursors.all():
             if cursor.note is not None:
                 cursor.unfinished = True  # what was not read under the old settings may be under the new ones
+
+    def forget_documents(self, session_ids: set[str]) -> None:
+        """Forget which documents of these sessions were read."""
+        self.documents.forget(session_ids)
 
     def forget(self) -> None:
         """From any thread: what is remembered of transcripts and sessions is read anew before the next look."""

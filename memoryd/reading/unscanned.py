@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy import RowMapping
 
     from memoryd.files.ranges import Handle
-    from memoryd.reading.ingest import Ingest
+    from memoryd.reading.sources import WholeReading
     from memoryd.reading.store import Batch
     from memoryd.transcripts.turn import Turn
 
@@ -40,7 +40,7 @@ AT_ONCE = 200
 class Unscanned:
     """Keeps after them for `Ingest`."""
 
-    def __init__(self, ingest: Ingest) -> None:
+    def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
         self._due: dict[int, tuple[float, float]] = {}  # turn → when it is tried again, and how long it waits then
         self._known = True  # whether there may be any; an earlier process may have left some
@@ -146,7 +146,7 @@ class Unscanned:
         """Read a document as if for the first time: its turns are known by their records, and get their texts."""
         ingest = self.ingest
         key = rows[0]["agent_id"], path
-        ingest.documents.forget({row["session_id"] for row in rows if row["session_id"]})
+        ingest.forget_documents({row["session_id"] for row in rows if row["session_id"]})
         cursor = ingest.cursors.at(*key)
         there = cursor is not None and not cursor.gone
         if cursor is not None and there:

@@ -142,10 +142,11 @@ def hand_over(
     if tool not in BEGINNING:
         hint = f"a refinement is due: {', '.join(sorted(BEGINNING))} begin it; else {_OTHERWISE}"
         raise RefusedError("no refinement has begun, so nothing was done", tool, hint)
-    row = queueing.row_of(clock, KIND, agent_id, AGENT, actor=AGENT_TOOL, key=refining.key_of(agent_id))
-    runs.enqueue(connection, row | {"options": {"by": AGENT}})
-    runs.give_text(connection, row["id"], text)
-    return str(row["id"])
+    by: dict[str, Any] = {"trigger": AGENT, "actor": AGENT_TOOL, "options": {"by": AGENT}}
+    run_id = queueing.queue(connection, clock, KIND, agent_id, refining.key_of(agent_id), **by)
+    assert run_id is not None  # noqa: S101 - no run of its key is open, see above
+    runs.give_text(connection, run_id, text)
+    return run_id
 
 
 def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:

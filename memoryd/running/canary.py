@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
     from memoryd.database.runs import Run
-    from memoryd.running.runner import Runner
+    from memoryd.running.run_context import RunContext
     from memoryd.running.sandbox import Opener, Sandbox
 
 KIND = "canary"
@@ -97,8 +97,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         asked.add(model)
         due = clock.text(ahead=timedelta(seconds=1))
         name = f"{KIND}:{agent.id}:{slot}"
-        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
-        queued += sqlite.write(engine, runs.enqueue, row)
+        more = {"slot": name, "scheduled_for": due}
+        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued
 
 
@@ -133,7 +133,7 @@ def is_grounded(connection: Connection, model: str) -> bool:
 # --- flying -----------------------------------------------------------------------------------------------------------
 
 
-def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
+def fly(runner: RunContext, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
     """Let a fact go the whole way; returns what the receipt says.
 
     `opened` opens an installation of other settings in this process; `go_on` raises where the run is to stop.
@@ -213,9 +213,9 @@ def _sleep(app: Sandbox, fact: Fact) -> None:
 
 def _dream(app: Sandbox, fact: Fact) -> None:
     agent_id, options = app.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
-    row = queueing.row_of(app.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
-    sqlite.write(app.engine, runs.enqueue, row)
-    _carry_out(app, "dream", row["id"])
+    by: dict[str, Any] = {"trigger": "manual", "actor": "human", "options": options}
+    run_id = sqlite.write(app.engine, queueing.queue, app.clock, dreaming.KIND, agent_id, **by)
+    _carry_out(app, "dream", str(run_id))
     if fact.name not in _text(app, CORE_FILE):
         raise FallenError("dream", f"{CORE_FILE} does not hold it")
 
@@ -241,7 +241,7 @@ def _text(app: Sandbox, relative: str) -> str:
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def _reserve(runner: Runner, run: Run) -> int:
+def _reserve(runner: RunContext, run: Run) -> int:
     """Reserve what it may take."""
     settings, clock = runner.settings, runner.clock
     day = clock.now().astimezone(settings.zone).date().isoformat()
@@ -256,7 +256,7 @@ def _reserve(runner: Runner, run: Run) -> int:
     raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
 
 
-def _settle(runner: Runner, app: Sandbox, reserved: int) -> None:
+def _settle(runner: RunContext, app: Sandbox, reserved: int) -> None:
     sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
     (spent,) = sqlite.read(app.engine, query.rows, sql)
     sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")

@@ -153,8 +153,7 @@ class CoreWatch:
             self.runner.set_alarm(PROTECTED, text, agent.id)
             key = queueing.import_key(agent.id)
             with sqlite.writing(self.runner.engine) as connection:
-                row = queueing.row_of(self.runner.clock, ledger_runs.IMPORT, agent.id, "recovery", key=key)
-                runs.enqueue(connection, row)
+                queueing.queue(connection, self.runner.clock, ledger_runs.IMPORT, agent.id, key, trigger="recovery")
         elif brought.changes:
             self.runner.set_alarm(PROTECTED, None, agent.id)
 

@@ -17,13 +17,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.changing import authorship, gate, saving
-from memoryd.changing.commit import Writer
-from memoryd.changing.core_import import bullets_of
+from memoryd.changing.core_import import bullets_of, take_over
+from memoryd.changing.writer import Writer
 from memoryd.clock import moment_of, text_of
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.files import regular
-from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
-from memoryd.jobs.dream import JOB, DreamInputs
+from memoryd.jobs.dream import JOB
+from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DreamInputs, Earlier, Entry
 from memoryd.jobs.footing import Behind, Footing
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER
@@ -110,14 +110,13 @@ def queue(
         if is_paused or waiting is not None:
             with sqlite.writing(engine) as connection:
                 why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
-                run_id, now = runs.new_run_id(clock.now()), clock.text()
-                runs.skip(connection, run_id, agent.id, trigger, now, why, slot=name, kind=KIND)
+                queueing.skip(connection, clock, KIND, agent.id, trigger, why, slot=name)
             continue
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
-        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, key=key_of(agent.id))
-        row |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
-        with sqlite.writing(engine) as connection:
-            queued += runs.enqueue(connection, row | {"options": options | {"missed_slots": missed}})
+        more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
+        more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
+        key = key_of(agent.id)
+        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more) is not None
     return queued
 
 
@@ -298,7 +297,7 @@ def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _S
         settle_seconds=settings.ingest.settle.total_seconds(),
         redact=source.scrubber.redact,
     )
-    brought = writer.take_over(run.agent_id)
+    brought = take_over(writer, run.agent_id)
     file = brought.data or b""
     now = source.clock.text()
     limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import text_of
 from memoryd.counted import counted
-from memoryd.database import alarms, audit, job_modes, query, runs, sqlite, turns
+from memoryd.database import alarms, audit, job_modes, query, sqlite, turns
 from memoryd.files import regular
 from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.signals import Signal, signals
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
     from memoryd.database.runs import Run
-    from memoryd.running.runner import Runner
+    from memoryd.running.run_context import RunContext
 
 KIND = "eval"
 ALARM = "dream-loses"
@@ -210,12 +210,12 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
             continue
         due = clock.text(ahead=timedelta(seconds=2))
         name = f"{KIND}:{agent.id}:{slot}"
-        row = queueing.row_of(clock, KIND, agent.id, "schedule", slot=name, scheduled_for=due)
-        queued += sqlite.write(engine, runs.enqueue, row)
+        more = {"slot": name, "scheduled_for": due}
+        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger="schedule", **more) is not None
     return queued
 
 
-def conclude(runner: Runner, run: Run, agent: Agent) -> dict[str, Any]:
+def conclude(runner: RunContext, run: Run, agent: Agent) -> dict[str, Any]:
     """Evaluate, and hold the dream back, or let it go on; returns what the receipt says."""
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from memoryd.changing.commit import Preview, Writer
+    from memoryd.changing.commit import Preview
+    from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.jobs.job import Edit
     from memoryd.ledger.operation import Change

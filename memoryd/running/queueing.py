@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from sqlalchemy import Engine, RowMapping
+    from sqlalchemy import Connection, Engine, RowMapping
 
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
@@ -22,12 +22,43 @@ OF_TURNS = ("sleep", "facts")  # kinds of runs that consume the turns of session
 ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled
 
 
-def row_of(clock: Clock, kind: str, agent_id: str, trigger: str, **more: Any) -> dict[str, Any]:
-    """Make the row of a run that is due now, for `runs.enqueue`; `more` are other values of it."""
-    now = clock.text()
+def queue(
+    connection: Connection,
+    /,
+    clock: Clock,
+    kind: str,
+    agent_id: str,
+    key: str | None = None,
+    *,
+    trigger: str,
+    actor: str = "memoryd",
+    **more: Any,
+) -> str | None:
+    """Queue a run that is due now; every run comes into the job table here.
+
+    Args:
+        connection: of a write transaction.
+        clock: tells the time, of which the run's id is made.
+        kind: of the run.
+        agent_id: whose run it is.
+        key: of two runs with the same key, only one waits or runs.
+        trigger: schedule, manual, agent, threshold, recovery …
+        actor: who asked for it.
+        more: other values of its row: slot, session_id, options, scheduled_for, created_at.
+
+    Returns:
+        The run's id; None where a run with its key waits or runs, or its slot was used, already.
+    """
+    now, run_id = clock.text(), runs.new_run_id(clock.now())
+    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "trigger": trigger, "actor": actor, "key": key}
+    return run_id if runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more) else None
+
+
+def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trigger: str, why: str, **more: Any) -> str:
+    """Record a run that had nothing to do, with why; with a `slot` it uses that up. Returns its id."""
     run_id = runs.new_run_id(clock.now())
-    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "trigger": trigger, "actor": "memoryd"}
-    return row | {"created_at": now, "scheduled_for": now} | more
+    runs.skip(connection, run_id, agent_id, trigger, clock.text(), why, kind=kind, **more)
+    return run_id
 
 
 # --- the schedule -----------------------------------------------------------------------------------------------------
@@ -55,7 +86,7 @@ def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at:
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
         if agent.enabled:
             with sqlite.writing(engine) as connection:
-                queued += runs.enqueue(connection, row_of(clock, ledger_runs.DEDUP, agent.id, trigger, slot=name))
+                queued += queue(connection, clock, ledger_runs.DEDUP, agent.id, trigger=trigger, slot=name) is not None
     return queued
 
 
@@ -82,8 +113,8 @@ def request(
             return None
         if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
             return None
-        run = row_of(clock, kind, row["agent_id"], trigger, session_id=row["id"], actor=actor, key=key, **more)
-        return str(run["id"]) if runs.enqueue(connection, run) else None
+        of_session: dict[str, Any] = {"session_id": row["id"], **more}
+        return queue(connection, clock, kind, row["agent_id"], key, trigger=trigger, actor=actor, **of_session)
 
 
 def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **more: Any) -> str | None:

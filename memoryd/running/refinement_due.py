@@ -43,11 +43,11 @@ def _enqueue(connection: Connection, agent: Agent, clock: Clock, trigger: str, s
     why = "the agent is not enabled" if not agent.enabled else None
     if runs.is_paused(connection, agent.id):
         why = "the agent is paused"
-    row = queueing.row_of(clock, refining.KIND, agent.id, trigger, key=refining.key_of(agent.id), slot=slot)
-    if why is None and runs.enqueue(connection, row):
+    key = refining.key_of(agent.id)
+    if why is None and queueing.queue(connection, clock, refining.KIND, agent.id, key, trigger=trigger, slot=slot):
         return 1
     why = why or "a refinement waits or runs already"
-    runs.skip(connection, row["id"], agent.id, trigger, clock.text(), why, slot=slot, kind=refining.KIND)
+    queueing.skip(connection, clock, refining.KIND, agent.id, trigger, why, slot=slot)
     return 0
 
 
@@ -80,8 +80,10 @@ def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
         asked = runs.asked_since(connection, agent.id, refining.KIND, since, but=_UNASKED, trigger="threshold")
     if paused or asked:
         return 0
-    row = queueing.row_of(clock, refining.KIND, agent.id, "threshold", key=refining.key_of(agent.id))
-    return int(sqlite.write(engine, runs.enqueue, row))
+    key = refining.key_of(agent.id)
+    return int(
+        sqlite.write(engine, queueing.queue, clock, refining.KIND, agent.id, key, trigger="threshold") is not None
+    )
 
 
 def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:

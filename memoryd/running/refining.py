@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.changing import commit as committing
 from memoryd.changing import dedup, gate, ledger_runs, time_machine
+from memoryd.changing.core_import import take_over
 from memoryd.changing.time_machine import Target
 from memoryd.database import audit, memories, query, runs, spend, sqlite
 from memoryd.errors import RefusedError, StateError
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.changing.commit import Writer
     from memoryd.changing.core_import import Brought
     from memoryd.changing.gate import Passed
+    from memoryd.changing.writer import Writer
     from memoryd.config import Refine as RefineSettings
     from memoryd.config import Settings
     from memoryd.database.runs import Run
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.tally import Tally
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
-    from memoryd.running.runner import Runner
+    from memoryd.running.run_context import RunContext
     from memoryd.running.second_reader import SecondReader
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ class Refiner:
         shadow: what one that proposes has come to.
     """
 
-    runner: Runner
+    runner: RunContext
     source: sleeping.Source
     writer: Writer
     run: Run
@@ -122,7 +123,7 @@ class Refiner:
         if self.tally().changes:  # an earlier attempt of this run has begun
             self.finish(self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED))
             return
-        self.writer.take_over(self.run.agent_id)
+        take_over(self.writer, self.run.agent_id)
         inputs = self.begun()
         if inputs is None:
             return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, ledger_runs, rescrub, restore, saving
+from memoryd.changing.writer import Writer
 from memoryd.database import alarms, query, runs, spend, sqlite, texts
 from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
@@ -583,7 +584,7 @@ class Runner:
         *,
         deciding: _Deciding | None = None,
         foreseen: committing.Preview | None = None,
-        writer: committing.Writer | None = None,
+        writer: Writer | None = None,
     ) -> None:
         writer = writer or self.writer(workspace)
         receipt = step.receipt | (deciding.receipt() if deciding is not None else {})
@@ -636,7 +637,7 @@ class Runner:
         run: Run,
         step: Done,
         outcome: committing.Outcome,
-        writer: committing.Writer,
+        writer: Writer,
         notes: Sequence[Edit] = (),
     ) -> bool:
         """Put to a person what a run has decided; False where it would change nothing."""
@@ -778,10 +779,10 @@ class Runner:
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
 
-    def writer(self, workspace: Path) -> committing.Writer:
+    def writer(self, workspace: Path) -> Writer:
         """What commits and imports in a workspace work with."""
         guards = self.settings.guards
-        return committing.Writer(
+        return Writer(
             self.engine,
             workspace,
             self.clock.text,

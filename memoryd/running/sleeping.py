@@ -21,8 +21,8 @@ from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
 from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
 from memoryd.jobs import evidence
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import NothingToDo
-from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.running import queueing
@@ -319,7 +319,7 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
         count = sum(map(bool, found))
         with sqlite.writing(engine) as connection:
             why = f"{count} live sessions were queued" if count else "no live session has new turns"
-            runs.skip(connection, runs.new_run_id(clock.now()), agent.id, trigger, clock.text(), why, slot=name)
+            queueing.skip(connection, clock, CONSUMER, agent.id, trigger, why, slot=name)
         queued += count
     return queued
 

@@ -16,7 +16,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import memoryd
 from memoryd import errors
 from memoryd.errors import MemorydError, StateError
 from memoryd.llm.failure import Failure
@@ -343,7 +342,7 @@ class Worker:
     def _start(self) -> tuple[subprocess.Popen[bytes], Connection]:
         from multiprocessing import Pipe  # a process that asks nothing starts without it
 
-        root = str(Path(memoryd.__file__).resolve().parent.parent)
+        root = str(Path(__file__).resolve().parents[2])
         # A process that is closed against modules of the environment has children that are.
         closed = "-I" if sys.flags.isolated else "-P"
         command = [sys.executable, closed, "-c", _BOOT, root, str(self._state_dir), self._name]

@@ -26,8 +26,8 @@ from memoryd.database.texts import COLUMNS
 from memoryd.errors import StateError
 from memoryd.files import durable
 from memoryd.files.locks import Lock
-from memoryd.interfaces import work
 from memoryd.reading.scrubbing import hashed
+from memoryd.requests import jobs_by_hand
 from memoryd.running import retry
 
 if TYPE_CHECKING:
@@ -416,7 +416,7 @@ def test_what_a_person_keeps_in_a_file_is_in_no_byte_of_the_state_after_a_sleep(
     (scratch.workspace / "MEMORY.md").write_bytes(data)
     with in_process(scratch) as app:
         read_all(app)
-        for run_id in work.queue_sleeps(app.engine, app.clock, "demo", None, force=True):
+        for run_id in jobs_by_hand.queue_sleeps(app.engine, app.clock, "demo", None, force=True):
             assert app.runner.run_next(only=run_id).state == "succeeded"
         files = sorted(scratch.state.glob("memoryd.db*"))
         assert len(files) == 3  # with its log

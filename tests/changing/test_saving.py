@@ -17,7 +17,7 @@ from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.index.database import Index
 from memoryd.index.matches import Where
-from memoryd.interfaces import cli, work
+from memoryd.interfaces import cli
 from memoryd.interfaces.door import Memory
 from memoryd.jobs.witness import Witness
 from memoryd.ledger.lane import FROM_ASSISTANT, Lane, lane_of_memory
@@ -26,6 +26,7 @@ from memoryd.ledger.memory import Memory as Row
 from memoryd.ledger.operation import Add, Update
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.recall.query import parse
+from memoryd.requests import jobs_by_hand, memory_changes, waiting
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +134,12 @@ def test_a_command_in_an_agents_own_shell_is_the_agents_word(scratch, memory, mo
 
 def test_what_was_cancelled_is_not_told_as_done(scratch):
     def queue(engine, clock):
-        run_id = work.request(engine, clock, "demo", "save", {"day": "2026-03-04", "clock": "10:00"}, text="a note")
+        run_id = waiting.request(engine, clock, "demo", "save", {"day": "2026-03-04", "clock": "10:00"}, text="a note")
         assert runs.cancel(engine, run_id, clock.text()) == "queued"
         return [run_id]
 
-    (row,) = work.run_now(config.load(scratch.config), "demo", queue)
-    for require in (work.require_done, work.require_accepted):
+    (row,) = waiting.run_now(config.load(scratch.config), "demo", queue)
+    for require in (waiting.require_done, waiting.require_accepted):
         with pytest.raises(MemorydError, match="ended as cancelled: cancelled by hand"):
             require(row)
 
@@ -173,10 +174,10 @@ def test_a_new_text_replaces_the_file_and_goes_back(scratch, memory):
     assert ended == [(gone.removeprefix("- "), "replaced")]
     assert agrees(scratch)
     (scratch.workspace / ".continuum/memory/backup/zzz.txt").write_text("no run's")
-    work.run_now(
+    waiting.run_now(
         config.load(scratch.config),
         "demo",
-        lambda engine, clock: [work.request(engine, clock, "demo", "rollback", {"run": done["run"]})],
+        lambda engine, clock: [waiting.request(engine, clock, "demo", "rollback", {"run": done["run"]})],
     )
     assert scratch.core == before
     assert {row["content"]: row["id"] for row in memory.core.list()} == ids
@@ -256,7 +257,9 @@ def test_feedback_is_audited_and_takes_nothing_from_a_rollback(scratch, memory, 
     assert agrees(scratch)
     assert "feedback +1" in memory.search("kumquats", tier="core")[0].why
     with pytest.raises(NotFoundError):
-        work.feedback(config.load(scratch.config), config.load(scratch.config).agents[0], "core_ffffffff", "bad")
+        memory_changes.feedback(
+            config.load(scratch.config), config.load(scratch.config).agents[0], "core_ffffffff", "bad"
+        )
     call(scratch, capsys, "rollback", done["run"])
     assert "kumquats" not in scratch.core
     assert call(scratch, capsys, "feedback", memory_id, "bad", code=4)["code"] == "refused"
@@ -308,7 +311,7 @@ def test_a_silo_shows_nothing_without_a_grant(scratch, capsys):
 
 
 def test_a_paused_agents_tools_still_write(scratch, memory):
-    work.set_paused(config.load(scratch.config), "demo", paused=True)
+    jobs_by_hand.set_paused(config.load(scratch.config), "demo", paused=True)
     assert memory.save("Written while paused.")["state"] == "succeeded"
 
 

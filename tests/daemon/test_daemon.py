@@ -17,7 +17,8 @@ from chat_server import ChatServer, good
 from scratch import Scratch, filler, message, recent, said, until
 
 from memoryd.files.log import get_logger
-from memoryd.interfaces import asking, control
+from memoryd.interfaces import control
+from memoryd.requests import asking
 
 pytestmark = pytest.mark.long
 

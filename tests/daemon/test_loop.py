@@ -9,7 +9,8 @@ from memoryd.daemon.once import read_all
 from memoryd.database import runs, sqlite
 from memoryd.errors import StateError
 from memoryd.finding import embedding
-from memoryd.interfaces import meanings, serving
+from memoryd.interfaces import serving
+from memoryd.requests import meanings
 from memoryd.running import sleeping
 
 

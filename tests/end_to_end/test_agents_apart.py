@@ -14,8 +14,8 @@ import memoryd
 from memoryd import app
 from memoryd.interfaces import cli as commands
 from memoryd.interfaces import door as doors
-from memoryd.interfaces import work
 from memoryd.ledger.facts import NewFact
+from memoryd.requests import opening
 from memoryd.worker import client
 
 CANARY = "Koralle77"  # in everything that is the other agent's
@@ -77,7 +77,7 @@ class Two:
         self.content = self.rows()
 
     def is_imported(self, door):
-        work.catch_up(door._settings, door._agent)
+        opening.catch_up(door._settings, door._agent)
         found = self.scratch.query(
             "SELECT count(*) FROM memory WHERE content LIKE 'likes %' AND agent_id = ?", door._agent.id
         )

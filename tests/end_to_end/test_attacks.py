@@ -18,7 +18,7 @@ from model_world import World, rows
 from places import ROOT
 
 from memoryd.changing import saving
-from memoryd.interfaces import work
+from memoryd.requests import waiting
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 
@@ -119,7 +119,7 @@ def _by_tools(app, scene):
         (saving.UPDATE, one) for one in (*scene.orders, *scene.bent)
     ]
     for kind, text in asked:
-        work.request(app.engine, app.clock, "demo", kind, options, text=text)
+        waiting.request(app.engine, app.clock, "demo", kind, options, text=text)
 
 
 def _by_another_agent(world, scene):
@@ -145,7 +145,7 @@ def test_nothing_passes_by_a_sleep_facts_tools_a_shared_folder_and_a_dream(bench
             while app.runner.run_next() is not None:
                 pass
             _by_another_agent(world, scene)
-            work.request(app.engine, app.clock, "demo", "dream", {"lookback_days": 2})
+            waiting.request(app.engine, app.clock, "demo", "dream", {"lookback_days": 2})
             for _ in range(5):  # a file that was edited a moment ago is waited for
                 while app.runner.run_next() is not None:
                     pass

@@ -41,11 +41,11 @@ def after(tmp_path_factory, workers):
 
 
 def _protect(app):
-    from memoryd.interfaces import work
+    from memoryd.requests import waiting
 
     CoreWatch(app.runner).take(app.settings.agents[0])
     (bullet,) = rows(app, "SELECT id FROM memory WHERE content = ?", PROTECTED)
-    work.request(app.engine, app.clock, "demo", ledger_runs.EDIT, {"operations": [["protect", bullet["id"]]]})
+    waiting.request(app.engine, app.clock, "demo", ledger_runs.EDIT, {"operations": [["protect", bullet["id"]]]})
     app.runner.run_next()
 
 

@@ -12,7 +12,8 @@ from memoryd import config
 from memoryd.files.log import get_logger
 from memoryd.finding import embedding
 from memoryd.finding.recall import Meaning
-from memoryd.interfaces import asking, control, meanings
+from memoryd.interfaces import control
+from memoryd.requests import asking, meanings
 from memoryd.worker import client
 
 

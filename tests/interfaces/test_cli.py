@@ -12,8 +12,8 @@ from scratch import Scratch, filler, recent, said
 from memoryd.database import schema, sqlite
 from memoryd.errors import NotFoundError
 from memoryd.interfaces import cli as commands
-from memoryd.interfaces import work
 from memoryd.interfaces.cli import _globals_first, cli
+from memoryd.requests import jobs_by_hand
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -242,11 +242,11 @@ def test_a_session_whose_id_begins_anothers_is_meant_by_its_whole_id(tmp_path):
                 " gauge, counted_seq) VALUES (?, 'demo', 'abc', 'messages', 'active', '2026', '2026', 0, 0, '{}', 0)",
                 (name,),
             )
-    assert work._session_id(engine, "demo", "abc") == "abc"
-    assert work._session_id(engine, "demo", "abc~") == "abc~2"
+    assert jobs_by_hand.session_id_of(engine, "demo", "abc") == "abc"
+    assert jobs_by_hand.session_id_of(engine, "demo", "abc~") == "abc~2"
     for wanted in ("ab", "%", "_bc", "nothing"):
         with pytest.raises(NotFoundError):
-            work._session_id(engine, "demo", wanted)
+            jobs_by_hand.session_id_of(engine, "demo", wanted)
 
 
 # --- exit codes and errors ---
@@ -424,8 +424,8 @@ def test_messages_of_unknown_roles_are_told_of_the_agent_they_are_of_and_logged_
 
 def test_a_job_that_fails_is_one_object_with_its_row(slept, capsys, monkeypatch):
     row = data(slept, capsys, "job", "list")[-1] | {"receipt": {}, "state": "failed", "error": "no room"}
-    monkeypatch.setattr(work, "run_job", lambda *_: [row, row])
-    monkeypatch.setattr(work, "end_session", lambda *_: row)
+    monkeypatch.setattr(jobs_by_hand, "run_job", lambda *_: [row, row])
+    monkeypatch.setattr(jobs_by_hand, "end_session", lambda *_: row)
     for arguments, more in ((("job", "run", "sleep"), {"also": [row]}), (("session", "end", "one"), {})):
         code, out, _ = answer(slept, capsys, "--json", *arguments)
         told = json.loads(out)

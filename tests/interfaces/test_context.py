@@ -12,10 +12,11 @@ from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, sqlite
 from memoryd.errors import ConfigError
-from memoryd.interfaces import context, status
+from memoryd.interfaces import status
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Update, apply
 from memoryd.recall.injection import Budget, Part
+from memoryd.requests import context
 from memoryd.transcripts.injected import CLOSE, OPEN
 from memoryd.worker.client import Worker
 

@@ -19,7 +19,8 @@ from scratch import Scratch, said, until
 
 from memoryd.errors import NotFoundError
 from memoryd.files.log import get_logger
-from memoryd.interfaces import asking, control
+from memoryd.interfaces import control
+from memoryd.requests import asking
 
 
 def lost(_request):

@@ -20,9 +20,9 @@ import memoryd
 from memoryd import app
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.interfaces import asking, flushing, work
 from memoryd.interfaces import door as doors
 from memoryd.reading import recording
+from memoryd.requests import asking, flushing, memory_changes, opening, waiting
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.messages import Messages
@@ -129,7 +129,7 @@ def test_a_secret_found_late_is_taken_out_of_what_is_recorded_and_nothing_is_rea
     memory.flush([{"role": "user", "content": f"the key is {SECRET}, keep it"}, LATER])
     assert SECRET in str(recorded(scratch))
     scratch.write_config(scrub={"secrets": "redact"})
-    work.scrub_again(door(scratch)._settings, None)
+    memory_changes.scrub_again(door(scratch)._settings, None)
     assert SECRET not in str(recorded(scratch))
     with app.open_app(door(scratch)._settings) as opened:
         opened.ingest.scan()
@@ -211,10 +211,10 @@ def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
         return asking.ask(*args, **kwargs)
 
     thread = threading.Thread(target=lambda: done.append(memory.flush([LATER])))
-    with patch.object(work, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
+    with patch.object(waiting, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
         thread.start()
         assert asked.wait(30)
-        thread.join(3 * work.POLL_SECONDS)  # it looks who holds the lock
+        thread.join(3 * opening.POLL_SECONDS)  # it looks who holds the lock
     thread.join()
     assert [(one.state, one.added) for one in done] == [("succeeded", 1)]
 
@@ -222,7 +222,7 @@ def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
 def test_a_lock_taken_as_soon_as_nobody_was_left_is_no_error(scratch):
     settings, what = door(scratch)._settings, SimpleNamespace(path=scratch.root / "x.jsonl", size=1)
     door(scratch).flush(TALK)
-    with patch.object(work, "await_read", lambda *_: None), Lock(scratch.state / app.LOCK):
+    with patch.object(waiting, "await_read", lambda *_: None), Lock(scratch.state / app.LOCK):
         assert flushing._read_until(settings, "demo", what, 60.0) is None
         with pytest.raises(StateError, match="recorded and could not be read yet"):
             flushing._read_until(settings, "demo", what, 0.0)

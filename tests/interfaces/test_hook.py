@@ -21,11 +21,12 @@ from memoryd.database import profile, sqlite
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
 from memoryd.files.log import get_logger
-from memoryd.interfaces import asking, control, hook
+from memoryd.interfaces import control, hook
 from memoryd.interfaces.hooked import Hooked
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall.injection import LEAD
+from memoryd.requests import asking
 
 # As Claude Code's reference has them, and as Codex 0.169 was seen to send them.
 CLAUDE_START = {

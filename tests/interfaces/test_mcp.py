@@ -217,7 +217,7 @@ def test_a_person_on_a_terminal_is_told_what_this_is_for(tmp_path):
 def test_nothing_else_loads_the_sdk():
     code = """
 import sys
-import memoryd.interfaces.cli, memoryd.interfaces.work, memoryd.interfaces.door, memoryd.worker.__main__
+import memoryd.interfaces.cli, memoryd.requests.jobs_by_hand, memoryd.interfaces.door, memoryd.worker.__main__
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"mcp", "mcp_types", "uvicorn", "starlette"}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -12,11 +12,10 @@ from ledger_world import core_memory
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import claims, condensation, reader
-from memoryd.jobs.claims import Step
+from memoryd.jobs.claims import Judges, Step
 from memoryd.jobs.condensation import Draft, judged, questions
 from memoryd.jobs.job import Reply, drive, first_of
 from memoryd.jobs.reader import Answer, Subject
-from memoryd.jobs.repair import Judges
 from memoryd.offline.cue_judge import CueJudge
 
 CUES = CueJudge()

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs import exchanges, facts, facts_reply, signals, sleep
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
     AddMemories,
@@ -28,7 +29,6 @@ from memoryd.jobs.job import (
     first_of,
 )
 from memoryd.jobs.reader import UNREAD
-from memoryd.jobs.repair import Judges
 from memoryd.jobs.signals import Signal
 from memoryd.ledger.facts import Fact
 from memoryd.ledger.memory import hash_of

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scripted_reader import honest, reads, unread
 
 from memoryd.jobs import sleep
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
@@ -30,7 +31,7 @@ from memoryd.jobs.job import (
     first_of,
 )
 from memoryd.jobs.reader import JOB as VERIFY
-from memoryd.jobs.repair import REPAIR, Judges
+from memoryd.jobs.repair import REPAIR
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn

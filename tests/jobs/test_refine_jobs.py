@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from ledger_world import core_memory
 
 from memoryd.jobs import consent, knife, refine, tally
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.condensation import Draft
 from memoryd.jobs.condensation import read as ask_about
 from memoryd.jobs.job import Reply, ToolCall, drive
 from memoryd.jobs.knife import Complete, Cut, Look, Misuse
 from memoryd.jobs.refinement import Session, described, ledger_line
-from memoryd.jobs.repair import Judges
 from memoryd.ledger.memory import Ending, to_json
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
 from memoryd.llm.thoughts import answer_of

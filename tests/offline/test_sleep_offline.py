@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from memoryd.jobs import sleep
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, NothingToDo, drive
-from memoryd.jobs.repair import Judges
 from memoryd.jobs.reports import MENDED, Reports
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge

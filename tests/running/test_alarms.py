@@ -10,7 +10,7 @@ from memoryd.changing import forgetting, ledger_runs
 from memoryd.clock import Clock
 from memoryd.daemon.once import run_once
 from memoryd.database import alarms, runs, sqlite
-from memoryd.interfaces import work
+from memoryd.requests import waiting
 from memoryd.running import alarms as alarming
 from memoryd.running.alarms import Teller, review
 from memoryd.running.core_watch import CoreWatch
@@ -217,7 +217,7 @@ def test_forgetting_a_session_ends_what_its_runs_came_to(world):
     run_once(world.app)
     ((session, key),) = world.scratch.query("SELECT session_id, key FROM job_run WHERE kind = 'sleep'")
     world.alarm("dead", key, "demo")
-    asked = work.request(world.app.engine, world.app.clock, "demo", forgetting.KIND, {"session": session})
+    asked = waiting.request(world.app.engine, world.app.clock, "demo", forgetting.KIND, {"session": session})
     world.app.runner.run_next(only=asked)
     assert world.open_ones() == []
 
@@ -231,7 +231,7 @@ def test_taking_an_accident_back_ends_its_alarm(world):
     path.write_text("", encoding="utf-8")
     assert watch.take(world.app.settings.agents[0])
     assert world.open_ones() == ["emptied"]
-    asked = work.request(world.app.engine, world.app.clock, "demo", ledger_runs.ROLLBACK, {"to": entry})
+    asked = waiting.request(world.app.engine, world.app.clock, "demo", ledger_runs.ROLLBACK, {"to": entry})
     world.app.runner.run_next(only=asked)
     assert path.read_text(encoding="utf-8").count("memory number") == 9
     assert world.open_ones() == []

@@ -14,9 +14,9 @@ from scratch import Scratch, message, recent, said, until
 from memoryd.changing import ledger_runs, time_machine, verify
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import memories, reads, sqlite, turns
-from memoryd.interfaces import work
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Kind, hash_of
+from memoryd.requests import waiting
 from memoryd.running import extraction, queueing
 
 pytestmark = pytest.mark.long
@@ -193,13 +193,13 @@ def test_a_rollback_takes_facts_profile_and_watermark_back(world):
     with world.open() as app:
         run = ask(app)
         assert rows(app, "SELECT count(*) AS n FROM profile_section") == [{"n": 1}]
-        undo = work.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": run["id"]})
+        undo = waiting.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": run["id"]})
         assert app.runner.run_next(only=undo).state == "succeeded"
         assert contents(app) == []
         assert rows(app, "SELECT * FROM profile_section") == rows(app, "SELECT * FROM watermark") == []
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
             assert verify.problems(app.settings, reader) == []
-        back = work.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": undo})
+        back = waiting.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": undo})
         assert app.runner.run_next(only=back).state == "succeeded"
         assert rows(app, "SELECT text FROM profile_section") == [{"text": SAID[0][1]}]
         assert contents(app) == [SAID[0][1]]
@@ -255,7 +255,7 @@ def test_facts_and_the_days_file_change_together_and_go_back_together(world):
         assert [one["verdict"] for one in json.loads(run["claims"])] == ["quoted", "refused", "quoted"]
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
             assert verify.problems(app.settings, reader) == []
-        undo = work.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": run["id"]})
+        undo = waiting.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": run["id"]})
         assert app.runner.run_next(only=undo).state == "succeeded"
         assert together(app, world) == ([], [], [], [])
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:

@@ -15,10 +15,10 @@ from memoryd.changing import forgetting, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.errors import ConfigError
-from memoryd.interfaces import work
 from memoryd.jobs.job import Reply
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Protect, apply
+from memoryd.requests import waiting
 from memoryd.running import alarms, proposing
 from memoryd.running.core_watch import CoreWatch
 
@@ -62,7 +62,7 @@ class World:
         with reads.open_reader(self.app.database) as reader:
             row = reads.job_run(reader, run_id)
         options = {"run": run_id, "of": row["kind"]}
-        asked = work.request(
+        asked = waiting.request(
             self.app.engine, self.app.clock, "demo", verb, options, key=f"answer:{run_id}",
             session_id=row["session_id"],
         )  # fmt: skip
@@ -411,7 +411,7 @@ def test_forgetting_takes_every_question_back_that_may_hold_it(world, target):
     else:
         (change,) = world.change(Add(Kind.CORE, "We decided to keep the orders in PostgreSQL 16"))
         options = {"memory": change.memory_id}
-    asked = work.request(world.app.engine, world.app.clock, "demo", forgetting.KIND, options)
+    asked = waiting.request(world.app.engine, world.app.clock, "demo", forgetting.KIND, options)
     world.app.runner.run_next(only=asked)
     assert world.run(asked)["state"] == "succeeded", world.run(asked)
     assert world.proposals() == []
@@ -465,27 +465,27 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
     for _ in range(2):
         world.change(Add(Kind.FACT, "Prefers tea.", category="preference", confidence=0.9))
     before = world.files(), len(world.live(Kind.FACT))
-    asked = work.request(world.app.engine, world.app.clock, "demo", "dedup")
+    asked = waiting.request(world.app.engine, world.app.clock, "demo", "dedup")
     world.app.runner.run_next(only=asked)
     assert world.run(asked)["state"] == "proposed"
     assert (world.files(), len(world.live(Kind.FACT))) == before
     told = world.proposal(asked)
     assert "-- said twice" in told
     assert "superseded fact: fact_" in told
-    again = work.request(world.app.engine, world.app.clock, "demo", "dedup")
+    again = waiting.request(world.app.engine, world.app.clock, "demo", "dedup")
     world.app.runner.run_next(only=again)
     assert world.run(again)["state"] == "skipped"
     assert asked in world.run(again)["why"]
     assert world.answer("reject", asked)["state"] == "succeeded"
     by_itself = queue_dedup(world)
     assert (by_itself["state"], asked in by_itself["why"]) == ("skipped", True)
-    by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
+    by_hand = waiting.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
     world.app.runner.run_next(only=by_hand)
     assert world.run(by_hand)["state"] == "proposed"
     no = world.answer("reject", by_hand)["id"]
     # Of two rejections of the same one stands; when both are taken back it is proposed by itself.
     for number, rejection in enumerate((world.run(asked)["receipt"]["rejected_by"], no)):
-        done = work.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": rejection})
+        done = waiting.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": rejection})
         world.app.runner.run_next(only=done)
         assert world.run(done)["state"] == "succeeded"
         assert f"proposal:{(asked, by_hand)[number]}" in world.run(done)["receipt"]["rollback"]["others"]
@@ -493,10 +493,10 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
         assert found["state"] == ("proposed" if number else "skipped"), found
     # And a rejection that is taken back only by mistake is one again.
     assert world.answer("reject", found["id"])["state"] == "succeeded"
-    back = work.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": no})
+    back = waiting.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": no})
     world.app.runner.run_next(only=back)
     assert world.run(back)["why"] == "it was rolled back before"
-    by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
+    by_hand = waiting.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
     world.app.runner.run_next(only=by_hand)
     assert world.answer("accept", by_hand)["state"] == "succeeded"
     assert world.files()["MEMORY.md"] == f"# Notes\n\n{HAND}- said twice\n"

@@ -34,8 +34,8 @@ from memoryd.daemon import slots
 from memoryd.database import runs, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.gauge.estimate import estimate
-from memoryd.interfaces import context, work
 from memoryd.ledger.memory import Kind
+from memoryd.requests import context
 from memoryd.running import refining
 
 
@@ -389,14 +389,14 @@ def test_asked_for_by_hand_one_that_waits_becomes_what_is_asked_for(fresh):
         engine, clock, key = world.app.engine, world.app.clock, refining.key_of("demo")
         waiting = world.queue("refine", key=key, actor="memoryd")
         for mode in ("dedup", "strict"):
-            assert work.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == waiting
+            assert waiting.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == waiting
             assert world.row(waiting)["options"] == {"mode": mode, "force": False}
         run = runs.claim(engine, owner="x", now=clock.text(), agents=["demo"], only=waiting)
         assert run.options["mode"] == "strict"
         for options in ({"mode": "strict", "force": False}, {"force": False}):
-            assert work.request(engine, clock, "demo", "refine", options, key=key) == waiting
+            assert waiting.request(engine, clock, "demo", "refine", options, key=key) == waiting
         with pytest.raises(RefusedError, match=f"{waiting}.*other options|other options.*{waiting}"):
-            work.request(engine, clock, "demo", "refine", {"mode": "dedup", "force": False}, key=key)
+            waiting.request(engine, clock, "demo", "refine", {"mode": "dedup", "force": False}, key=key)
         assert world.row(waiting)["options"] == {"mode": "strict", "force": False}
 
 

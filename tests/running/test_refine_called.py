@@ -11,8 +11,8 @@ from mcp_world import Agent, door, ids_of
 from refine_world import PROMISE, TEXTS, CrashError, Template, by_words, crash, end_process, plays
 
 from memoryd.database import sqlite
-from memoryd.interfaces import context
 from memoryd.ledger.memory import Kind
+from memoryd.requests import context
 from memoryd.running import called_refining, refining
 
 pytestmark = pytest.mark.long

@@ -32,11 +32,11 @@ from memoryd.changing import forgetting, ledger_runs
 from memoryd.daemon import slots
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import RefusedError
-from memoryd.interfaces import work
 from memoryd.jobs.job import Operate
 from memoryd.ledger.guards import Begun, Door
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Delete, Protect, Update
+from memoryd.requests import memory_changes, waiting
 from memoryd.running import called_refining, refining
 from memoryd.running.core_watch import CoreWatch
 
@@ -79,7 +79,7 @@ def answer(world, verb, run_id):
         row = reads.job_run(reader, run_id)
     options = {**row["options"], "run": run_id, "of": row["kind"]}
     key = f"answer:{run_id}"
-    asked = work.request(world.app.engine, world.app.clock, "demo", verb, options, key=key)
+    asked = waiting.request(world.app.engine, world.app.clock, "demo", verb, options, key=key)
     world.app.runner.run_next(only=asked)
     return world.row(asked)
 
@@ -168,7 +168,7 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     mistaken = world.run(ledger_runs.ROLLBACK, run=row["id"])  # it has written no more than that it waits
     assert (mistaken["state"], accepted["id"] in mistaken["why"], LAW in world.text()) == ("declined", True, True)
     with pytest.raises(RefusedError, match="only proposed"):
-        work.planned_rollback(world.app.settings, "demo", {"run": row["id"]})
+        memory_changes.planned_rollback(world.app.settings, "demo", {"run": row["id"]})
     undone = world.run(ledger_runs.ROLLBACK, run=accepted["id"])
     assert undone["state"] == "succeeded", undone
     assert world.text() == text

@@ -8,7 +8,7 @@ from scratch import Scratch, filler, in_process, said
 from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.files import held_folder, staging, state_files, trial
-from memoryd.interfaces import work
+from memoryd.requests import jobs_by_hand
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def everything(scratch):
 
 def rehearse(scratch, kind):
     settings = config.load(scratch.config)
-    (row,) = work.rehearse(settings, kind, settings.agents[0], work.Asked(force=True))
+    (row,) = jobs_by_hand.rehearse(settings, kind, settings.agents[0], jobs_by_hand.Asked(force=True))
     return row
 
 

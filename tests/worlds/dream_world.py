@@ -13,11 +13,11 @@ from itertools import count
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream, reader
-from memoryd.jobs.consolidation import Earlier, Entry
-from memoryd.jobs.dream import DreamInputs
+from memoryd.jobs.claims import Judges
+from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
 from memoryd.jobs.job import Ask, Done, Reply, RewriteCore, drive
 from memoryd.jobs.reader import Subject
-from memoryd.jobs.repair import REPAIR, Judges
+from memoryd.jobs.repair import REPAIR
 from memoryd.ledger import erosion, steering
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door, Limits

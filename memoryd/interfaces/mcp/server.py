@@ -12,13 +12,13 @@ from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
-import memoryd
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Kind
 from memoryd.jobs import knife
 from memoryd.running import called_refining
 from memoryd.text.neutral import neutral
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,7 +126,7 @@ def make_server(memory: Memory, calls: Calls, log: Log) -> Server[Any]:
     door = _Door(memory, calls, log)
     return Server(
         "memoryd",
-        version=memoryd.__version__,
+        version=__version__,
         title="memoryd",
         instructions=INSTRUCTIONS + memory.refinement_due(),
         on_list_tools=door.list_tools,

@@ -22,9 +22,9 @@ from memoryd.files import regular
 from memoryd.finding import excerpt
 from memoryd.finding.excerpt import Span
 from memoryd.finding.recall import Narrowing
-from memoryd.interfaces import grants, recall, work
 from memoryd.interfaces.mcp import values
 from memoryd.recall.ranking import SESSION
+from memoryd.requests import access, memory_changes, opening, scanner, searching
 from memoryd.running.refining import KIND as REFINE
 from memoryd.text.neutral import neutral, neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
@@ -54,12 +54,12 @@ class Memory:
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
         """Make sure that this is the agent's own program."""
-        grants.require_agents_own(agent)
+        access.require_agents_own(agent)
         self._settings = settings
         self.agent = agent
         self._open = ExitStack()
-        self.scrubber: Scrubber = self._open.enter_context(recall.scrubbing(settings))
-        self._recall = self._open.enter_context(recall.opened(settings, self.scrubber))
+        self.scrubber: Scrubber = self._open.enter_context(scanner.scrubbing(settings))
+        self._recall = self._open.enter_context(searching.opened(settings, self.scrubber))
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +75,7 @@ class Memory:
         """Find what is remembered, the most relevant first."""
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
-        recall.require_days(narrowing)
+        searching.require_days(narrowing)
         hits = self._recall.search(self.agent, asked.query, narrowing)
         lines = ("path", "snippet", "why")
         return _remembered(hits=[asdict(hit) | {name: _one_line(getattr(hit, name)) for name in lines} for hit in hits])
@@ -86,17 +86,19 @@ class Memory:
 
     def save(self, asked: values.Save) -> dict[str, Any]:
         """Write a note into the day's file."""
-        return recall.written(work.save(self._settings, self.agent, asked.text, witnessed=True))
+        return memory_changes.written(memory_changes.save(self._settings, self.agent, asked.text, witnessed=True))
 
     def update(self, asked: values.Update) -> dict[str, Any]:
         """Change `MEMORY.md` through the guards."""
-        row = work.update(self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True)
-        return recall.written(row)
+        row = memory_changes.update(
+            self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True
+        )
+        return memory_changes.written(row)
 
     def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:
         """Carry out one call of the agent's own refinement; a search needs none."""
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
-        row, answer = work.call_knife(self._settings, self.agent, tool, arguments)
+        row, answer = memory_changes.call_knife(self._settings, self.agent, tool, arguments)
         answered: dict[str, Any] = answer or {}
         said = {name: answered.get(name) for name in ("error", "allowed", *_COUNTED)}
         told: dict[str, Any] = {name: _one_line(one) if isinstance(one, str) else one for name, one in said.items()}
@@ -112,7 +114,7 @@ class Memory:
 
     def refinement_due(self) -> str:
         """What is said to an agent whose core is due for a refinement; empty where it is not."""
-        tokens = work.core_size_if_due(self._settings, self.agent)
+        tokens = memory_changes.core_size_if_due(self._settings, self.agent)
         if tokens is None:
             return ""
         target = self._settings.refine.target_tokens
@@ -127,7 +129,7 @@ class Memory:
         if self.agent.privacy == "open":
             hint = "people's access is asked for where the configuration says privacy: silo"
             raise RefusedError("this memory is open to its owner: nobody asks", self.agent.id, hint)
-        with grants.silo_of(self._settings, self.agent) as silo:
+        with access.silo_of(self._settings, self.agent) as silo:
             if asked.request is not None:
                 found = [silo.answer(asked.request, consents=asked.answer == "yes")]
             else:
@@ -165,7 +167,7 @@ class Memory:
 
     def _lines(self, path: str, span: Span) -> dict[str, Any]:
         found = excerpt.get(
-            self.agent, path, span, database=work.database(self._settings), redact=self.scrubber.redact_own
+            self.agent, path, span, database=opening.database(self._settings), redact=self.scrubber.redact_own
         )
         units = _units(found)
         told: list[str] = []

@@ -13,8 +13,8 @@ from memoryd.clock import Clock
 from memoryd.database import reads
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.interfaces import work
 from memoryd.reading import recording
+from memoryd.requests import jobs_by_hand, opening, waiting
 from memoryd.running.runner import block_bodies
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
@@ -57,24 +57,26 @@ def flush(
         raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
         return Flushed(None, 0, None, "skipped", "no message but the system's")
-    with work.state(settings, agent) as (_engine, scrubber):
+    with opening.state(settings, agent) as (_engine, scrubber):
         recorded = recording.record(settings.state_dir, agent.id, messages, scrubber, Clock())
     path = str(recorded.path)
-    database = work.database(settings)
-    before = {run["id"] for run in reads.ask(database, reads.runs_over, agent.id, path, work.SLEEP)}
+    database = opening.database(settings)
+    before = {run["id"] for run in reads.ask(database, reads.runs_over, agent.id, path, jobs_by_hand.SLEEP)}
     rows: list[dict[str, Any]] = []
 
     def queue(engine: Engine, clock: Clock, patience: float = 0.0) -> list[str]:
         session_id = _read_until(settings, agent.id, recorded, patience)
-        return [] if session_id is None else work.queue_sleeps(engine, clock, agent.id, session_id, force=True)
+        return [] if session_id is None else jobs_by_hand.queue_sleeps(engine, clock, agent.id, session_id, force=True)
 
     while not rows:  # nobody was left to read them: then it is done here
-        rows = work.run_now(
+        rows = waiting.run_now(
             settings, agent.id, queue, fresh=True, beside=partial(queue, patience=READ_PATIENCE_SECONDS)
         )
     with reads.open_reader(database) as reader:
         read = reads.read_until(reader, agent.id, path)
-        runs_since = [run for run in reads.runs_over(reader, agent.id, path, work.SLEEP) if run["id"] not in before]
+        runs_since = [
+            run for run in reads.runs_over(reader, agent.id, path, jobs_by_hand.SLEEP) if run["id"] not in before
+        ]
     bodies = [body for run in runs_since for body in block_bodies(agent.workspace, run["receipt"].get("files", ()))]
     texts = [body for body in bodies if body is not None]
     return Flushed(
@@ -102,7 +104,7 @@ def _read_until(settings: Settings, agent_id: str, recorded: Recorded, patience:
     """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
     path = str(recorded.path)
     until = time.monotonic() + patience
-    session_id = work.await_read(settings, agent_id, path, recorded.size, until)
+    session_id = waiting.await_read(settings, agent_id, path, recorded.size, until)
     # Before that nobody held the lock; who has taken it since is waited for anew.
     if session_id is None and time.monotonic() >= until and Lock(settings.state_dir / LOCK).holder() is not None:
         hint = "they are kept, and are read and slept over as soon as they can be; see the log"

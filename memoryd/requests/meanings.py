@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.files.log import get_logger
 from memoryd.finding.embedding import Embedder, is_wanted
 from memoryd.finding.recall import Meaning
-from memoryd.interfaces import asking
+from memoryd.requests import asking
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import CHARACTERS, MODEL
 

@@ -11,8 +11,8 @@ from memoryd.changing import forgetting
 from memoryd.database import erasure, reads, sqlite, turns
 from memoryd.errors import NotFoundError
 from memoryd.files.open_folder import open_folder
-from memoryd.interfaces import work
 from memoryd.ledger.memory import PREFIXES
+from memoryd.requests import opening, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,9 +30,9 @@ def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Age
     """What somebody means who wants it forgotten: a memory or a session, by its whole id."""
     if name.startswith(tuple(PREFIXES.values())):
         chosen = agent(None)
-        work.catch_up(settings, chosen)
-        return chosen, {"memory": reads.ask(work.database(settings), reads.find_memory, chosen.id, name)["id"]}
-    row = reads.ask(work.database(settings), reads.find_session, name)
+        opening.catch_up(settings, chosen)
+        return chosen, {"memory": reads.ask(opening.database(settings), reads.find_memory, chosen.id, name)["id"]}
+    row = reads.ask(opening.database(settings), reads.find_session, name)
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])
@@ -44,7 +44,7 @@ def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[s
     key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
-        return [work.request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
+        return [waiting.request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
 
     def beside(engine: Engine, clock: Clock) -> list[str]:
         # What the session has said by now goes with it; read later, it would come in as new.
@@ -53,10 +53,10 @@ def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[s
                 paths = turns.paths(connection, erasure.family(connection, agent_id, options["session"]))
             until = time.monotonic() + PATIENCE_SECONDS
             for path, size in [(path, _whole_lines(Path(path))) for path in paths]:
-                work.await_read(settings, agent_id, path, size, until)
+                waiting.await_read(settings, agent_id, path, size, until)
         return queue(engine, clock)
 
-    return work.run_now(settings, agent_id, queue, fresh="session" in options, beside=beside)[0]
+    return waiting.run_now(settings, agent_id, queue, fresh="session" in options, beside=beside)[0]
 
 
 def _whole_lines(path: Path) -> int:
@@ -79,7 +79,7 @@ def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]
     """What forgetting would come to: ids, reasons and counts."""
     target = forgetting.target_of(options)
     with (
-        work.beside(settings) as engine,
+        opening.beside(settings) as engine,
         open_folder(agent.workspace) as folder,
         sqlite.reading(engine) as connection,
     ):

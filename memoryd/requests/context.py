@@ -17,7 +17,6 @@ from memoryd.database import memories, reads
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.finding.recall import Narrowing
-from memoryd.interfaces import recall
 from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import HEADINGS
 from memoryd.jobs.tally import counted
@@ -26,6 +25,7 @@ from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall import handover, injection
 from memoryd.recall.handover import ASKED, Other, Spoken
+from memoryd.requests import scanner, searching
 from memoryd.text.neutral import neutral
 from memoryd.tiers import daily
 from memoryd.transcripts.registry import program_of
@@ -238,10 +238,10 @@ def budget_of(settings: Settings, whole: int | None = None, units: int | None = 
 def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:
     """What an agent is told, and what a question finds besides; worked out here, with a daemon or without."""
     worker = Worker(settings.state_dir)  # for both, to count and to scan
-    with recall.scrubbing(settings, worker) as scrubber:
+    with scanner.scrubbing(settings, worker) as scrubber:
         remembered = gather(settings, agent, Clock().now())
         if query is not None:
-            with recall.opened(settings, scrubber) as opened:
+            with searching.opened(settings, scrubber) as opened:
                 hits = opened.search(agent, query, Narrowing(limit=HITS))
             remembered = remembered._replace(found=parts_of(hits))
         clean = redacted(remembered, scrubber.redact)

@@ -1,0 +1,101 @@
+"""The sources of transcripts: which files of which agents are read, and what reads one file asks of the whole reading.
+
+Files that are rewritten as a whole, and turns that wait for the scanner, are read by classes of their own. They see the
+reading that they are part of by the protocol here, so that no file of this package imports its way back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from memoryd.files import sources
+from memoryd.reading import recording
+from memoryd.transcripts.messages import Messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sqlalchemy import Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Agent, Settings
+    from memoryd.files import ranges
+    from memoryd.files.log import Log
+    from memoryd.reading.cursor import Cursor, Reading
+    from memoryd.reading.cursors import Cursors
+    from memoryd.reading.scrubbing import Scrubber
+    from memoryd.reading.store import Batch
+    from memoryd.transcripts.format import Identity
+
+NOW_PATTERN = ".continuum/memory/NOW-*.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One pattern of one agent."""
+
+    agent: Agent
+    pattern: sources.Pattern
+    format: str
+    project: Path | None
+    watched: bool = True  # whether a change of it is noticed only by watching
+
+
+def sources_of(settings: Settings) -> list[Source]:
+    """List the patterns of all enabled agents; NOW files, and what programs hand over, are always among them."""
+    found = []
+    for agent in settings.agents:
+        if not agent.enabled:
+            continue
+        now_files = sources.pattern(NOW_PATTERN, agent.workspace, without=settings.state_dir)
+        found.append(Source(agent, now_files, "now", None))
+        handed_over = sources.pattern("*.jsonl", recording.folder_of(settings.state_dir, agent.id))
+        found.append(Source(agent, handed_over, Messages.name, None, watched=False))
+        for source in agent.transcripts:
+            pattern = sources.pattern(source.pattern, source.root, without=settings.state_dir)
+            found.append(Source(agent, pattern, source.format, source.project))
+    return found
+
+
+class WholeReading(Protocol):
+    """The reading of all transcripts, as the reader of one kind of them sees it; `Ingest` is the one."""
+
+    engine: Engine
+    settings: Settings
+    clock: Clock
+    log: Log
+    files: ranges.OpenFiles
+    scrubber: Scrubber
+    cursors: Cursors
+    batch: Batch
+    changed: set[str]
+    progress: Callable[[], None]
+
+    def hint(self, path: str) -> None:
+        """Look at one path now."""
+
+    def flush(self) -> None:
+        """Store everything read so far."""
+
+    def forget_documents(self, session_ids: set[str]) -> None:
+        """Forget which documents of these sessions were read."""
+
+    def look_again(self, path: str, seconds: float) -> None:
+        """Ask for another look at a path, some seconds from now."""
+
+    def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
+        """Record where the transcript lies and how it looked."""
+
+    def set_fate(self, cursor: Cursor, name: str) -> None:
+        """Record what became of a transcript."""
+
+    def without_secrets(self, identity: Identity) -> Identity:
+        """Return whose session it is, as it may be kept."""
+
+    def take(self, cursor: Cursor, result: Reading) -> None:
+        """Add the results of a reading to the batch to be stored."""
+
+    def session_for(self, cursor: Cursor, identity: Identity) -> str:
+        """Find or make the session of a transcript."""

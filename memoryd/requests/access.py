@@ -1,0 +1,75 @@
+"""Who may see what an agent remembers, and what is shown in the place of what may not be seen."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memoryd.config import Agent, Settings
+    from memoryd.finding.silo import Silo
+
+HINT = 'memoryd grant request --purpose "…" --for 30m'
+
+
+def may_read(settings: Settings, agent: Agent, what: str) -> bool:
+    """Say whether the person at the command line may see an agent's content now; a read under a grant is audited."""
+    from memoryd.files.trust import is_owner
+
+    if agent.privacy == "open":
+        return is_owner(agent.workspace)
+    with silo_of(settings, agent) as silo:
+        return silo.may_read(what)
+
+
+def require(settings: Settings, agent: Agent, what: str) -> None:
+    """Let only those pass who may see an agent's content."""
+    if not may_read(settings, agent, what):
+        raise RefusedError("what the agent remembers is its own", agent.id, HINT)
+
+
+def require_agents_own(agent: Agent) -> None:
+    """Let only the agent's own program pass, as which counts what runs as the user its workspace belongs to."""
+    from memoryd.files.trust import is_owner
+
+    if not is_owner(agent.workspace):
+        hint = "its own program runs as the user its workspace belongs to"
+        raise RefusedError("what the agent remembers is its own", agent.id, hint)
+
+
+def shown(
+    settings: Settings, agent: Agent, what: str, rows: Sequence[dict[str, Any]], *texts: str
+) -> list[dict[str, Any]]:
+    """The rows as the person may see them: without leave the texts are null, their sizes and hashes are beside them."""
+    if may_read(settings, agent, what):
+        return list(rows)
+    return [_blind(row, texts) for row in rows]
+
+
+def _blind(row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    content = str(row.get(texts[0]) or "").encode()
+    told = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return row | dict.fromkeys((name for name in texts if name in row), None) | told
+
+
+def text_of(value: object, row: dict[str, Any]) -> str:
+    """A text of a row for people; what stands in its place where it is not shown."""
+    return f"({row['bytes']} bytes, not shown: {HINT})" if value is None and "bytes" in row else str(value)
+
+
+@contextmanager
+def silo_of(settings: Settings, agent: Agent) -> Iterator[Silo]:
+    """The grants of an agent, for whoever runs this process."""
+    from memoryd.clock import Clock
+    from memoryd.finding.silo import Silo
+    from memoryd.requests import opening
+
+    uid = os.getuid() if hasattr(os, "getuid") else 0
+    with opening.state(settings, agent) as (engine, scrubber):
+        yield Silo(engine, agent, Clock(), uid, lambda text: scrubber.redact([text])[0])

@@ -1,0 +1,211 @@
+"""Requests about jobs: run one now, try one without writing, cancel one, answer a proposal, end a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.app import DATABASE, open_app
+from memoryd.changing import ledger_runs
+from memoryd.changing.gate import HUMAN
+from memoryd.clock import Clock
+from memoryd.counted import counted
+from memoryd.database import query, reads, runs, snapshot, sqlite
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.files import log, trial
+from memoryd.requests import opening, waiting
+from memoryd.running import (
+    dreaming,
+    evaluating,
+    extraction,
+    modes,
+    queueing,
+    refining,
+    rehearsal,
+    sandbox,
+    sleeping,
+)
+from memoryd.running.runner import check_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Engine
+
+    from memoryd.config import Agent, Settings
+
+SLEEP = "sleep"
+
+
+def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
+    """Pause or resume an agent; a running daemon sees it at its next look at the queue."""
+    with opening.open_to_change(settings) as (engine, _), sqlite.writing(engine) as connection:
+        if not runs.set_paused(connection, agent_id, paused=paused):
+            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=opening.RELOAD)
+
+
+class Asked(NamedTuple):
+    """How a job is asked for by hand."""
+
+    session_id: str | None = None  # this session only (sleep, facts)
+    # Sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or the same was
+    # rejected: by dream, refine and dedup.
+    force: bool = False
+    lookback_days: int | None = None  # so many days, ending today (dream); None for the configured number
+    mode: str | None = None  # how far it may go (refine); None for the configured one
+
+
+def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: Asked) -> list[dict[str, Any]]:
+    """Run a job and wait for it; returns the rows of its runs, of a dream without the sleeps that its receipt names."""
+    check_kind(kind)
+    require_mode(kind, asked.mode)
+    agent = agent_id()
+
+    rows = waiting.run_now(
+        settings,
+        agent,
+        lambda engine, clock: _queued(settings, engine, clock, kind, agent, asked),
+        fresh=kind in {dreaming.KIND, SLEEP, extraction.KIND},
+        settled=kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP},
+    )
+    return rows[-1:] if kind == dreaming.KIND else rows
+
+
+def require_mode(kind: str, mode: str | None) -> None:
+    """Make sure that a mode is given only to what has one."""
+    if mode is not None and kind != refining.KIND:
+        raise RefusedError(f"{kind!r} jobs have no modes", hint=f"leave --mode out; {refining.KIND} has them")
+
+
+def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
+    open_run = sqlite.read(engine, runs.open_by_key, refining.key_of(agent_id))
+    if open_run is not None and refining.is_called(runs.get_run(engine, open_run)):
+        hint = "wait until it is over, or end it: memoryd job cancel"
+        raise RefusedError("the agent refines its core itself at the moment", open_run, hint)
+    options = {"mode": mode} if mode is not None else {}
+    return waiting.request(
+        engine, clock, agent_id, refining.KIND, options | {"force": force}, key=refining.key_of(agent_id)
+    )
+
+
+def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[dict[str, Any]]:
+    """Find out what a job would do now, of what was read so far; nothing is written and no model asked."""
+    check_kind(kind)
+    require_mode(kind, asked.mode)
+    if not opening.database(settings).exists():
+        raise NotFoundError("nothing has been read yet", str(opening.database(settings)), "memoryd run --once")
+    with trial.place(settings.state_dir, agent.workspace) as place:
+        snapshot.copy(opening.database(settings), place.state / DATABASE)
+        tried = sandbox.settings_of(settings, agent, place)
+        close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
+        try:
+            with open_app(tried) as app:
+                app.runner.proposes = False
+                opening.require_known(app.engine, agent.id)
+                queued = _queued(tried, app.engine, app.clock, kind, agent.id, asked)
+                return [rehearsal.rehearse(app.runner, run_id, place.workspace) for run_id in queued]
+        finally:
+            close()
+
+
+def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: Asked) -> list[str]:
+    if kind == refining.KIND:
+        return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
+    if kind == extraction.KIND:
+        chosen = None if asked.session_id is None else session_id_of(engine, agent_id, asked.session_id)
+        queued = extraction.ask_now(engine, clock, agent_id, chosen)
+        return queued or [_nothing(engine, clock, agent_id, chosen, kind)]
+    if kind == SLEEP:
+        return queue_sleeps(engine, clock, agent_id, asked.session_id, force=asked.force)
+    if kind == dreaming.KIND:
+        flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
+        options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
+        return [*flushed, waiting.request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
+    forced = {"force": True} if asked.force and kind == ledger_runs.DEDUP else None
+    return [waiting.request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
+
+
+def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
+    """Accept or reject a proposal, and wait for it; returns the row of the run that does it."""
+    (row,) = waiting.rows_of(settings, [run_id])
+    if row["state"] != runs.PROPOSED:
+        raise RefusedError(f"the run is {row['state']}, no proposal that waits", row["id"], "memoryd status lists them")
+    options = {**row["options"], "run": row["id"], "of": row["kind"]}
+    key = f"answer:{row['id']}"
+    return waiting.carried_out(settings, row["agent_id"], verb, options, key, session_id=row["session_id"])
+
+
+def trust(settings: Settings, agent: Agent, kind: str) -> bool:
+    """Let a kind of job that is held back go on as configured; False where it was not held."""
+    if kind not in modes.KINDS:
+        raise NotFoundError(f"no job kind {kind!r} can be held back", hint=f"kinds: {', '.join(modes.KINDS)}")
+    with opening.open_to_change(settings) as (engine, _), sqlite.writing(engine) as connection:
+        return evaluating.let_go(connection, agent.id, kind, Clock().text())
+
+
+def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
+    """Put the user's own questions of the last days to memory with and without its core; numbers alone."""
+    if not opening.database(settings).exists():
+        raise NotFoundError("nothing has been read yet", str(opening.database(settings)), "memoryd run --once")
+    with opening.beside(settings) as engine:
+        return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
+
+
+def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+    """Queue sleeps over an agent's sessions, or one of them; returns their runs, or one that says why there is none."""
+    rows = queueing.candidates(engine, agent_id, ended=force or session_id is not None)
+    if session_id is not None:
+        chosen = session_id_of(engine, agent_id, session_id)
+        rows = [row for row in rows if row["id"] == chosen]
+    queued = []
+    for row in rows:
+        reason = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
+        options = {"reason": reason, "upto": None}
+        queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))
+    found = [run_id for run_id in queued if run_id is not None]
+    return found or [_nothing(engine, clock, agent_id, session_id)]
+
+
+def session_id_of(engine: Engine, agent_id: str, wanted: str) -> str:
+    """Complete a session's id of an agent; a unique beginning is enough."""
+    sql = (
+        "SELECT id FROM session WHERE agent_id = ?1 AND (id = ?2 OR substr(id, 1, length(?2)) = ?2)"
+        " ORDER BY id <> ?2, id LIMIT 2"
+    )
+    rows = sqlite.read(engine, query.rows, sql, agent_id, wanted)
+    if not rows or (len(rows) > 1 and rows[0][0] != wanted):
+        what = f"{wanted!r} begins several sessions' ids" if rows else f"there is no session {wanted!r}"
+        raise NotFoundError(what, hint="memoryd session list shows them")
+    return str(rows[0][0])
+
+
+def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
+    is_of_all = session_id is None and kind == SLEEP
+    over = len(queueing.candidates(engine, agent_id, ended=True)) if is_of_all else 0
+    why = f"no {'live ' if is_of_all else ''}session has turns past its watermark"
+    if over:
+        why += f"; --force takes {counted(over, 'session')} that {'is' if over == 1 else 'are'} over"
+    return sqlite.write(engine, queueing.skip, clock, kind, agent_id, "manual", why, actor=HUMAN)
+
+
+def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
+    """Cancel a run."""
+    full = waiting.rows_of(settings, [run_id])[0]["id"]
+    with opening.open_to_change(settings) as (engine, _):
+        was = runs.cancel(engine, full, Clock().text())
+    if was == "committing":
+        raise RefusedError("the run is writing its files and is completed in any case", where=full)
+    if was == runs.PROPOSED:
+        raise RefusedError("the run has proposed something", full, "memoryd job reject drops it")
+    if was in runs.FINAL and was != "cancelled":
+        raise RefusedError(f"the run has ended already: {was}", where=full)
+    return waiting.rows_of(settings, [full])[0]
+
+
+def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
+    """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none."""
+    row = reads.ask(opening.database(settings), reads.find_session, session_id)
+    with opening.open_to_change(settings) as (engine, _):
+        sleeping.end(engine, row["id"])
+    if row["parent_id"] is not None:
+        return {}
+    return run_job(settings, SLEEP, lambda: str(row["agent_id"]), Asked(row["id"], force=True))[0]

@@ -1,0 +1,163 @@
+"""Requests that change what an agent remembers: notes, memories, facts, feedback, a refinement's calls, redaction."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing import feedback as feedbacks
+from memoryd.changing import ledger_runs, rescrub, saving, time_machine
+from memoryd.changing.facts import FactStore
+from memoryd.changing.gate import HUMAN
+from memoryd.clock import Clock, text_of
+from memoryd.daemon import slots
+from memoryd.database import reads, sqlite
+from memoryd.errors import RefusedError
+from memoryd.files.log import get_logger
+from memoryd.jobs import knife
+from memoryd.ledger.facts import Limits as FactLimits
+from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.requests import opening, scanner, waiting
+from memoryd.running import (
+    called_refining,
+)
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Engine
+
+    from memoryd.config import Agent, Settings
+    from memoryd.ledger.rollback import Plan
+
+
+def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
+    """Write a note into the day's file, and wait for it; returns the row of its run.
+
+    `witnessed`: the agent itself calls; a line says nothing in the user's name unless they typed it.
+    """
+    return _write(settings, agent, saving.SAVE, text, witnessed=witnessed)
+
+
+def update(
+    settings: Settings,
+    agent: Agent,
+    *,
+    append: str | None = None,
+    replace: str | None = None,
+    witnessed: bool = False,
+) -> dict[str, Any]:
+    """Add a memory to `MEMORY.md`, or make it another text, and wait for it; returns the row of the run.
+
+    `witnessed`: an added memory that only the user's word can bring in goes to the day's file, a new text with such a
+    memory is refused.
+    """
+    opening.catch_up(settings, agent)
+    if replace is not None:
+        if core.is_open(replace.encode(errors="replace")):
+            raise RefusedError("a <private> that nothing closes hides all below it", "the new text", "close it")
+        return _write(settings, agent, saving.REPLACE, replace, witnessed=witnessed)
+    return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
+
+
+# What the shells of agents have in their environment: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
+_AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")
+
+
+def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool = False) -> dict[str, Any]:
+    witnessed = witnessed or any(os.environ.get(name) for name in _AGENT_SHELLS)  # a command of its own is no person's
+    with scanner.scrubbing(settings) as scrubber:
+        (clean,) = scrubber.redact([text])  # ahead of the row: nothing is stored that was not scanned
+    now = Clock().now()
+    local = now.astimezone(settings.zone)
+    options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
+    if witnessed:
+        options["witness"] = {"since": text_of(now - settings.sessions.idle_end)}
+    return waiting.require_accepted(waiting.carried_out(settings, agent.id, kind, options, fresh=witnessed, text=clean))
+
+
+def written(row: dict[str, Any]) -> dict[str, Any]:
+    """What a run that wrote has done, for programs."""
+    files = [item["path"] for item in row["receipt"].get("files", ())]
+    lacks = row["receipt"].get("unsupported")
+    told = {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
+    return told | ({"unsupported": lacks} if lacks else {})
+
+
+def call_knife(
+    settings: Settings, agent: Agent, tool: str, arguments: str
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Have a tool of the agent's own refinement carried out; returns the row of its run, and what came of the call.
+
+    There is no row where a search was answered without a refinement, and no answer where the refinement is over: then
+    the row says how.
+    """
+    opening.catch_up(settings, agent)
+    if tool == knife.SEARCH:
+        with opening.open_connection(settings) as connection:
+            if not called_refining.goes_on(connection, agent.id):  # one that goes on answers by itself
+                return None, called_refining.found_in(connection, agent.id, arguments)
+    with scanner.scrubbing(settings) as scrubber:
+        (clean,) = scrubber.redact([arguments])
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        since = text_of(slots.refinement_slot(settings, clock.now()))
+        return [sqlite.write(engine, called_refining.hand_over, clock, settings, agent.id, tool, clean, since)]
+
+    row = waiting.run_now(settings, agent.id, queue)[0]
+    with opening.open_connection(settings) as connection:
+        return row, called_refining.answer_of(connection, row["id"])
+
+
+def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
+    """Tokens of a core that its agent should refine; None where no refinement is due."""
+    if not opening.database(settings).exists():
+        return None
+    since = text_of(slots.refinement_slot(settings, Clock().now()))
+    with opening.open_connection(settings) as connection:
+        return called_refining.size_if_due(connection, settings, agent.id, since)
+
+
+def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
+    """Record a word on a memory; a unique beginning of its id is enough. Returns the id."""
+    full = str(reads.ask(opening.database(settings), reads.find_memory, agent.id, memory_id)["id"])
+    with opening.state(settings, agent) as (engine, _):
+        feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
+    return full
+
+
+@contextmanager
+def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
+    """The fact store of an agent."""
+    with opening.state(settings, agent) as (engine, scrubber):
+        yield FactStore(
+            engine,
+            agent.id,
+            agent.workspace,
+            Clock(),
+            FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
+            GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
+            scrubber.redact,
+            get_logger(part="facts"),
+        )
+
+
+def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
+    """Redact again what is stored, and wait for it; returns the row of its run."""
+    if settings.scrub.secrets == settings.scrub.pii == "off":
+        raise RefusedError("scrub.secrets and scrub.pii are off", str(settings.source), "say what is to be redacted")
+    if not settings.agents:
+        raise RefusedError("there are no agents", str(settings.source), "name the agents whose memory is meant")
+    agent = agent_id or settings.agents[0].id
+    options = {"agents": None if agent_id is None else [agent_id]}
+    return waiting.carried_out(settings, agent, rescrub.KIND, options, f"{rescrub.KIND}:{agent_id or ''}")
+
+
+def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> Plan:
+    """What a rollback would do."""
+    target = ledger_runs.target_of(options)
+    with opening.open_connection(settings) as connection:
+        ledger_runs.require_done(connection, target)
+        return time_machine.plan(connection, agent_id, target, Clock().text())

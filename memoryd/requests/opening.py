@@ -1,0 +1,126 @@
+"""Open the state of memoryd for a request: beside a running daemon, or under its lock where none runs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, TypeVar
+
+from memoryd.app import DATABASE, open_app
+from memoryd.changing.core_import import CORE_FILE, digest_of
+from memoryd.database import reads, runs, sqlite
+from memoryd.errors import LockedError, MemorydError, NotFoundError
+from memoryd.files import regular
+from memoryd.requests import asking
+from memoryd.requests.scanner import scrubbing
+from memoryd.running import queueing
+from memoryd.running.core_watch import CoreWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.app import App
+    from memoryd.config import Agent, Settings
+    from memoryd.reading.scrubbing import Scrubber
+
+RELOAD = "reload it: SIGHUP, or stop and start it"
+POLL_SECONDS = 0.1
+MADE_SECONDS = 10.0
+T = TypeVar("T")
+
+
+@contextmanager
+def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
+    """Open the database, beside a running daemon, or with the app under its lock where none runs."""
+    try:
+        app = open_app(settings)
+    except LockedError:
+        with beside(settings) as engine:
+            yield engine, None
+    else:
+        with app:
+            yield app.engine, app
+
+
+@contextmanager
+def beside(settings: Settings) -> Iterator[Engine]:
+    """Open the database beside whoever holds the lock; wait for one that is being made."""
+    path = database(settings)
+
+    def connect() -> Engine:
+        with reads.open_reader(path):  # refuses a database of another version
+            return sqlite.connect(path)
+
+    engine = retried(connect, reads.NotMadeError, MADE_SECONDS)  # who holds the folder makes it at this moment
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def retried(function: Callable[[], T], error: type[MemorydError], seconds: float) -> T:
+    """Call a function until it does not raise this error, for so long at most."""
+    late = time.monotonic() + seconds
+    while True:
+        try:
+            return function()
+        except error:
+            if time.monotonic() > late:
+                raise
+            time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def open_connection(settings: Settings) -> Iterator[Connection]:
+    """Open a read transaction on the database, beside whoever holds the lock."""
+    with beside(settings) as engine, sqlite.reading(engine) as connection:
+        yield connection
+
+
+def database(settings: Settings) -> Path:
+    """Return the path of the state database."""
+    return settings.state_dir / DATABASE
+
+
+def catch_up(settings: Settings, agent: Agent) -> None:
+    """Bring the ledger to what an agent's `MEMORY.md` says, by the daemon where one runs; a file being saved waits."""
+    path = database(settings)
+    if not path.exists():
+        return
+    known = reads.ask(path, reads.agreed, agent.id)
+    data = regular.read_in(agent.workspace, CORE_FILE)
+    if known == digest_of(data) or (known is None and not data):
+        return
+    try:
+        with open_app(settings) as app:
+            CoreWatch(app.runner).take(agent, settled=False)
+            waiting = sqlite.read(app.engine, runs.open_by_key, queueing.import_key(agent.id))
+            if waiting is not None:
+                app.runner.run_next(only=waiting)
+    except LockedError:
+        asking.ask(settings.state_dir, "import", agent=agent.id)
+
+
+@contextmanager
+def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]:
+    """Open the database and the scrubber, beside a running daemon or under its lock.
+
+    For changes that one transaction makes whole, either way.
+    """
+    with open_to_change(settings) as (engine, app):
+        require_known(engine, agent.id)
+        with nullcontext(app.scrubber) if app else scrubbing(settings) as scrubber:
+            yield engine, scrubber
+
+
+def require_known(engine: Engine, agent_id: str) -> None:
+    """Make sure that the database knows an agent.
+
+    Raises:
+        NotFoundError: the daemon has not read the configuration that names it.
+    """
+    if not sqlite.read(engine, runs.knows_agent, agent_id):
+        raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)

@@ -1,0 +1,26 @@
+"""The scanner of a request: it takes the secrets out of what a request stores or shows."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from memoryd.files.log import get_logger
+from memoryd.reading.scrubbing import Scrubber
+from memoryd.worker.client import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.config import Settings
+
+
+@contextmanager
+def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
+    """Open the scrubber, by this worker if one is given; its child process starts with the first text to redact."""
+    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
+    try:
+        scrubber.configure(settings)
+        yield scrubber
+    finally:
+        scrubber.close()

@@ -1,0 +1,72 @@
+"""Search an agent's memory and read parts of it, for whoever may see it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from memoryd.clock import utc_now
+from memoryd.database.reads import KeptReader
+from memoryd.errors import ConfigError
+from memoryd.files.log import get_logger
+from memoryd.finding import excerpt
+from memoryd.finding.indexing import Indexer
+from memoryd.finding.recall import Recall
+from memoryd.index.database import Index
+from memoryd.recall.query import parse
+from memoryd.requests import access, meanings
+from memoryd.requests.scanner import scrubbing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.config import Agent, Settings
+    from memoryd.finding.excerpt import Excerpt, Span
+    from memoryd.finding.recall import Hit, Narrowing
+    from memoryd.reading.scrubbing import Scrubber
+
+
+DATABASE = "memoryd.db"
+
+
+def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
+    """Search what an agent remembers, for whoever may see it; `what` names the door in the audit."""
+    if not parse(text).terms:
+        raise ConfigError("there is no word in it", "query", "give at least one letter or digit")
+    require_days(narrowing)
+    access.require(settings, agent, what)
+    with scrubbing(settings) as scrubber, opened(settings, scrubber) as recall:
+        return recall.search(agent, text, narrowing)
+
+
+def require_days(narrowing: Narrowing) -> None:
+    """Make sure that a search is narrowed to days, in their order."""
+    for name, day in (("after", narrowing.after), ("before", narrowing.before)):
+        # A datetime is a date, too, and its time would count for nothing.
+        if day is not None and (not isinstance(day, date) or isinstance(day, datetime)):
+            raise ConfigError(f"{str(day)!r} is no day", name, "give a datetime.date, such as date(2026, 3, 4)")
+    if narrowing.after is not None and narrowing.before is not None and narrowing.after > narrowing.before:
+        what = f"{narrowing.after} is later than {narrowing.before}: no day is in between"
+        raise ConfigError(what, "after, before", "give the earlier day as after")
+
+
+def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> Excerpt:
+    """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit."""
+    access.require(settings, agent, what)
+    with scrubbing(settings) as scrubber:
+        return excerpt.get(agent, path, span, database=settings.state_dir / DATABASE, redact=scrubber.redact_own)
+
+
+@contextmanager
+def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
+    """What searches, in this process, beside a running daemon or without one."""
+    log = get_logger(part="index")
+    index = Index(settings.state_dir, log)
+    reader = KeptReader(settings.state_dir / DATABASE)
+    indexer = Indexer(index, reader, settings.zone, scrubber.redact_own, log)
+    try:
+        with meanings.asked(settings) as meaning:
+            yield Recall(indexer, utc_now, meaning)
+    finally:
+        indexer.close()

@@ -1,0 +1,199 @@
+"""Queue the runs that a request asks for, and wait for them: a daemon carries them out, else this process does."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from memoryd.app import LOCK, open_app
+from memoryd.changing.gate import AGENT_TOOL, HUMAN
+from memoryd.clock import Clock
+from memoryd.daemon.once import await_settled, read_all
+from memoryd.database import query, reads, runs, sqlite
+from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.files.locks import Lock
+from memoryd.requests import asking, opening
+from memoryd.running import (
+    called_refining,
+    queueing,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Settings
+
+POLL_SECONDS = 0.1
+KNOWN_SECONDS = 1.0
+WAITING = ("queued", "running", "interrupted")
+UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
+
+
+def run_now(
+    settings: Settings,
+    agent_id: str,
+    queue: Callable[[Engine, Clock], list[str]],  # puts them into the job table; returns their ids
+    *,
+    fresh: bool = False,  # the transcripts are to be read first
+    settled: bool = False,  # an edit of `MEMORY.md` is to be imported first, for which a daemon makes the runs wait
+    # Does so instead of `queue` where another process or thread is to carry them out.
+    beside: Callable[[Engine, Clock], list[str]] | None = None,
+) -> list[dict[str, Any]]:
+    """Have runs carried out, by the daemon or here, and wait for them; returns their rows."""
+    queued: list[str] = []
+    while True:
+        try:
+            app = open_app(settings)
+        except LockedError:
+            if not queued:
+                queued = _queue_beside(settings, agent_id, beside or queue)
+                asking.ask(settings.state_dir, "wake")
+            rows = _wait(settings, queued)
+            if rows is not None:
+                return rows
+            continue  # who held the lock is gone, and was no daemon: then the work is done here
+        with app:
+            if not queued:
+                if fresh:
+                    read_all(app)
+                opening.require_known(app.engine, agent_id)
+                if settled:
+                    await_settled(app, next(agent for agent in settings.agents if agent.id == agent_id))
+                queued = queue(app.engine, app.clock)
+            for run_id in queued:
+                app.runner.run_next(only=run_id)
+        return rows_of(settings, queued)
+
+
+def carried_out(
+    settings: Settings,
+    agent_id: str,
+    kind: str,
+    options: dict[str, Any] | None,
+    key: str | None = None,
+    *,
+    fresh: bool = False,
+    **more: str | None,
+) -> dict[str, Any]:
+    """Have one run carried out as `run_now` does, of what `request` takes; returns its row."""
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return [request(engine, clock, agent_id, kind, options, key=key, **more)]
+
+    return run_now(settings, agent_id, queue, fresh=fresh)[0]
+
+
+def failure_of(row: dict[str, Any]) -> MemorydError | None:
+    """Return the error to show to the person who asked for the run; None if the run ended well."""
+    if row["state"] == "declined":
+        return RefusedError(str(row["why"]), where=row["id"])
+    if row["state"] in UNDONE:
+        return MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    return None
+
+
+def require_done(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a run that ended well; raise the error of any other run (`failure_of`)."""
+    if error := failure_of(row):
+        raise error
+    return row
+
+
+def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
+    """As `require_done`, for a run of which all was asked for by a person or a tool: nothing of it may be refused."""
+    refused = row["receipt"].get("refused", ())
+    if refused:
+        why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
+        raise RefusedError(str(why), where=row["id"])
+    return require_done(row)
+
+
+def request(
+    engine: Engine,
+    clock: Clock,
+    agent_id: str,
+    kind: str,
+    options: dict[str, Any] | None = None,
+    *,
+    key: str | None = None,  # what makes two runs the same; by default those of a kind without options are
+    text: str | None = None,  # what a tool gives it to write, without its secrets
+    session_id: str | None = None,
+) -> str:
+    """Queue a run that a person or a tool asks for; one of its key that waits already becomes theirs, as asked."""
+    key = key or (f"{kind}:{agent_id}" if options is None else None)
+    actor, trigger = (HUMAN, "manual") if text is None else (AGENT_TOOL, "agent")
+    asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
+    with sqlite.writing(engine) as connection:
+        run_id = queueing.queue(connection, clock, kind, agent_id, key, trigger=trigger, actor=actor, **asked)
+        if run_id is None:
+            run_id = runs.open_by_key(connection, key or "")
+            if run_id is None:
+                raise StateError("the run could not be queued", kind, "memoryd verify says whether all is well")
+            _require_same(connection, run_id, options or {})
+        if text is not None:
+            runs.give_text(connection, run_id, text)
+    if text is None:
+        runs.hurry(engine, run_id, clock.text())
+    return run_id
+
+
+def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
+    """Make a run that waits what is asked for; one that is under way must be that already, if anything is asked."""
+    waiting = json.loads(query.text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
+    if {name: one for name, one in waiting.items() if one} == {name: one for name, one in options.items() if one}:
+        return
+    asked = [name for name, one in options.items() if one and name != "flushed"]  # done ahead of it, not asked of it
+    if not runs.ask_anew(connection, run_id, options) and asked:
+        hint = "wait until it is over, or end it: memoryd job cancel"
+        raise RefusedError("the same job is under way, with other options", run_id, hint)
+
+
+def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
+    with opening.beside(settings) as engine:
+        # Who has just made the database may be about to write its agents down.
+        opening.retried(lambda: opening.require_known(engine, agent_id), NotFoundError, KNOWN_SECONDS)
+        return queue(engine, Clock())
+
+
+def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | None:
+    """Wait until runs have ended; one that failed and waits for its next attempt has ended for this command."""
+    lock = Lock(settings.state_dir / LOCK)
+    while True:
+        holder = lock.holder()
+        rows = rows_of(settings, run_ids)
+        if not any(row["state"] in WAITING and not _waits_for_another(row) for row in rows):
+            return rows
+        if holder is None:
+            return None
+        time.sleep(POLL_SECONDS)
+
+
+def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:
+    """Have a transcript read up to a byte by whoever holds the lock, which may be another thread of this process.
+
+    Returns its session; None where it is not read so far and nobody holds the lock, or it is too late.
+    """
+    asking.ask(settings.state_dir, "read", path=path)
+    lock = Lock(settings.state_dir / LOCK)
+    while True:
+        holder = lock.holder()
+        read = reads.ask(opening.database(settings), reads.read_until, agent_id, path)
+        if read is not None and read[1] >= size:
+            return read[0]
+        if holder is None or time.monotonic() >= until:
+            return None
+        time.sleep(POLL_SECONDS)
+
+
+def _waits_for_another(row: Mapping[str, Any]) -> bool:
+    """Whether a run waits for its next attempt, or for an agent's next call, and so has ended for who asked for it."""
+    return row["state"] == "queued" and bool(row["error"] or row["why"] == called_refining.WAITS)
+
+
+def rows_of(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of runs, in the order of their ids given."""
+    with reads.open_reader(opening.database(settings)) as reader:
+        return [reads.job_run(reader, run_id) for run_id in run_ids]
