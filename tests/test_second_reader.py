@@ -404,7 +404,7 @@ def test_claims_are_stored_without_secrets_and_shown_to_who_may_see_content(worl
     assert "on Marvin." not in show(world, "job", "show", run["id"])
     assert "refused 1" in show(world, "job", "show", run["id"])
     assert "on Marvin. [t3.1]: nobody said that" in show(world, "job", "show", run["id"], "--content")
-    monkeypatch.setattr("memoryd.interfaces.grants.may_read", lambda *_: False)
+    monkeypatch.setattr("memoryd.requests.access.may_read", lambda *_: False)
     blind = json.loads(show(world, "--json", "job", "show", run["id"]))["data"]
     assert blind["claims"] == {"refused": 1}
 
