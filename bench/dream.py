@@ -39,7 +39,7 @@ from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
 from memoryd.jobs import dream as job
-from memoryd.jobs.dream_inputs import Earlier, Entry
+from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
 from memoryd.jobs.job import HEADINGS, Ask, Done, Reply, RewriteCore, drive
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door
@@ -143,7 +143,7 @@ class Core:
                 self.file = edit.new
         self.whole += time.process_time() - begun
 
-    def _inputs(self, day: date, entries: Sequence[tuple[str, str, date]]) -> job.DreamInputs:
+    def _inputs(self, day: date, entries: Sequence[tuple[str, str, date]]) -> DreamInputs:
         live = self.live
         moments = [one.origin_at or one.created_at for one in live]
         earlier = tuple(
@@ -154,7 +154,7 @@ class Core:
             Entry(f"d{n}", text, origin, at, "12:00", f"{at}T12:00:00Z", "s", f"memory/{at}.md")
             for n, (origin, text, at) in enumerate(entries, 1)
         )
-        return job.DreamInputs(
+        return DreamInputs(
             earlier=earlier,
             entries=given,
             today=day,

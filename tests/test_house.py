@@ -37,7 +37,7 @@ MAX_FUNCTION_LINES = 70
 
 # Limits that only move one way: whoever makes the package smaller, clearer or simpler writes the better number here.
 # `python bench/package_counts.py --list` prints the present ones and what they are made of.
-MOST_CODE_LINES = 40_311  # without blanks, comments and docstrings
+MOST_CODE_LINES = 40_310  # without blanks, comments and docstrings
 LEAST_EXPLAINED = 0.185  # the share of docstrings and comments among the lines that are not blank
 MOST_FILES_IN_CYCLES = 0  # files that import each other in a circle, also for types only or inside a function
 # Functions and files above a limit since before there was one. A name leaves these lists for good.
@@ -46,7 +46,6 @@ MANY_PARAMETERS = {
     "memoryd.changing.gate.judge",
     "memoryd.database.runs.skip",
     "memoryd.requests.waiting.request",
-    "memoryd.running.queueing.queue",
 }
 LONG_FILES = {
     "memoryd.changing.commit",
@@ -555,10 +554,6 @@ def test_every_room_has_a_level_and_every_exception_is_of_a_room():
     assert rooms <= set(LEVELS)
     assert {room for pair in SIDEWAYS for room in pair} <= set(LEVELS)
     assert set(PURE) | set(WRITERS) <= set(LEVELS)
-
-
-def test_no_file_imports_its_way_back_to_itself():
-    assert not cycles(import_graph(modules()))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ def queue(
     key: str | None = None,
     *,
     trigger: str,
-    actor: str = "memoryd",
     **more: Any,
 ) -> str | None:
     """Queue a run that is due now; every run comes into the job table here.
@@ -43,14 +42,14 @@ def queue(
         agent_id: whose run it is.
         key: of two runs with the same key, only one waits or runs.
         trigger: schedule, manual, agent, threshold, recovery …
-        actor: who asked for it.
-        more: other values of its row: slot, session_id, options, scheduled_for, created_at.
+        more: other values of its row: slot, session_id, options, scheduled_for, created_at, and the actor, which is
+            memoryd unless somebody asked for the run.
 
     Returns:
         The run's id; None where a run with its key waits or runs, or its slot was used, already.
     """
     now, run_id = clock.text(), runs.new_run_id(clock.now())
-    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "trigger": trigger, "actor": actor, "key": key}
+    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "key": key, "trigger": trigger, "actor": "memoryd"}
     return run_id if runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more) else None
 
 
