@@ -5,7 +5,7 @@ EVAL ?=
 AGENTS ?=
 PROGRAMS ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid conformance agents lock
+.PHONY: demo run test lint check bench soak real-model hybrid conformance agents docs lock
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -50,6 +50,10 @@ conformance: .venv/ready
 # them, PROGRAMS= a folder that keeps them. Needs npm; they are fetched by this target alone.
 agents: .venv/ready
 	PROGRAMS="$(PROGRAMS)" .venv/bin/python tests/agents.py $(AGENTS)
+
+# The generated parts of the documentation: keys, commands, packages. A test fails if they are out of date.
+docs: .venv/ready
+	.venv/bin/python docs/generate.py
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock
