@@ -171,6 +171,15 @@ def test_a_command_that_does_not_exist_is_found():
     assert list(wrong_words(["job", "list", "--colour"])) == ["--colour"]
 
 
+def test_nothing_advises_to_install_memoryd_by_its_name():
+    paths = [*PAGES, *(path for folder in ("memoryd", "bench", "config") for path in (ROOT / folder).rglob("*.*"))]
+    advice = re.compile(r"(?<!un)install [^\n`]*(?<=[ '\"])memoryd(?=[\['\"`\s]|$)")
+    warned = {ROOT / "docs" / "getting-started.md"}  # quotes the wrong advice of pipx
+    assert [path for path in paths if path.suffix in {".md", ".py", ".yaml"} and advice.search(text_of(path))] == [
+        *warned
+    ]
+
+
 # --- sentences ---
 
 

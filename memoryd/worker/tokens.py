@@ -102,5 +102,5 @@ def unpack_vocabulary() -> bytes:
         data = gzip.decompress(packed.read_bytes())
     if hashlib.sha256(data).hexdigest() != VOCABULARY_SHA256:
         what = "the vocabulary that comes with memoryd is missing or damaged"
-        raise StateError(what, str(packed), "install memoryd again")
+        raise StateError(what, str(packed), "in the clone of memoryd: pip install --force-reinstall .")
     return data
