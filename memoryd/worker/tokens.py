@@ -86,7 +86,7 @@ def load_encoding() -> tiktoken.Encoding:
     tiktoken.load.read_file_cached = from_memory
     encoding = tiktoken.get_encoding(ENCODING)
     if any(tokens_of(encoding, text) != count for text, count in _KNOWN.items()):
-        raise StateError("the tokenizer does not count as it must", ENCODING, "install memoryd and tiktoken again")
+        raise StateError("the tokenizer does not count as it must", ENCODING, "in the clone of memoryd: pip install --force-reinstall .")
     return encoding
 
 
