@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import platformdirs
 import pytest
+from click.testing import CliRunner
 
 import memoryd
 from memoryd.interfaces.cli import cli
@@ -69,6 +70,15 @@ def test_each_generated_block_is_on_a_page_that_is_generated():
     generate = generator()
     marked = {page.name for page in PAGES if "<!-- begin generated: " in text_of(page)}
     assert marked - {"contributing.md"} == set(generate.PAGES)
+
+
+def test_the_command_reference_is_what_help_prints():
+    block = re.compile(r"^#+ (memoryd\b[^\n]*)\n\n```text\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
+    shown = block.findall(text_of(ROOT / "docs" / "commands.md"))
+    assert len(shown) > 50
+    for path, text in shown:
+        done = CliRunner().invoke(cli, [*path.split()[1:], "--help"], prog_name="memoryd", terminal_width=80)
+        assert done.output.rstrip("\n") == text, path
 
 
 def test_the_key_table_has_each_key_of_the_shipped_file():
