@@ -109,8 +109,16 @@ CONTEXTS = {
     "trace": '  File "a.py", line 3\nValueError: bad token: {}\n',
     "diff": "-old\n+SECRET_KEY = '{}'\n",
     "flag": "tool --token {} --verbose",
+    "clause": "with {}, it works",
+    "full stop": "It is {}.",
+    "brackets": "(see <{}>)",
+    "emphasis": "it is **{}** now",
+    "path": "https://example.org/hook/{}/send",
+    "written line feeds": "so\\n{}\\nend",
 }
-BY_NAME = [name for name in CONTEXTS if name not in {"line", "sentence"}]
+# Where no name tells what it is, and the form alone has to.
+BY_FORM = {"line", "sentence", "clause", "full stop", "brackets", "emphasis", "path", "written line feeds"}
+BY_NAME = [name for name in CONTEXTS if name not in BY_FORM]
 
 HARMLESS = [
     "commit 9dc71f13b1d915dcd394f9eaaa03e12f148a73d4",

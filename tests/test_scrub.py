@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
+import tempfile
+from functools import cache
+from pathlib import Path
 from random import Random
 from urllib.parse import quote
 
@@ -17,6 +20,7 @@ from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.scrub.personal import is_card, is_iban
 from memoryd.scrub.policy import Policy
 from memoryd.scrub.scan import scan
+from memoryd.worker.scanner import Known, cache_folder
 from tests.secret_samples import BY_NAME, CONTEXTS, HARMLESS, SHAPES, UNNAMED, secret, secrets
 
 REDACT = Policy()
@@ -26,12 +30,14 @@ WORDS = st.lists(
 )
 
 
-def nothing_known(_buffer: bytes) -> list[tuple[str, int, int]]:
-    return []
+@cache
+def library() -> Known:
+    """The known formats of the library, loaded once for all tests of this file."""
+    return Known(cache_folder(Path(tempfile.gettempdir())))
 
 
 def one(text: str, policy: Policy = REDACT) -> Scrubbed:
-    return scan([text], policy, nothing_known)[0]
+    return scan([text], policy, library().find)[0]
 
 
 def test_there_are_sixty_formats() -> None:
@@ -128,7 +134,7 @@ def test_a_second_scan_changes_nothing_and_the_rest_stays_in_order(pieces: list[
 
 @given(st.lists(st.one_of(st.text(), secrets(), st.sampled_from(["my password is", "hunter2 x", "<private>"]))))
 def test_texts_do_not_change_each_other(texts: list[str]) -> None:
-    assert scan(texts, REDACT, nothing_known) == [one(text) for text in texts]
+    assert scan(texts, REDACT, library().find) == [one(text) for text in texts]
 
 
 def test_the_library_is_asked_about_all_texts_at_once_and_believed_of_each_alone() -> None:
@@ -152,7 +158,7 @@ def test_a_placeholder_is_not_a_secret() -> None:
 def test_policies() -> None:
     planted = secret("github", Random(1))
     text = f"a {planted} b"
-    assert one(text, Policy("skip")) == Scrubbed("", (Finding("github-token", 2, 2 + len(planted)),), dropped=True)
+    assert one(text, Policy("skip")) == Scrubbed("", (Finding("github-pat", 2, 2 + len(planted)),), dropped=True)
     assert one(text, Policy("off")).text == text
     assert one("a <private>b</private> c", Policy("skip")) == Scrubbed(
         "a [REDACTED:private] c", (Finding("private", 2, 22),)

@@ -132,6 +132,24 @@ def test_the_property_list_reads_back(scratch):
     assert all(Path(read[key]).is_absolute() for key in ("StandardOutPath", "StandardErrorPath"))
 
 
+def test_the_property_list_is_the_shipped_one_but_for_the_command_and_the_log(scratch):
+    replaced = {"ProgramArguments", "StandardErrorPath"}
+    rendered = plistlib.loads(made(scratch, launchd=True).text.encode())
+    shipped = plistlib.loads((SHIPPED[0].parent / "launchd" / f"{services.LABEL}.plist").read_bytes())
+    assert {key for key in rendered | shipped if rendered.get(key) != shipped.get(key)} == replaced
+    assert list(map(type, rendered.values())) == list(map(type, shipped.values()))
+
+
+@pytest.mark.parametrize("system", [True, False], ids=["system", "user"])
+def test_a_unit_is_the_shipped_one_but_for_the_lines_of_this_installation(scratch, system):
+    shipped = next(path for path in SHIPPED if (path.parent.name == "systemd") is system).read_text(encoding="utf-8")
+    rendered = made(scratch, system=system).text
+    lines = zip(rendered.splitlines(), shipped.splitlines(), strict=True)
+    changed = {line.partition("=")[0] for line, other in lines if line != other}
+    assert {"ExecStart"} <= changed <= {"ExecStart", "User", "ReadWritePaths", "PrivateTmp"}
+    assert system or changed == {"ExecStart"}
+
+
 def test_the_whole_machine_has_no_launchd_service(scratch):
     with pytest.raises(ConfigError):
         made(scratch, launchd=True, system=True)

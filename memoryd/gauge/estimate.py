@@ -6,5 +6,5 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text, roughly: a quarter of its characters, rounded up."""
+    """Return the tokens of a text, roughly: a quarter of its characters, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)

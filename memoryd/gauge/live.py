@@ -61,7 +61,7 @@ class Live(NamedTuple):
 
 
 def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
-    """The gauge after one more turn, the next one in file order.
+    """Return the gauge after one more turn, the next one in file order.
 
     Side chains and what the agent program says in the model's name do not count.
     """
@@ -76,7 +76,7 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
 
 
 def with_text(gauge: Gauge, turn: Turn) -> Gauge:
-    """The gauge with the text of a turn added to what came since its figure."""
+    """Return the gauge with the text of a turn added to what came since its figure."""
     if turn.sidechain or turn.model == _SYNTHETIC or (turn.kind is Kind.SUMMARY and gauge.after_compaction):
         return gauge  # the figure the compaction gave includes its summary
     text = turn.text
@@ -88,7 +88,7 @@ def with_text(gauge: Gauge, turn: Turn) -> Gauge:
 
 
 def live(gauge: Gauge, counted: int | None = None) -> Live:
-    """The size of the context.
+    """Return the size of the context.
 
     `counted` is what a tokenizer counts in all main-chain turns from `since_seq` on, where the agent wrote no usage.
     """
@@ -102,7 +102,7 @@ def live(gauge: Gauge, counted: int | None = None) -> Live:
 
 
 def tokens_per_byte(gauge: Gauge) -> float:
-    """The rate of the session's own text, within what text can have; 1/4 while it has shown nothing."""
+    """Return the rate of the session's own text, within what text can have; 1/4 while it has shown nothing."""
     tokens = gauge.calibration_tokens + _TOKENS_PER_BYTE * _PRIOR_BYTES
     return min(max(tokens / (gauge.calibration_bytes + _PRIOR_BYTES), _RATE_MIN), _RATE_MAX)
 
@@ -113,7 +113,7 @@ def _remember(responses: str, message_id: str | None) -> str:
 
 
 def _measured(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
-    """A response wrote its usage: the new figure, and what its growth says about the rate."""
+    """Return a response wrote its usage: the new figure, and what its growth says about the rate."""
     growth = usage - gauge.context
     calibrates = gauge.context and not gauge.after_compaction and growth > 0 and gauge.tail_bytes > 0
     overhead = gauge.overhead

@@ -58,7 +58,7 @@ def _share(part: float, window: int) -> int:
 
 
 def _is_cooling(policy: Sleep, situation: Situation, now: datetime) -> bool:
-    """A sleep that seems to lie in the future was timed by a clock since set back, and holds nothing up."""
+    """Return a sleep that seems to lie in the future was timed by a clock since set back, and holds nothing up."""
     if situation.slept_at is None:
         return False
     elapsed = now - situation.slept_at

@@ -42,7 +42,7 @@ _LADDER = (200_000, 1_000_000, 2_097_152)
 
 
 def window(configured: int | None, model: str | None, peak: int, said: int = 0) -> Window:
-    """The context window of a session.
+    """Return the context window of a session.
 
     What is configured always wins; a window that the `peak` of the session does not fit in was not the window; `said`
     is what the agent itself wrote.

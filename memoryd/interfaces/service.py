@@ -92,9 +92,8 @@ def program() -> list[str]:
 # --- systemd ----------------------------------------------------------------------------------------------------------
 
 
-def shipped(*, system: bool) -> str:
-    """The unit as it ships, with the reason for each line that is not the manager's default."""
-    name = "memoryd.service" if system else "user/memoryd.service"
+def shipped(name: str) -> str:
+    """Return a file of `systemd/` as it ships, with the reason for each line that is not the manager's default."""
     package = Path(memoryd.__file__).parent
     packaged = package / "systemd" / name
     return (packaged if packaged.is_file() else package.parent / "systemd" / name).read_text("utf-8")
@@ -109,7 +108,7 @@ def _unit(settings: Settings, *, system: bool) -> str:
         lines["ReadWritePaths"] = " ".join("-" + _quoted(str(path)) for path in dict.fromkeys(writable))
         if any(path.is_relative_to(shared) for path in writable for shared in SHARED_TEMPORARY):
             lines["PrivateTmp"] = "no"
-    text = shipped(system=system)
+    text = shipped("memoryd.service" if system else "user/memoryd.service")
     return re.sub(rf"(?m)^({'|'.join(lines)})=.*$", lambda line: f"{line[1]}={lines[line[1]]}", text)
 
 
@@ -140,20 +139,8 @@ def _owner(settings: Settings) -> str:
 
 
 def _plist(settings: Settings) -> str:
-    """The property list, see launchd.plist(5): what it starts must stay in the foreground and heed SIGTERM."""
-    command = command_line(settings)
-    described = {
-        "Label": LABEL,
-        # --quiet: the log has a file of its own, which rotates; this one gets only what ended a start.
-        "ProgramArguments": [*command, "--quiet"],
-        "EnvironmentVariables": {"PATH": "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"},
-        "RunAtLoad": True,
-        "KeepAlive": {"SuccessfulExit": False},
-        "ThrottleInterval": 10,
-        "ProcessType": "Background",
-        "Umask": 0o077,
-        "ExitTimeOut": 25,
-        "StandardOutPath": "/dev/null",
-        "StandardErrorPath": str(settings.state_dir / "log" / "launchd.err"),
-    }
+    """Return the property list that ships, with this command and this state folder."""
+    described = plistlib.loads(shipped(f"launchd/{LABEL}.plist").encode())
+    described["ProgramArguments"] = [*command_line(settings), "--quiet"]
+    described["StandardErrorPath"] = str(settings.state_dir / "log" / "launchd.err")
     return plistlib.dumps(described).decode()

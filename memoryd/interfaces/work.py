@@ -6,7 +6,6 @@ import json
 import os
 import time
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memoryd.app import DATABASE, LOCK, open_app
@@ -38,6 +37,7 @@ from memoryd.running import (
     queueing,
     refining,
     rehearsal,
+    sandbox,
     sleeping,
 )
 from memoryd.running.core_watch import CoreWatch
@@ -169,12 +169,7 @@ def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[
         raise NotFoundError("nothing has been read yet", str(database(settings)), "memoryd run --once")
     with trial.place(settings.state_dir, agent.workspace) as place:
         snapshot.copy(database(settings), place.state / DATABASE)
-        tried = replace(
-            settings,
-            state_dir=place.state,
-            agents=(replace(agent, workspace=place.workspace, transcripts=()),),
-            hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
-        )
+        tried = sandbox.settings_of(settings, agent, place)
         close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
         try:
             with open_app(tried) as app:

@@ -11,17 +11,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.tiers.lines import lines_of, open_fence
+from memoryd.tiers.lines import FRONT_MATTER, heading_of, lines_of, open_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SIZE = 800  # characters that a chunk of several blocks has at most: about what a person reads at a glance
 LONGEST = 4000  # characters of one that is a single block
-_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*\r?\n?", re.DOTALL)
 _BULLET = re.compile(rb" {0,1}(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
-_FRONT = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n")
-_FRONT_END = re.compile(rb"(?:---|\.\.\.)[ \t]*\r?\n?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +39,13 @@ class _Block(NamedTuple):
 
 
 def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
-    """The chunks of a file, in order; every line of it is in one of them.
+    """Return the chunks of a file, in order; every line of it is in one of them.
 
     With `apart` each bullet is a chunk of its own, since each is a memory of its own.
     """
     found: list[Chunk] = []
     line = 1
-    for group in _grouped(_blocks(lines_of(data)), apart=apart):
+    for group in _grouped(_blocks(data), apart=apart):
         lines = [raw for block in group for raw in block.lines]
         is_bullet = apart and any(block.kind == "bullet" for block in group)
         for part in _parts(lines):
@@ -59,48 +56,40 @@ def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
 
 
 def below_headings(text: str) -> str:
-    """The text of a chunk without the headings it begins with, which say where it stands; they are in its lines."""
+    """Return the text of a chunk without the headings it begins with; `Chunk.heading` has them."""
     lines = text.splitlines()
     while lines and (not lines[0].strip() or lines[0].startswith("#")):
         lines.pop(0)
     return "\n".join(lines) or text
 
 
-def _blocks(lines: Sequence[bytes]) -> Iterator[_Block]:
+def _blocks(data: bytes) -> Iterator[_Block]:
     """Headings, bullets with what hangs below them, and paragraphs; blank lines belong to what is above them."""
     path: list[tuple[int, str]] = []
     fence: bytes | None = None
     block = _Block([], (), "text")
     blank = False
-    front = _front_length(lines)
-    for number, raw in enumerate(lines):
-        is_closed = fence is not None or number < front
-        match = None if is_closed else _HEADING.fullmatch(raw)
-        begins = None if is_closed else _kind(raw, match, blank=blank, in_bullet=block.kind == "bullet")
+    front = FRONT_MATTER.match(data)
+    front_lines = len(lines_of(front[0])) if front else 0
+    for number, raw in enumerate(lines_of(data)):
+        is_closed = fence is not None or number < front_lines
+        heading = None if is_closed else heading_of(raw)
+        begins = None if is_closed else _kind(raw, heading, blank=blank, in_bullet=block.kind == "bullet")
         if begins is not None and block.lines:
             yield block
-        if match is not None:
-            level = len(match[1])
-            title = " ".join((match[2] or b"").decode(errors="replace").split())
-            path = [one for one in path if one[0] < level] + [(level, title)]
+        if heading is not None:
+            path = [one for one in path if one[0] < heading[0]] + [heading]
         if begins is not None:
-            block = _Block([], tuple(title for _, title in path if title), begins)
+            block = _Block([], tuple(name for _, name in path if name), begins)
         block.lines.append(raw)
-        fence = None if number < front else open_fence(fence, raw)
+        fence = None if number < front_lines else open_fence(fence, raw)
         blank = not raw.strip()
     if block.lines:
         yield block
 
 
-def _front_length(lines: Sequence[bytes]) -> int:
-    """How many lines the front matter takes; 0 where there is none."""
-    if not lines or not _FRONT.fullmatch(lines[0]):
-        return 0
-    return next((number + 1 for number, raw in enumerate(lines) if number and _FRONT_END.fullmatch(raw)), 0)
-
-
-def _kind(raw: bytes, heading: re.Match[bytes] | None, *, blank: bool, in_bullet: bool) -> str | None:
-    """What a line begins; None where it goes on with what is above it."""
+def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet: bool) -> str | None:
+    """Return what a line begins; None where it goes on with what is above it."""
     if heading is not None:
         return "heading"
     if _BULLET.match(raw):

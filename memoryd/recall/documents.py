@@ -47,7 +47,7 @@ class Document(NamedTuple):
 
     @property
     def is_said(self) -> bool:
-        """Whether somebody said or wrote it: what tools put out is found by its words alone."""
+        """Return whether somebody said or wrote it: what tools put out is found by its words alone."""
         return not self.columns[_TOOL]
 
 
@@ -64,22 +64,22 @@ class Said(NamedTuple):
 
     @property
     def is_evidence(self) -> bool:
-        """Whether it may be found at all: what was put there by memoryd itself would be found twice."""
+        """Return whether it may be found at all: what was put there by memoryd itself would be found twice."""
         return bool(self.text) and self.origin != Origin.INJECTED
 
     @property
     def is_conversation(self) -> bool:
-        """Whether it gives its neighbours their sense."""
+        """Return whether it gives its neighbours their sense."""
         return self.kind in _SPOKEN and self.role in _SPEAKERS and self.origin not in _SILENT and bool(self.text)
 
 
 def digest_of(text: str) -> bytes:
-    """What tells one text from another: 16 bytes of its sha256."""
+    """Return what tells one text from another: 16 bytes of its sha256."""
     return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
 
 
 def of_turns(turns: Sequence[Said]) -> list[Document]:
-    """The documents of a session's turns."""
+    """Return the documents of a session's turns."""
     talk = [turn for turn in turns if turn.is_conversation]
     near = [(turn.sidechain, indexable(turn.text[:_NEAR])) for turn in talk]
     place = {turn.seq: at for at, turn in enumerate(talk)}
@@ -115,22 +115,22 @@ def _columns(own: str, column: str, *, near: str = "", about: str = "") -> tuple
 
 
 def of_chunk(chunk: Chunk, shown: str, about: str, day: str | None) -> Document:
-    """The document of a part of a file."""
+    """Return the document of a part of a file."""
     words = indexable("\n".join((*chunk.heading, about)))
     return Document(chunk.first_line, chunk.last_line, digest_of(chunk.text), _columns(shown, "text", about=words), day)
 
 
 def of_fact(content: str, about: str, day: str | None) -> Document:
-    """The document of a fact."""
+    """Return the document of a fact."""
     return Document(1, 1, digest_of(content), _columns(content, "text", about=indexable(about)), day)
 
 
 @lru_cache(maxsize=1024)
 def day_words(day: date) -> str:
-    """A day in the words people ask for it."""
+    """Return a day in the words people ask for it."""
     return f"{day.day} {day:%B} {day.year} {day:%A} {day.isoformat()}"
 
 
 def tags_in(text: str) -> frozenset[str]:
-    """The `#tags` in a text, in lower case."""
+    """Return the `#tags` in a text, in lower case."""
     return frozenset(tag.lower() for tag in _TAG.findall(text))

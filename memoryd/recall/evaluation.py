@@ -101,13 +101,13 @@ class Evaluation:
 
 
 def asks(text: str) -> bool:
-    """Whether a message of the user asks something, in their own voice."""
+    """Return whether a message of the user asks something, in their own voice."""
     return bool(_ASKS.search(own(text).strip()))
 
 
 @lru_cache(maxsize=1 << 15)
 def terms(text: str) -> frozenset[str]:
-    """The content words of a text by their stems, and its numbers."""
+    """Return the content words of a text by their stems, and its numbers."""
     return frozenset([*map(stem, content(text)), *_NUMBER.findall(text)])
 
 
@@ -143,7 +143,7 @@ class _Days:
         self._places = _by_term(self.texts)
 
     def places(self, term: str, count: int) -> Sequence[int]:
-        """Which of the first so many entries hold a word."""
+        """Return which of the first so many entries hold a word."""
         found = self._places.get(term, [])
         return found if not found or found[-1] < count else found[: bisect_left(found, count)]
 
@@ -157,12 +157,12 @@ class _Memory:
         self._in_core = _by_term(self.core)
 
     def weight(self, term: str) -> float:
-        """How much a word tells; nothing where no text holds it."""
+        """Return how much a word tells; nothing where no text holds it."""
         holding = len(self.days.places(term, self.count)) + len(self._in_core.get(term, ()))
         return math.log(1 + (self.count + len(self.core)) / holding) if holding else 0.0
 
     def evidence(self, asked: Asked) -> dict[str, float]:
-        """What of an answer tells that it was found, with its weight: the rarest of what the question does not say."""
+        """Return the words by which an answer is recognised, with weights: the rarest ones that the question lacks."""
         return self._rarest(terms(asked.answer) - terms(asked.question), MOST_EVIDENCE)
 
     def _rarest(self, given: Iterable[str], most: int) -> dict[str, float]:
@@ -170,7 +170,7 @@ class _Memory:
         return dict(sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:most])
 
     def retrieve(self, asked: Asked, most_tokens: int) -> tuple[list[str], list[str], list[str]]:
-        """What is found in the days, with the core, and in the core alone, at the same cost."""
+        """Return what is found in the days, with the core, and in the core alone, at the same cost."""
         wanted = self._rarest(terms(asked.question), MOST_TERMS)
         found = _ranked({term: self.days.places(term, self.count) for term in wanted}, wanted, newest_first=True)
         days = list(dict.fromkeys(self.days.texts[place] for place in found))
@@ -195,7 +195,7 @@ def _by_term(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _ranked(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *, newest_first: bool) -> list[int]:
-    """The places of texts that hold something of a question, the most telling first; of equals as is said."""
+    """Return the places of texts that hold something of a question, the most telling first; of equals as is said."""
     scores: dict[int, float] = defaultdict(float)
     for term, held in places.items():
         for place in held:
@@ -205,7 +205,7 @@ def _ranked(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *
 
 
 def _within(texts: Iterable[str], budget: int) -> list[str]:
-    """The first texts that fit; one that is too long does not keep the next from fitting."""
+    """Return the first texts that fit; one that is too long does not keep the next from fitting."""
     found, left = [], budget
     for text in texts:
         if left < LEAST_TEXT:

@@ -21,7 +21,7 @@ MEANING = 1.0
 
 
 def fuse(by_words: Sequence[Ranked], by_meaning: Sequence[Ranked], quoting: frozenset[int]) -> list[Ranked]:
-    """Both orders as one, each thing once, the best first; what holds a quoted phrase before all others.
+    """Return both orders as one, each thing once, the best first; what holds a quoted phrase before all others.
 
     The score is 1 for what is first in both.
     """
@@ -37,5 +37,5 @@ def fuse(by_words: Sequence[Ranked], by_meaning: Sequence[Ranked], quoting: froz
 
 
 def _what(one: Ranked) -> tuple[str, int]:
-    """What a candidate is part of: the pieces of a long turn are one thing."""
+    """Return what a candidate is part of: the pieces of a long turn are one thing."""
     return one.candidate.path, one.candidate.first_line

@@ -53,7 +53,7 @@ class Other(NamedTuple):
 
 
 def part(other: Other, today: date) -> Part | None:
-    """The hand-over of a session, as part of an injection; None where nobody asked for anything."""
+    """Return the hand-over of a session, as part of an injection; None where nobody asked for anything."""
     lines: list[str] = []
     asked, is_answered = 0, False
     for one in reversed(other.spoken):

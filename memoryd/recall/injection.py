@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.counted import counted
 from memoryd.text.fences import open_after
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutral, shaped
 from memoryd.tiers import core
 from memoryd.transcripts.injected import CLOSE, OPEN
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"
-_LINE = re.compile(r"([ \t]{0,12})[ \t]*((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
+_DEEPEST = 12  # characters of its indentation that a line keeps
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 _TOLD_HEADING = re.compile(r" (#{1,6}) ")
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
@@ -142,7 +142,7 @@ def render(
 def _fitted(
     sections: _Sections, blocks: Sequence[_Block], handed: _Chosen, budget: Budget, count: Count, *, is_named: bool
 ) -> Injection | None:
-    """What is told within the budget, with a last line for what is left out and not named, if `is_named`."""
+    """Return what is told within the budget, with a last line for what is left out and not named, if `is_named`."""
     rest_of = _less(budget, handed.text, count)
     most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
     room, rest = most, budget.files
@@ -185,7 +185,7 @@ def _missing(names: Sequence[str]) -> str:
 
 
 def _handed(blocks: Sequence[_Block], budget: Budget, count: Count) -> _Chosen:
-    """What other sessions hand over, within its own budget."""
+    """Return what other sessions hand over, within its own budget."""
     most = budget.others if budget.whole is None else min(budget.others, budget.whole // _SHARE)
     if not most:
         return _Chosen("", ())
@@ -201,14 +201,14 @@ def _handed(blocks: Sequence[_Block], budget: Budget, count: Count) -> _Chosen:
 
 
 def _less(budget: Budget, text: str, count: Count) -> Budget:
-    """The budget that is left beside a text."""
+    """Return the budget that is left beside a text."""
     whole = None if budget.whole is None else budget.whole - count([text])[0]
     units = None if budget.units is None else budget.units - len(text.encode("utf-16-le", "surrogatepass")) // 2
     return budget._replace(whole=whole, units=units)
 
 
 def _units(text: str, budget: Budget) -> float:
-    """How much of the consumer's own limit a text takes; beyond 1 it does not fit."""
+    """Return how much of the consumer's own limit a text takes; beyond 1 it does not fit."""
     return 0.0 if budget.units is None else len(text.encode("utf-16-le", "surrogatepass")) / 2 / max(1, budget.units)
 
 
@@ -230,7 +230,7 @@ class _Sections:
         self._fact_sizes = sizes[5 + len(profile) :]
 
     def said(self, text: str) -> frozenset[str]:
-        """What those facts say that stand in a text."""
+        """Return what those facts say that stand in a text."""
         told = frozenset(text.splitlines(keepends=True))
         facts = (plain for line, plain in zip(self._facts, self._plain, strict=True) if line in told)
         said = frozenset(_said(line.partition("] ")[2]) for line in facts)
@@ -293,7 +293,7 @@ def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> li
 
 
 def _alone(part: Part) -> Iterator[tuple[int, str]]:
-    """The bullets that mean the same wherever they stand, by the numbers of their lines.
+    """Yield the bullets that mean the same wherever they stand, by the numbers of their lines.
 
     None of a section with anything beside its bullets, such as "No longer true:".
     """
@@ -325,20 +325,21 @@ def _alone(part: Part) -> Iterator[tuple[int, str]]:
 
 
 def _said(text: str) -> str:
-    """What a text says, equal for texts that are the same to a duplicate's finder."""
+    """Return what a text says, equal for texts that are the same to a duplicate's finder."""
     return core.normal(neutral(text))
 
 
 def _contained(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text with their numbers, each unable to mean anything but itself; blank ones are left out."""
+    """Yield the lines of a text with their numbers, each neutral; blank ones are left out."""
     for number, raw in enumerate(text.split("\n"), 1):
         for line in raw.splitlines():
-            if (match := _LINE.match(line)) and (said := neutral(match[3])):
-                yield number, f" {match[1]}{match[2] or ''}{said}"
+            indent, mark, said = shaped(line)
+            if said:
+                yield number, f" {indent[:_DEEPEST]}{mark}{said}"
 
 
 def lines_of(first: int, last: int) -> str:
-    """How the lines of an excerpt are named."""
+    """Return how the lines of an excerpt are named."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
@@ -347,7 +348,7 @@ def _gap(first: int, last: int, whole: str) -> str:
 
 
 def _once(blocks: Sequence[_Block], said: frozenset[str], room: int, count: Count) -> _Chosen:
-    """The blocks within `room`, without what is said above; what has no place there is told where it stands next."""
+    """Return the blocks within `room`, without repetitions; a line that does not fit is kept where it is repeated."""
     untold: set[str] = set()
     for _ in range(_ROUNDS):
         first: dict[str, str] = {}  # of what earlier blocks say, the line
@@ -370,7 +371,7 @@ def _once(blocks: Sequence[_Block], said: frozenset[str], room: int, count: Coun
 
 
 def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
-    """A block without lines that are said above, and headings that nothing is left below; whole, if that is shorter."""
+    """Return a block without repeated lines and without headings left empty; the whole block if that is shorter."""
     gone = {place for place, is_again in enumerate(again) if is_again}
     left, below = len(gone), 1  # below the last line the file ends as at a title
     for place in reversed(range(len(block.lines))):
@@ -391,7 +392,7 @@ def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
 
 
 def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
-    """The blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger."""
+    """Return the blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger."""
     needs = [block.heading + sum(line.size for line in block.lines) for block in blocks]
     shares = [0] * len(blocks)
     waiting = len(blocks)
@@ -431,7 +432,7 @@ def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
 
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:
-    """The longest beginning, or end, of a text that takes no more than `room` tokens."""
+    """Return the longest beginning, or end, of a text that takes no more than `room` tokens."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

@@ -20,7 +20,7 @@ class Cap(NamedTuple):
     characters: int | None = None
 
     def share(self, data: bytes) -> float:
-        """How much of the cap a file takes; beyond 1 its end is not loaded."""
+        """Return how much of the cap a file takes; beyond 1 its end is not loaded."""
         text = data.decode("utf-8", "replace")
         taken = ((len(data), self.size), (len(text.splitlines()), self.lines), (len(text), self.characters))
         return max((amount / most for amount, most in taken if most is not None), default=0.0)

@@ -59,7 +59,7 @@ class Query:
 
 
 def parse(text: str) -> Query:
-    """The terms in a text: words, `"phrases"`, `prefix*`, and names such as `snake_case`, `a/path.py`, `camelCase`."""
+    """Return the terms in a text: words, `"phrases"`, `prefix*`, and names such as `snake_case` and `a/path.py`."""
     found: dict[str, Term] = {}
     for term in _terms(_ends(folded(_ends(text))).translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
@@ -73,7 +73,7 @@ def parse(text: str) -> Query:
 
 
 def _ends(text: str) -> str:
-    """The text; of a longer one than is read its beginning and its end, in whole words where it has any."""
+    """Return the text; of a longer one than is read its beginning and its end, in whole words where it has any."""
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
@@ -81,7 +81,7 @@ def _ends(text: str) -> str:
 
 
 def expression(terms: tuple[Term, ...]) -> str:
-    """The FTS5 expression that any of the terms matches."""
+    """Return the FTS5 expression that any of the terms matches."""
     return " OR ".join(term.match for term in terms)
 
 
@@ -130,7 +130,7 @@ def _of_run(run: str) -> Iterator[Term]:
 
 
 def _rows(text: str) -> Iterator[str]:
-    """The text, in parts where it has more words than one term may have."""
+    """Yield the text, in parts where it has more words than one term may have."""
     words = runs(indexable(text))
     if len(words) <= _ROW:
         yield text

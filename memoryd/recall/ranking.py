@@ -70,7 +70,7 @@ class Ranked:
 def rank(
     candidates: Sequence[Candidate], known: Callable[[Candidate], Known | None], today: date, quoting: frozenset[int]
 ) -> list[Ranked]:
-    """The candidates in the order in which they are shown; those with a quoted phrase before all others."""
+    """Return the candidates in the order in which they are shown; those with a quoted phrase before all others."""
     scored = [_scored(one, known(one), today) for one in candidates]
     order = sorted(scored, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
     return sorted(_apart(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
@@ -92,7 +92,7 @@ def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
 
 
 def boost(known: Known | None) -> float:
-    """What the score of a memory is multiplied by: how important it is, and what was said of it."""
+    """Return what the score of a memory is multiplied by: how important it is, and what was said of it."""
     if known is None:
         return 1.0
     importance = 0.5 if known.importance is None else min(1.0, max(0.0, known.importance))
@@ -101,7 +101,7 @@ def boost(known: Known | None) -> float:
 
 
 def _apart(order: Sequence[Ranked]) -> list[Ranked]:
-    """Each hit of a file less than the better ones of that file."""
+    """Return each hit of a file less than the better ones of that file."""
     seen: Counter[str] = Counter()
     found = []
     for one in order:

@@ -15,6 +15,6 @@ _TELLING = frozenset({Kind.NAME, Kind.PHRASE})
 
 
 def is_about(text: str, prompt: Query) -> bool:
-    """Whether a text holds two words of a prompt, or one name or quoted phrase; stop words are none of its words."""
+    """Return whether a text holds two words of a prompt, or one name or quoted phrase; stop words do not count."""
     own = set(held(text, [term.text for term in prompt.terms]))
     return len(own) >= _WORDS or any(term.text in own for term in prompt.terms if term.kind in _TELLING)

@@ -18,7 +18,7 @@ _ENDING = 3  # letters at most in which two forms of a word differ
 
 
 def snippet(text: str, words: Iterable[str]) -> str:
-    """The part of `text` that tells most about `words`; an ellipsis stands where something was left out."""
+    """Return the part of `text` that tells most about `words`; an ellipsis stands where something was left out."""
     line = " ".join(text.split())
     if len(line) <= LENGTH:
         return line
@@ -32,13 +32,13 @@ def snippet(text: str, words: Iterable[str]) -> str:
 
 
 def held(text: str, words: Iterable[str]) -> list[str]:
-    """Those of the words that stand in a text, in whatever form."""
+    """Return those of the words that stand in a text, in whatever form."""
     flat = _flat(text)
     return [word for word in words if all(stem in flat for stem in _stems(word))]
 
 
 def _best(flat: str, stems: frozenset[str]) -> int:
-    """Where a window begins that holds most different words, the first of equals."""
+    """Return where a window begins that holds most different words, the first of equals."""
     if not stems:
         return 0
     places = [(match.start(), match[0]) for match in _any_of(stems).finditer(flat)]
@@ -63,7 +63,7 @@ def _any_of(stems: frozenset[str]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=512)
 def _stems(word: str) -> tuple[str, ...]:
-    """What each run of a word begins with in all of its forms."""
+    """Return what each run of a word begins with in all of its forms."""
     return tuple(run[: max(3, len(run) - _ENDING)] if run.isascii() else run for run in runs(plain(word)))
 
 

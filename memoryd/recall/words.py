@@ -43,41 +43,41 @@ STOP_WORDS = frozenset(
 
 
 def folded(text: str) -> str:
-    """The text in its compatibility form (NFKC), strokes through letters left out, without what cannot be stored."""
+    """Return the text in NFKC, without strokes through letters and without characters that cannot be stored."""
     if text.isascii():
         return text.replace("\0", " ")
     return unicodedata.normalize("NFKC", _UNSTORABLE.sub(" ", text)).translate(STROKES)
 
 
 def indexable(text: str) -> str:
-    """The text as it is put into the index: characters of unspaced scripts are words of their own, signs are spaces."""
+    """Return the text for the index: each character of an unspaced script is a word, signs are spaces."""
     return text.replace("\0", " ") if text.isascii() else _APART.sub(r" \1 ", folded(text))
 
 
 def runs(text: str) -> list[str]:
-    """The rows of letters and digits in a folded text; one of an unspaced script ends where another begins."""
+    """Return the rows of letters and digits in a folded text; one of an unspaced script ends where another begins."""
     return _RUN.findall(text)
 
 
 def is_unspaced(run: str) -> bool:
-    """Whether a run is of a script that is written without spaces."""
+    """Return whether a run is of a script that is written without spaces."""
     return bool(run) and _CHARACTER.match(run) is not None
 
 
 def inner_words(name: str) -> list[str]:
-    """The words in a name like `getUserName` or `HTTPServer`; of any other the name itself."""
+    """Return the words in a name like `getUserName` or `HTTPServer`; of any other the name itself."""
     return _BETWEEN.split(name)
 
 
 def signed_names(text: str) -> list[tuple[str, str]]:
-    """The names in a text that end in `++` or `#`, as they stand there, and each as one word."""
+    """Return the names in a text that end in `++` or `#`, as they stand there, and each as one word."""
     if "++" not in text and "#" not in text:
         return []
     return [(name + signs, name + _SIGNS[signs]) for name, signs in _SIGNED.findall(text)]
 
 
 def names_in(text: str) -> str:
-    """The words of all names in a text that are written in humps or end in signs, each name once."""
+    """Return the words of all names in a text that are written in humps or end in signs, each name once."""
     names = dict.fromkeys(word for _, word in signed_names(text))
     if _HUMP.search(text) is not None:
         names |= dict.fromkeys(" ".join(inner_words(one)) for one in _NAME.findall(text) if _HUMP.search(one))
@@ -85,7 +85,7 @@ def names_in(text: str) -> str:
 
 
 def telling(text: str) -> str:
-    """The words of a text that say what it is about, as they are indexed."""
+    """Return the words of a text that say what it is about, as they are indexed."""
     return indexable(" ".join(word for word in text.split() if word.lower() not in STOP_WORDS))
 
 

@@ -1,9 +1,9 @@
-"""The canary: a made-up fact that goes the whole way every night, from a transcript to a search, in a shadow.
+"""Send a made-up fact the whole way every night, from a transcript to a search, in a sandbox: the self-test (canary).
 
-The shadow is an installation of its own in a private folder of the state folder: another database, index and workspace,
-with the same code, configuration and model. What falls silent on the way of a real memory falls silent here, where the
-right answer is known. An alarm names the stage, until a fact comes through again. What a model takes for it is reserved
-and counted where all is counted; where that is not to be had several nights in a row, an alarm says so, too.
+The sandbox has another database, index and workspace, with the same code, configuration and model. A step that loses
+real memories loses this one too, and here the right answer is known. An alarm names the step until a fact comes through
+again. The tokens of a model are reserved and counted like all others. If there are not enough several nights in a row,
+an alarm reports that too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.clock import text_of
@@ -20,13 +20,12 @@ from memoryd.errors import MemorydError, StateError
 from memoryd.files import regular, trial
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.reading import recording
-from memoryd.running import dreaming, queueing, sleeping
+from memoryd.running import dreaming, queueing, sandbox, sleeping
 from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.running.modes import AUTO, OFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from datetime import date, datetime
 
     from sqlalchemy import Connection, Engine
@@ -34,28 +33,14 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
     from memoryd.database.runs import Run
-    from memoryd.finding.recall import Recall
-    from memoryd.reading.ingest import Ingest
     from memoryd.running.runner import Runner
-
-    Opener = Callable[[Settings], AbstractContextManager["Shadow"]]
+    from memoryd.running.sandbox import Opener, Sandbox
 
 KIND = "canary"
 TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks
 MOST_GROUNDED = 3  # in a row that the models' budget leaves nothing for
 QUESTION = "when was the northern warehouse bought"  # what a later session would look for
 _DAYS = 2  # it may be said before midnight and dreamt of after it
-
-
-class Shadow(Protocol):
-    """The parts of an installation that a fact goes through."""
-
-    settings: Settings
-    clock: Clock
-    engine: Engine
-    ingest: Ingest
-    runner: Runner
-    recall: Recall
 
 
 class FallenError(MemorydError):
@@ -79,7 +64,7 @@ class Fact:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The session: an event with its date, which it takes a dream to bring from the day into the core."""
+        """Return the session: an event with its date, which it takes a dream to bring from the day into the core."""
         user = f"The northern warehouse {self.name} was bought on {self.day}."
         assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
@@ -118,7 +103,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
 
 
 def model_of(settings: Settings, agent_id: str) -> str | None:
-    """The name of what answers for an agent; None where no model is named, which its runs say."""
+    """Return the name of what answers for an agent; None where no model is named, which its runs say."""
     if settings.llm.provider == OFFLINE:
         return OFFLINE
     try:
@@ -128,7 +113,7 @@ def model_of(settings: Settings, agent_id: str) -> str | None:
 
 
 def models(settings: Settings) -> set[str]:
-    """What canaries are to fly for: nothing, where they are switched off."""
+    """Return what canaries are to fly for: nothing, where they are switched off."""
     if not settings.dream.canary or settings.modes.dream == OFF:
         return set()
     found = {model_of(settings, agent.id) for agent in settings.agents if agent.enabled}
@@ -136,7 +121,7 @@ def models(settings: Settings) -> set[str]:
 
 
 def is_grounded(connection: Connection, model: str) -> bool:
-    """Whether none of the last canaries of a model has flown, for want of tokens."""
+    """Return whether none of the last canaries of a model has flown, for want of tokens."""
     sql = (
         "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
         " ORDER BY finished_at DESC, id DESC LIMIT ?"
@@ -164,9 +149,9 @@ def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> 
     reserved = None if settings.llm.provider == OFFLINE else _reserve(runner, run)
     told: dict[str, Any] = {"stages": []}
     with trial.place(settings.state_dir, None) as place:
-        shadow_settings = _settings(settings, agent, place)
-        with opened(shadow_settings) as shadow:
-            readers.share(runner.engine, shadow.engine)
+        tried = _settings(settings, agent, place)
+        with opened(tried) as app:
+            readers.share(runner.engine, app.engine)
             try:
                 fact = fact_of(run.id, runner.clock.now().astimezone(settings.zone).date())
                 stages = {"transcript": _write, "ingest": _ingest, "sleep": _sleep, "dream": _dream, "search": _search}
@@ -174,7 +159,7 @@ def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> 
                     go_on()
                     began = runner.clock.monotonic()
                     try:
-                        step(shadow, fact)
+                        step(app, fact)
                     except FallenError:
                         raise
                     except (MemorydError, OSError) as error:
@@ -182,79 +167,75 @@ def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> 
                         raise FallenError(stage, why) from error
                     told["stages"].append({"stage": stage, "seconds": round(runner.clock.monotonic() - began, 3)})
             finally:
-                readers.share(shadow.engine, runner.engine)
+                readers.share(app.engine, runner.engine)
                 if reserved is not None:
-                    _settle(runner, shadow, reserved)
+                    _settle(runner, app, reserved)
     return told
 
 
 def _settings(settings: Settings, agent: Agent, place: trial.Place) -> Settings:
     tokens = min(TOKENS, settings.llm.daily_tokens)
     return replace(
-        settings,
-        state_dir=place.state,
-        agents=(replace(agent, workspace=place.workspace, transcripts=(), privacy="open", enabled=True),),
+        sandbox.settings_of(settings, replace(agent, privacy="open", enabled=True), place),
         ingest=replace(settings.ingest, settle=timedelta(0)),
         jobs=replace(settings.jobs, attempts=1),
         llm=replace(settings.llm, daily_tokens=tokens, run_tokens=tokens),
         modes=replace(settings.modes, sleep=AUTO, dream=AUTO, facts=OFF, dedup=OFF),
-        hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
     )
 
 
-def _write(shadow: Shadow, fact: Fact) -> None:
-    agent = shadow.settings.agents[0]
-    scrubber = shadow.runner.scrubber
-    done = recording.record(shadow.settings.state_dir, agent.id, fact.messages, scrubber, shadow.clock)
+def _write(app: Sandbox, fact: Fact) -> None:
+    agent = app.settings.agents[0]
+    scrubber = app.runner.scrubber
+    done = recording.record(app.settings.state_dir, agent.id, fact.messages, scrubber, app.clock)
     if done.added != len(fact.messages):
         raise FallenError("transcript", "not all of the session was written")
 
 
-def _ingest(shadow: Shadow, fact: Fact) -> None:
-    shadow.ingest.scan()
-    shadow.ingest.flush()
-    texts = sqlite.read(shadow.engine, query.column, "SELECT text FROM turn")
+def _ingest(app: Sandbox, fact: Fact) -> None:
+    app.ingest.scan()
+    app.ingest.flush()
+    texts = sqlite.read(app.engine, query.column, "SELECT text FROM turn")
     if not {one["content"] for one in fact.messages} <= set(texts):
         raise FallenError("ingest", f"{len(texts)} turns were read, and not those of the session")
 
 
-def _sleep(shadow: Shadow, fact: Fact) -> None:
-    agent = shadow.settings.agents[0]
-    for row in queueing.candidates(shadow.engine, agent.id, ended=True):
+def _sleep(app: Sandbox, fact: Fact) -> None:
+    agent = app.settings.agents[0]
+    for row in queueing.candidates(app.engine, agent.id, ended=True):
         options = {"reason": sleeping.SUMMARY, "upto": None}
-        run_id = queueing.request_by_hand(shadow.engine, shadow.clock, CONSUMER, row, options=options)
-        _carry_out(shadow, "sleep", run_id)
+        run_id = queueing.request_by_hand(app.engine, app.clock, CONSUMER, row, options=options)
+        _carry_out(app, "sleep", run_id)
     folder = agent.workspace / "memory"
-    if not any(fact.name in _text(shadow, f"memory/{path.name}") for path in folder.glob("*.md")):
+    if not any(fact.name in _text(app, f"memory/{path.name}") for path in folder.glob("*.md")):
         raise FallenError("sleep", "the daily file does not hold it")
 
 
-def _dream(shadow: Shadow, fact: Fact) -> None:
-    agent_id, options = shadow.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
-    row = queueing.row_of(shadow.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
-    sqlite.write(shadow.engine, runs.enqueue, row)
-    _carry_out(shadow, "dream", row["id"])
-    if fact.name not in _text(shadow, CORE_FILE):
+def _dream(app: Sandbox, fact: Fact) -> None:
+    agent_id, options = app.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
+    row = queueing.row_of(app.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
+    sqlite.write(app.engine, runs.enqueue, row)
+    _carry_out(app, "dream", row["id"])
+    if fact.name not in _text(app, CORE_FILE):
         raise FallenError("dream", f"{CORE_FILE} does not hold it")
 
 
-def _search(shadow: Shadow, fact: Fact) -> None:
-    hits = shadow.recall.search(shadow.settings.agents[0], QUESTION)
+def _search(app: Sandbox, fact: Fact) -> None:
+    hits = app.recall.search(app.settings.agents[0], QUESTION)
     if not any(fact.name in hit.snippet for hit in hits if hit.path == CORE_FILE):
         raise FallenError("search", f"it is not among {len(hits)} hits")
 
 
-def _carry_out(shadow: Shadow, stage: str, run_id: str | None) -> None:
+def _carry_out(app: Sandbox, stage: str, run_id: str | None) -> None:
     if run_id is None:
         raise FallenError(stage, "no run was queued")
-    run = shadow.runner.run_next(only=run_id)
-    (row,) = sqlite.read(shadow.engine, query.rows, "SELECT state, why, error FROM job_run WHERE id = ?", run_id)
-    if run is None or row[0] != "succeeded":
-        raise FallenError(stage, f"its run ended as {row[0]}: {row[2] or row[1] or 'nobody says why'}")
+    row = sandbox.carry_out(app.runner, run_id)
+    if row["state"] != "succeeded":
+        raise FallenError(stage, f"its run ended as {row['state']}: {row['error'] or row['why'] or 'nobody says why'}")
 
 
-def _text(shadow: Shadow, relative: str) -> str:
-    return (regular.read_in(shadow.settings.agents[0].workspace, relative) or b"").decode("utf-8", "replace")
+def _text(app: Sandbox, relative: str) -> str:
+    return (regular.read_in(app.settings.agents[0].workspace, relative) or b"").decode("utf-8", "replace")
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -275,7 +256,7 @@ def _reserve(runner: Runner, run: Run) -> int:
     raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
 
 
-def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:
+def _settle(runner: Runner, app: Sandbox, reserved: int) -> None:
     sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
-    (spent,) = sqlite.read(shadow.engine, query.rows, sql)
+    (spent,) = sqlite.read(app.engine, query.rows, sql)
     sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")

@@ -61,7 +61,7 @@ def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, da
 
 
 def _asked(connection: Connection, agent_id: str, since: str) -> Iterator[Asked]:
-    """The questions that were answered and whose answer the user let stand."""
+    """Yield the questions that were answered and whose answer the user let stand."""
     sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
     for session_id, started_at, seen_at in query.rows(connection, sql, agent_id, since):
         found = exchanges(turns.stored_turns(connection, session_id, main_only=True))
@@ -78,7 +78,7 @@ def _asked(connection: Connection, agent_id: str, since: str) -> Iterator[Asked]
 
 
 def _entries(workspace: Path, settings: Settings) -> list[Entry]:
-    """What the daily files say, each bullet and paragraph with the time of its block, in order."""
+    """Return what the daily files say, each bullet and paragraph with the time of its block, in order."""
     found = []
     for path in sorted((workspace / "memory").glob("????-??-??.md")):
         try:
@@ -97,7 +97,7 @@ def _entries(workspace: Path, settings: Settings) -> list[Entry]:
 def _with_core(
     connection: Connection, agent_id: str, asked: Sequence[Asked]
 ) -> Iterator[tuple[Asked, tuple[str, ...]]]:
-    """Each question with the core that there was when its session began; questions in order of that."""
+    """Yield each question with the core that there was when its session began; questions in order of that."""
     changes = iter([one for one in audit.entries(connection, agent_id) if one.memory_id.startswith(_CORE)])
     change = next(changes, None)
     text_of_state = audit.texts(connection)
@@ -116,7 +116,7 @@ def _with_core(
 
 
 def as_row(found: Evaluation) -> dict[str, Any]:
-    """An evaluation as receipts and commands show it: numbers, never a text."""
+    """Return an evaluation as receipts and commands show it: numbers, never a text."""
 
     def told(tally: Any) -> dict[str, Any]:
         count = max(1, found.counted)
@@ -135,14 +135,14 @@ def as_row(found: Evaluation) -> dict[str, Any]:
 
 
 def verdict_text(told: Mapping[str, Any]) -> str:
-    """The verdict for people, of an evaluation as a row."""
+    """Return the verdict for people, of an evaluation as a row."""
     if told["counted"] < FEWEST:
         return f"too few questions to tell: {told['counted']}, and it takes {FEWEST}"
     return str(told["verdict"])
 
 
 def as_text(told: Mapping[str, Any], days: int) -> str:
-    """An evaluation as a row, for people: what each number means, and whether it is good."""
+    """Return an evaluation as a row, for people: what each number means, and whether it is good."""
     since = f"in the last {counted(days, 'day')}"
     if not told["asked"]:
         return f"You have asked nothing {since} that was answered and that you let stand: there is nothing to go by."

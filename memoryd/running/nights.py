@@ -29,7 +29,7 @@ _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 
 def barren(connection: Connection, agent_id: str) -> list[str]:
-    """The runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
+    """Return the runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
     sql = (
         "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
         " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?"

@@ -1,6 +1,6 @@
-"""A rehearsal: what a run would ask or write, found out by carrying it out on copies.
+"""Find out what a run would ask or write by carrying it out in a sandbox, on copies (dry run).
 
-Where a model that costs something would be asked, the rehearsal ends with the question: nobody is asked.
+A dry run ends where a model that costs something would be asked: no model is asked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import query, runs, sqlite
 from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, NothingToDo, first_of
-from memoryd.running import refining
+from memoryd.running import refining, sandbox
 from memoryd.running.answering import OFFLINE, Asked, endpoint_of, measure
 from memoryd.running.runner import KINDS, daily_blocks
 
@@ -33,8 +33,7 @@ def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
     if run.kind in {*KINDS, refining.KIND} and runner.settings.llm.provider != OFFLINE:
         return told | _question(runner, run, workspace)
-    runner.run_next(only=run_id)
-    (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    row = sandbox.carry_out(runner, run_id)
     would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
     return told | {"state": row["state"], "why": row["why"] or row["error"], "would": would}
 
@@ -55,7 +54,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
 
 
 def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
-    """The first step of a run that somebody else has to carry out, and what puts its replies together."""
+    """Return the first step of a run that somebody else has to carry out, and what puts its replies together."""
     if run.kind == refining.KIND:
         return runner.refiner(run, workspace).first_step(), refine.merge
     kind = KINDS[run.kind]
@@ -65,7 +64,7 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
 
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
-    """What would happen to memories and the profile, in order."""
+    """Return what would happen to memories and the profile, in order."""
     memories = (
         'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
         " WHERE a.run_id = ? ORDER BY a.id"
@@ -79,7 +78,7 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
-    """The blocks that would be appended to daily files."""
+    """Return the blocks that would be appended to daily files."""
     import json
 
     files = [item for item in json.loads(receipt or "{}").get("files", ()) if "appended" in item]

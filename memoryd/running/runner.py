@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.reader import Answer
     from memoryd.ledger.guards import Refusal
     from memoryd.reading.scrubbing import Scrubber
+    from memoryd.running.sandbox import Opener
     from memoryd.worker.client import Worker
 
 SETTLE_AGAIN_SECONDS = 30.0
@@ -175,7 +176,7 @@ class Runner:
     unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
     proposes: bool = True  # a rehearsal shows what would be written as it is
-    opened: canary.Opener | None = None  # opens an installation for a canary; None in one that is for trying things out
+    opened: Opener | None = None  # opens a sandbox for a self-test; None in a sandbox
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""

@@ -151,7 +151,7 @@ def _command_words() -> BytesAhoCorasick:
 
 
 def _line(place: Place) -> int:
-    """Where the command begins that a flag is of; a backslash at the end of a line takes it on."""
+    """Return where the command begins that a flag is of; a backslash at the end of a line takes it on."""
     least = max(place.begin, place.first - 400)
     line = place.buffer.rfind(b"\n", least, place.first)
     while line > least and place.buffer[line - 1 : line] == b"\\":
@@ -160,7 +160,7 @@ def _line(place: Place) -> int:
 
 
 def is_userinfo_secret(user: bytes, password: bytes) -> bool:
-    """Whether what stands behind a user's name and a colon is a password of somebody's."""
+    """Return whether what stands behind a user's name and a colon is a password of somebody's."""
     low = password.lower()
     if low in _WELL_KNOWN or is_stand_in(password) or low == user.lower() or len(password) < 4:
         return False

@@ -85,7 +85,7 @@ def _cells(line: bytes, mark: bytes) -> list[bytes]:
 
 
 def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
-    """Where the cells of a line lie, without the marks between them; the last one ends with the line."""
+    """Yield where the cells of a line lie, without the marks between them; the last one ends with the line."""
     at = 0
     while at <= len(line):
         quoted = None if mark == b"|" else _QUOTED.match(line, at)
@@ -96,7 +96,7 @@ def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _value(cell: bytes, mark: bytes) -> bytes:
-    """What a cell says: a quote in a quoted one is written twice (RFC 4180), what is behind its end belongs to it."""
+    """Return the text of a cell; in a quoted cell a doubled quote is one quote (RFC 4180)."""
     quoted = None if mark == b"|" else _QUOTED.match(cell)
     if quoted is not None:
         cell = quoted["text"].replace(b'""', b'"') + cell[quoted.end() :]

@@ -98,7 +98,7 @@ _SHARED_ACCESS = re.compile(rb"[A-Za-z0-9%+/_-]{30,120}={0,2}")
 
 
 def _end(place: Place, keyword: bytes, within: int, *, lines: bool = False) -> int:
-    """Where the command ends, or the next of its kind begins, so that nothing is looked at many times."""
+    """Return where the command ends, or the next of its kind begins, so that nothing is looked at many times."""
     buffer = place.buffer
     end = min(place.end, place.last + within)
     again = buffer.find(b" " + keyword, place.last, end)
@@ -154,7 +154,7 @@ def _in_statement(place: Place, _keyword: bytes) -> Iterator[Span]:
 
 
 def _shared_access(place: Place, _keyword: bytes) -> Iterator[Span]:
-    """The signature in the address of a shared access to Azure's storage, which stands among other fields."""
+    """Yield the signature in the address of a shared access to Azure's storage, which stands among other fields."""
     if place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
         return
     found = _SHARED_ACCESS.match(place.buffer, place.last, place.end)

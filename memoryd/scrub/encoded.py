@@ -72,7 +72,7 @@ class View(NamedTuple):
     cuts: tuple[tuple[int, int], ...] = ()  # where something was cut out: place in the view, in the buffer behind
 
     def span(self, first: int, last: int, rule: str) -> Span:
-        """The part of the buffer that a part of the view comes from."""
+        """Return the part of the buffer that a part of the view comes from."""
         if not self.cuts:
             return Span(self.first, self.last, rule)
         return Span(self._origin(first), self._origin(last - 1) + 1, rule)
@@ -86,7 +86,7 @@ class View(NamedTuple):
 
 
 def views(joined: Joined) -> Iterator[View]:
-    """The views of all encoded stretches of the texts."""
+    """Yield the views of all encoded stretches of the texts."""
     yield from _escaped(joined)
     yield from _base64(joined)
 
@@ -146,7 +146,7 @@ def _decoded(run: bytes) -> bytes | None:
 
 
 def _plain(run: bytes) -> bytes | None:
-    """The text that base64 stands for; None where it stands for something else."""
+    """Return the text that base64 stands for; None where it stands for something else."""
     try:
         data = binascii.a2b_base64(run.translate(_TO_STANDARD))
         data.decode("ascii" if len(run) == 20 else "utf-8")
@@ -163,7 +163,7 @@ def _marks() -> BytesAhoCorasick:
 
 
 def stripped(joined: Joined) -> Iterator[View]:
-    """The texts that have something of no width in them, without it."""
+    """Yield the texts that have something of no width in them, without it."""
     for text, part in enumerate(joined.parts):
         if part.isascii() and not (b"\r" in part or b"\x1b" in part or b"\0" in part or b"\x08" in part):
             continue

@@ -49,5 +49,5 @@ Find = Callable[[Place, bytes], Iterator[Span]]
 
 
 def placeholder(rule: str) -> str:
-    """What stands in place of a secret. It is found again by `PLACEHOLDER`, and left alone."""
+    """Return what stands in place of a secret. It is found again by `PLACEHOLDER`, and left alone."""
     return f"[REDACTED:{rule}]"

@@ -1,7 +1,8 @@
-"""Secrets that are known by how they begin, wherever they stand.
+"""Find secrets that are known by how they begin, wherever they are, and private keys.
 
-Each entry is written from what its issuer documents or shows of its keys. Many of them the library knows too; here they
-may be a little longer or shorter than it allows, since issuers change lengths more often than prefixes.
+The library knows many formats (`worker/scanner.py`). The entries here are those that it does not know, or does not see
+next to a comma, a full stop, a bracket or a written line feed. They are written from what the issuers document or show
+of their keys. `tests/test_scrub.py` checks that no format is missed by both.
 """
 
 from __future__ import annotations
@@ -47,39 +48,30 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "dapi": ("databricks-token", rb"[0-9a-f]{32}(?:-[0-9])?"),
     "hvs. hvb.": ("vault-token", _SAFE + rb"{24,}"),
     "pul-": ("pulumi-token", _HEX + rb"{36,}"),
-    "dp.pt. dp.st.": ("doppler-token", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{36,}"),
+    "dp.st.": ("doppler-token", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{36,}"),
     "ops_": ("onepassword", rb"eyJ[A-Za-z0-9+/=_-]{60,}"),
     "A3-": ("onepassword", rb"[A-Z0-9]{6}-[A-Z0-9]{5,11}(?:-[A-Z0-9]{5,6}){2,4}"),
     "tskey-": ("tailscale-key", rb"[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
     # hosts of code and packages
     "ghp_ gho_ ghu_ ghr_": ("github-token", _WORD + rb"{30,}"),
-    "ghs_": ("github-token", rb"[A-Za-z0-9_.-]{30,}"),
-    "github_pat_": ("github-token", rb"[A-Za-z0-9_]{36,}"),
-    "glpat- glrt-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
-    "gldt- glcbt- glsoat- glft- glimt- GR1348941 glptt- gloas- glagent-": ("gitlab-token", _SAFE + rb"{18,}"),
     "ATBB": ("bitbucket-token", _WORD + rb"{28,}"),
     "ATATT3": ("atlassian-token", rb"[A-Za-z0-9_=-]{100,}"),
-    "npm_": ("npm-token", _WORD + rb"{34,}"),
     "pypi-": ("pypi-token", rb"Ag[A-Za-z0-9_-]{40,}"),
     "rubygems_": ("rubygems-key", _HEX + rb"{40,}"),
     "cio": ("crates-token", _WORD + rb"{32}"),
     "dckr_pat_ dckr_oat_": ("docker-token", _SAFE + rb"{20,}"),
-    "CLOJARS_": ("clojars-token", rb"[A-Za-z0-9]{40,}"),
     "oy2": ("nuget-key", rb"[a-z0-9]{43}"),
     "AKCp": ("artifactory-key", _WORD + rb"{60,}"),
-    "lin_api_": ("linear-key", _WORD + rb"{32,}"),
     "sgp_": ("sourcegraph", rb"(?:(?:local|[0-9a-fA-F]{16})_)?[0-9a-fA-F]{40}"),
     "snyk_": ("snyk-token", rb"(?:uat|sat)\.[A-Za-z0-9]{8}\.[A-Za-z0-9_.-]{40,}"),
     "sqp_ squ_": ("sonar-token", _HEX + rb"{40}"),
     # models
     "sk-ant-": ("anthropic-key", _SAFE + rb"{24,}"),
     "sk-proj- sk-svcacct- sk-admin-": ("openai-key", _SAFE + rb"{20,}"),
-    "sk-or-": ("openrouter-key", rb"v1-[0-9a-f]{40,}"),
     "sk-lf-": ("langfuse-key", rb"[0-9a-f-]{36}"),
     "sk-": ("openai-key", rb"[A-Za-z0-9]{32,}"),
     "hf_ api_org_": ("huggingface", _WORD + rb"{30,}"),
     "gsk_": ("groq-key", _WORD + rb"{40,}"),
-    "xai-": ("xai-key", _WORD + rb"{60,}"),
     "r8_": ("replicate-token", _WORD + rb"{32,}"),
     "pplx-": ("perplexity-key", _WORD + rb"{40,}"),
     "tgp_v1_": ("together-key", _SAFE + rb"{32,}"),
@@ -103,9 +95,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "FLWSECK": ("flutterwave-key", rb"(?:_TEST)?-[0-9a-zA-Z]{12,}(?:-X)?"),
     "live_": ("payment-key", rb"(?:pub_[0-9a-f]{28,}|[0-9a-f]{32,}|[A-Za-z0-9_=-]{36,})"),
     # chat and mail
-    "xoxb- xoxp- xoxa- xoxs- xoxr- xoxo-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
-    "xoxe": ("slack-token", rb"(?:\.xox[bp])?-[0-9]-?[0-9A-Za-z-]{20,}"),
-    "xapp-": ("slack-token", rb"[0-9]-[A-Z0-9]+-[0-9]+-[0-9a-zA-Z]+"),
+    "xoxa- xoxr- xoxo-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
     "hooks.slack.com/": ("slack-webhook", rb"(?:services|workflows|triggers)/[A-Za-z0-9+/]{20,}"),
     "discord.com/api/webhooks/ discordapp.com/api/webhooks/": ("discord-webhook", rb"[0-9]{16,}/[A-Za-z0-9_-]{40,}"),
     "webhook.office.com/": ("teams-webhook", rb"webhookb2/[A-Za-z0-9@/-]{60,}"),
@@ -115,11 +105,9 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "pubkey- key-": ("mailgun-key", _HEX + rb"{32}"),
     "re_": ("resend-key", rb"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}"),
     # the rest
-    "shpat_ shpss_ shpca_ shppa_": ("shopify-token", _HEX + rb"{32}"),
     "ntn_": ("notion-token", _WORD + rb"{40,}"),
     "secret_": ("notion-token", _WORD + rb"{43}"),
     "figd_": ("figma-token", _SAFE + rb"{36,}"),
-    "PMAK-": ("postman-key", rb"[0-9a-f]{24}-[0-9a-f]{34}"),
     "glsa_": ("grafana-token", rb"[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
     "glc_": ("grafana-token", rb"[A-Za-z0-9+/=]{32,}"),
     "NRAK- NRII-": ("newrelic-key", rb"[A-Za-z0-9-]{24,}"),
@@ -134,7 +122,6 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "API-": ("octopus-key", rb"[A-Z0-9]{26}"),
     "EZAK EZTK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
     "s-s4t2": ("intra42-secret", rb"(?:ud|af)-[0-9a-f]{60,}"),
-    "dt0c01.": ("dynatrace-token", rb"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
     "AGE-SECRET-KEY-1": ("age-key", rb"[0-9A-Z]{50,}"),
     "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,1000}+\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
 }  # fmt: skip
@@ -209,7 +196,7 @@ def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _find_prefixed(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The secret that begins at a keyword, if there is one."""
+    """Yield the secret that begins at a keyword, if there is one."""
     for rule, pattern in _patterns(keyword):
         found = pattern.match(place.buffer, place.first, min(place.end, place.first + _WINDOW))
         if found is None:
@@ -225,7 +212,7 @@ def _find_prefixed(place: Place, keyword: bytes) -> Iterator[Span]:
 
 
 def _broken(place: Place, keyword: bytes, rule: str, pattern: re.Pattern[bytes]) -> Iterator[Span]:
-    """A secret that goes on in the next line, or in the next of two strings that are put together."""
+    """Yield a secret that goes on in the next line, or in the next of two strings that are put together."""
     head = _HEAD.match(place.buffer, place.last, min(place.end, place.last + _LINE))
     if head is None:
         return
@@ -242,7 +229,7 @@ def _broken(place: Place, keyword: bytes, rule: str, pattern: re.Pattern[bytes])
 
 
 def _paired(place: Place, at: int) -> Iterator[Span]:
-    """The secret that is written down behind the number of an access key, in a table or in the next line."""
+    """Yield the secret that is written down behind the number of an access key, in a table or in the next line."""
     found = _PAIRED.match(place.buffer, at, min(place.end, at + 200))
     if found and not is_hash(found["secret"]) and is_mixed(found["secret"]) and _is_drawn(found["secret"]):
         yield Span(found.start("secret"), found.end("secret"), "aws-secret-key")
@@ -258,7 +245,7 @@ def _is_drawn(body: bytes) -> bool:
 
 
 def _find_middle(place: Place, keyword: bytes) -> Iterator[Span]:
-    """A secret that is known by what stands in its middle."""
+    """Yield a secret that is known by what stands in its middle."""
     rule, pattern, back, ahead, drawn = _MIDDLES[keyword]
     found = pattern.search(place.buffer, max(place.begin, place.first - back), min(place.end, place.first + ahead))
     if found and _is_drawn(found[0][drawn]):
@@ -266,7 +253,7 @@ def _find_middle(place: Place, keyword: bytes) -> Iterator[Span]:
 
 
 def discord_tokens(buffer: bytes) -> Iterator[Span]:
-    """Tokens of Discord's bots: the number of the bot in base64, a time, and what was drawn, with dots between."""
+    """Yield tokens of Discord bots: the bot's number in base64, a time, and random characters, with dots between."""
     for found in _DISCORD.finditer(buffer):
         head = _DISCORD_HEAD.search(buffer, max(0, found.start() - 30), found.start())
         if head and _is_drawn(found["drawn"]):
@@ -274,14 +261,14 @@ def discord_tokens(buffer: bytes) -> Iterator[Span]:
 
 
 def _find_numeric(place: Place, _keyword: bytes) -> Iterator[Span]:
-    """What a header says is an authorization though it is nothing but a long number."""
+    """Yield what a header says is an authorization though it is nothing but a long number."""
     found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
     if found:
         yield Span(found.start("number"), found.end("number"), "authorization")
 
 
 def find_pem(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
-    r"""A private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
+    r"""Yield a private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
 
     Where something stands before each line, as in numbered, quoted or logged text, all goes up to the end of the key if
     most of it is base64; without an end the lines go that begin as the first one does.
@@ -307,7 +294,7 @@ def find_pem(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
 
 
 def find_pem_end(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
-    """The last lines of a private key whose first ones are not there."""
+    """Yield the last lines of a private key whose first ones are not there."""
     end = _PEM_ENDING.match(place.buffer, place.first, place.end)
     if end is None:
         return
@@ -330,7 +317,7 @@ def find_pem_end(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
 
 
 def _find_wrapped(place: Place, _keyword: bytes) -> Iterator[Span]:
-    """A private key in PEM that is in base64 once more, in lines."""
+    """Yield a private key in PEM that is in base64 once more, in lines."""
     found = _PEM_BASE64.match(place.buffer, place.first, min(place.end, place.first + _LINE))
     if found is None or b"PRIVATE" not in binascii.a2b_base64(found[0][: len(found[0]) // 4 * 4]):
         return
@@ -342,7 +329,7 @@ def _find_wrapped(place: Place, _keyword: bytes) -> Iterator[Span]:
 
 
 def _find_ppk(place: Place, _keyword: bytes) -> Iterator[Span]:
-    """The private lines of a key file of PuTTY."""
+    """Yield the private lines of a key file of PuTTY."""
     found = _PPK.match(place.buffer, place.first, place.end)
     if found is not None:
         limit = min(place.end, found.end() + _PEM_MAX)
@@ -357,7 +344,7 @@ def _before_on_line(place: Place, at: int) -> bytes:
 
 
 def _begins_alike(before: bytes, first: bytes) -> bool:
-    """Whether a line begins as the first of its kind does, but for its number."""
+    """Return whether a line begins as the first of its kind does, but for its number."""
     if _PEM_MARKS.fullmatch(before):
         return True
     plain, other = (_PEM_DIGITS.sub(b"", text).translate(None, b" \t:-") for text in (before, first))
@@ -365,7 +352,7 @@ def _begins_alike(before: bytes, first: bytes) -> bool:
 
 
 def _lines_end(place: Place, at: int, limit: int, first: bytes) -> int:
-    """Where the lines of base64 end that begin at a place; 0 where there are none."""
+    """Return where the lines of base64 end that begin at a place; 0 where there are none."""
     end = 0
     while at < limit:
         found = _PEM_LINE.match(place.buffer, at, limit)

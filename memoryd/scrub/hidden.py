@@ -23,7 +23,7 @@ _SHOWN = re.compile(rb"[^\r\n]+")
 
 
 def hidden(data: bytes) -> list[Span]:
-    """The private parts and private keys of a file, in order and apart from each other."""
+    """Return the private parts and private keys of a file, in order and apart from each other."""
     joined = Joined([data])
     begin = joined.begins[0]
     found = [*_parts(data)]
@@ -47,7 +47,7 @@ def _parts(data: bytes) -> Iterator[Span]:
 
 
 def masked(data: bytes) -> bytes:
-    """The file without what is hidden in it: blanks of the same length in the same lines, marked where there is room.
+    """Return the file with blanks of the same length instead of what is hidden, with a mark where there is room.
 
     So every byte that is left stands where it stood.
     """

@@ -24,5 +24,5 @@ class Joined:
         self.begins = [end - len(part) for end, part in zip(self.ends, parts, strict=True)]
 
     def at(self, place: int) -> int:
-        """Which text a byte of the buffer belongs to."""
+        """Return which text a byte of the buffer belongs to."""
         return bisect_right(self.begins, place) - 1

@@ -36,7 +36,7 @@ _CASE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 
 def may_hide(data: bytes) -> bool:
-    """Whether a file may have a private part or private key; where not, nobody needs to load what finds them."""
+    """Return whether a file may have a private part or private key; where not, nobody needs to load what finds them."""
     is_plain = data.isascii() and not _WIDTHLESS.search(data)  # nothing that is not seen parts the letters
     return not is_plain or b"private" in data.lower() or b"-----" in data
 

@@ -130,7 +130,7 @@ PLAUSIBLE: dict[str, Callable[..., bool]] = {
 
 @lru_cache(maxsize=4096)
 def kind_of(name: bytes) -> str | None:
-    """What a name says its value is: a password, a token, perhaps a key, or nothing of the sort."""
+    """Return what a name says its value is: a password, a token, perhaps a key, or nothing of the sort."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _TRAILING or words[-1].isdigit()):
         words.pop()
@@ -166,13 +166,13 @@ def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | Non
 
 
 def name_before(place: Place) -> bytes:
-    """The part of a name that stands before its keyword."""
+    """Return the part of a name that stands before its keyword."""
     before = place.buffer[max(place.begin, place.first - 48) : place.first]
     return before[len(before.rstrip(_NAME_LETTERS)) :]
 
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The value that a name with this keyword has, or is said to have, if it is a secret."""
+    """Yield the value that a name with this keyword has, or is said to have, if it is a secret."""
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = name_before(place)
@@ -219,7 +219,7 @@ def _is_empty_string(place: Place, found: re.Match[bytes]) -> bool:
 
 
 def _is_variable(place: Place, value: Value) -> bool:
-    """Whether a value is a variable of a password's name, numbered, in an expression that goes on."""
+    """Return whether a value is a variable of a password's name, numbered, in an expression that goes on."""
     stem = value.text.rstrip(b"0123456789_").lower()
     behind = value.at + len(value.text)
     return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, behind, place.end))
@@ -240,7 +240,7 @@ def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: 
 
 
 def value_at(place: Place, at: int, quote: bytes, *, to_space: bool = False) -> Value | None:
-    """The value that begins somewhere: to the closing quote where it has one, else to where a value would end."""
+    """Return the value that begins at `at`: up to its closing quote, or up to where a bare value ends."""
     buffer, end = place.buffer, min(place.end, at + _LONG)
     if quote:
         close = _closing(buffer, at, end, quote)
@@ -268,7 +268,7 @@ def _closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
 
 
 def trimmed(text: bytes) -> bytes:
-    """A value without the marks of the sentence or the brackets it stood in."""
+    """Return a value without the marks of the sentence or the brackets it stood in."""
     while text:
         last = text[-1:]
         if last not in _TRIM and not (last in _PAIRS and text.count(last) > text.count(_PAIRS[last])):
@@ -337,7 +337,7 @@ _WORDS_MAX = 400
 
 
 def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
-    """A secret that is told in a sentence: "my password is …", "der Token für X lautet …"."""
+    """Yield a secret that is told in a sentence: "my password is …", "der Token für X lautet …"."""
     kind = KEYWORDS[keyword]
     end = min(place.end, place.last + _WORDS_MAX)
     bare = _BARE_NAME.match(place.buffer, place.last, end)
@@ -397,7 +397,7 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
 
 
 def _said_before(place: Place, keyword: bytes) -> Iterator[Span]:
-    """A secret that is told before its name: "hunter2 is my password"."""
+    """Yield a secret that is told before its name: "hunter2 is my password"."""
     start = max(place.begin, place.first - 280)
     before = place.buffer[start : place.first]
     words = before[before.rfind(b"\n") + 1 :].rsplit(None, 6)[-6:]

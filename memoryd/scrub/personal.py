@@ -35,7 +35,7 @@ _PHONE = re.compile(
 
 
 def find(buffer: bytes) -> Iterator[Span]:
-    """Everything of a person in a buffer. An e-mail address before a `:` or in a URL is one as well."""
+    """Yield everything of a person in a buffer. An e-mail address before a `:` or in a URL is one as well."""
     behind = 0
     for at in _AT.finditer(buffer):
         begin = max(behind, at.start() - 64)
@@ -50,7 +50,7 @@ def find(buffer: bytes) -> Iterator[Span]:
 
 
 def is_iban(text: bytes) -> bool:
-    """Whether the check digits hold: the rearranged number is 1 modulo 97 (ISO 13616, ISO 7064)."""
+    """Return whether the check digits hold: the rearranged number is 1 modulo 97 (ISO 13616, ISO 7064)."""
     bare = re.sub(rb"[ -]", b"", text)
     if not 15 <= len(bare) <= 34:
         return False
@@ -59,7 +59,7 @@ def is_iban(text: bytes) -> bool:
 
 
 def is_card(text: bytes) -> bool:
-    """Whether the last digit is the sum's that Luhn's formula gives (ISO/IEC 7812-1)."""
+    """Return whether the last digit is the sum's that Luhn's formula gives (ISO/IEC 7812-1)."""
     digits = [char - 48 for char in text if 48 <= char <= 57]
     if not 13 <= len(digits) <= 19 or len(set(digits)) < 2:
         return False

@@ -88,7 +88,7 @@ _DOCUMENTED = frozenset(
 
 
 def is_stand_in(value: bytes) -> bool:
-    """Whether a value only stands where a secret would: `<your key>`, `${TOKEN}`, `changeme`, or our own mark."""
+    """Return whether a value is a placeholder: `<your key>`, `${TOKEN}`, `changeme`, or our own mark."""
     value = value[:LENGTH_MAX]
     if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"(", b"[", b"$", b"%{", b"{", b"*")):
         return not _is_odd(value)
@@ -128,14 +128,14 @@ def _is_odd(value: bytes) -> bool:
 
 
 def is_code(value: bytes) -> bool:
-    """Whether a value that stands there without quotes is an expression: a call, an item, a name with dots."""
+    """Return whether a value that stands there without quotes is an expression: a call, an item, a name with dots."""
     if _CODE.match(value) or value.endswith((b"()", b"();", b"(", b"{", b"[")):
         return not is_mixed(value) or b"(" in value[:-1] or bool(_ITEM.fullmatch(value))
     return bool(_ITEM.fullmatch(value)) or (bool(_DOTTED.fullmatch(value)) and is_wordy(value))
 
 
 def common_neighbours(value: bytes) -> tuple[int, int]:
-    """How many pairs of letters that stand together are common, and of how many; a change of case parts words."""
+    """Return the number of common pairs of neighbouring letters, and of all; a change of case parts words."""
     common = pairs = 0
     for run in _ALPHABETIC.findall(value):
         low = run.lower()
@@ -146,7 +146,7 @@ def common_neighbours(value: bytes) -> tuple[int, int]:
 
 
 def is_wordy(value: bytes) -> bool:
-    """Whether a value reads as words, with a number or two among them."""
+    """Return whether a value reads as words, with a number or two among them."""
     digits = len(_DIGIT.findall(value))
     letters = len(_LETTER.findall(value))
     if digits > 4 and digits * 4 > letters:
@@ -158,12 +158,12 @@ def is_wordy(value: bytes) -> bool:
 
 
 def is_mixed(value: bytes) -> bool:
-    """Whether there are both letters and digits."""
+    """Return whether there are both letters and digits."""
     return bool(_DIGIT.search(value)) and bool(_LETTER.search(value))
 
 
 def looks_random(value: bytes) -> bool:
-    """Whether a value of eight characters and more looks drawn by lot."""
+    """Return whether a value of eight characters and more looks drawn by lot."""
     if len(value) < 8:
         return False
     value = value[:LENGTH_MAX]
@@ -176,12 +176,12 @@ def looks_random(value: bytes) -> bool:
 
 
 def is_hash(value: bytes) -> bool:
-    """Whether a value has the shape of what programs name things by: hexadecimal, a UUID, or a marked hash."""
+    """Return whether a value has the shape of what programs name things by: hexadecimal, a UUID, or a marked hash."""
     return bool(_HEXADECIMAL.fullmatch(value) or _UUID.fullmatch(value) or _HASH.match(value))
 
 
 def is_made_of_words(value: bytes) -> bool:
-    """Whether a value is words and numbers with marks between them: `user:12345:profile:v2`, `uploads/2024/a.png`."""
+    """Return whether a value is words and numbers with marks between them, such as `user:12345:profile:v2`."""
     parts = [part for part in _PART.split(value) if part]
     if len(parts) < 2:
         return False
@@ -195,7 +195,7 @@ def is_made_of_words(value: bytes) -> bool:
 
 
 def is_phrase(value: bytes) -> bool:
-    """Whether a value is four words and more that say nothing: a passphrase, and no sentence about one."""
+    """Return whether a value is four words and more that say nothing: a passphrase, and no sentence about one."""
     words = value.split(b" ")
     return 4 <= len(words) <= 8 and all(
         re.fullmatch(rb"[a-z]{3,12}", word) and word not in _VALIDATION for word in words
@@ -203,12 +203,12 @@ def is_phrase(value: bytes) -> bool:
 
 
 def is_path(value: bytes) -> bool:
-    """Whether a value is where something lies."""
+    """Return whether a value is where something lies."""
     return bool(_PATH.match(value))
 
 
 def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
-    """Whether a value in a password's place is one. Without quotes it must not read as a word or as code.
+    """Return whether a value in a password's place is one. Without quotes it must not read as a word or as code.
 
     A value that was `meant`, set for a program, may also be a name.
     """
@@ -233,7 +233,7 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
 
 
 def is_odd_password(value: bytes, *, quoted: bool) -> bool:
-    """Whether a value looks like a password even where a word says little: drawn by lot, or with signs in it."""
+    """Return whether a value looks like a password even where a word says little: drawn by lot, or with signs in it."""
     if len(value) < 6 or value.isdigit() or is_path(value) or is_made_of_words(value):
         return False
     odd = (is_mixed(value) and looks_random(value)) or (
@@ -243,7 +243,7 @@ def is_odd_password(value: bytes, *, quoted: bool) -> bool:
 
 
 def is_number(value: bytes, *, quoted: bool) -> bool:
-    """Whether a value is the number of a card or a lock."""
+    """Return whether a value is the number of a card or a lock."""
     return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
 
 
@@ -253,19 +253,19 @@ _WORD_ENDS = tuple(
 
 
 def is_word(value: bytes) -> bool:
-    """Whether a value is longer than a word is, and not formed like the long ones: `correcthorsebattery`."""
+    """Return whether a value is longer than a word is, and not formed like the long ones: `correcthorsebattery`."""
     return bool(re.fullmatch(rb"[a-z]{15,64}", value)) and not value.endswith(_WORD_ENDS) and not is_stand_in(value)
 
 
 def is_given(value: bytes) -> bool:
-    """Whether what a program is given for a password is one, and no name, variable or file of one."""
+    """Return whether what a program is given for a password is one, and no name, variable or file of one."""
     if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED:
         return False
     return not value.startswith((b"-", b"env:", b"file:", b"fd:", b"stdin", b"@"))
 
 
 def is_token(value: bytes, *, quoted: bool) -> bool:
-    """Whether a value in the place of a token, a secret or a key to some service is one."""
+    """Return whether a value in the place of a token, a secret or a key to some service is one."""
     value = value[:LENGTH_MAX]
     if len(value) < 8 or is_stand_in(value) or value.lower() in _DOCUMENTED or _HASH.match(value):
         return False
@@ -280,10 +280,10 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
 
 
 def is_chosen(value: bytes) -> bool:
-    """Whether a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
+    """Return whether a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
     return bool(re.fullmatch(rb"[a-z0-9]{14,64}", value)) and not _ASKED_FOR.search(value) and value not in _DOCUMENTED
 
 
 def is_key(value: bytes, *, quoted: bool) -> bool:
-    """Whether a value behind nothing more than "key", "auth" or "session" is a secret all the same."""
+    """Return whether a value behind nothing more than "key", "auth" or "session" is a secret all the same."""
     return len(value) >= 16 and not is_hash(value) and is_token(value, quoted=quoted) and is_mixed(value)

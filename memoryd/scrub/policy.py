@@ -34,5 +34,5 @@ class Policy:
                 raise ConfigError(f"{entry!r} is no regular expression: {error}", WHERE, hint) from error
 
     def allows(self, value: str) -> bool:
-        """Whether a value that a rule has found is to be left alone."""
+        """Return whether a value that a rule has found is to be left alone."""
         return any(allowed.pattern(entry).fullmatch(value) for entry in self.allow)

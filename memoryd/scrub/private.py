@@ -48,7 +48,7 @@ class _Tag(NamedTuple):
 
 
 def find(places: Iterable[Place]) -> Iterator[Span]:
-    """The private parts, given every place of the keyword in order."""
+    """Yield the private parts, given every place of the keyword in order."""
     for (_, end), inside in groupby(places, lambda place: (place.begin, place.end)):
         yield from _parts([tag for place in inside if (tag := _tag(place))], end)
 

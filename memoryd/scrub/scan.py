@@ -56,7 +56,7 @@ def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[Sc
 
 
 def _settle(part: bytes, spans: list[Span], policy: Policy, find_known: FindKnown) -> list[Span]:
-    """The spans, and what comes to light once they are redacted."""
+    """Return the spans, and what comes to light once they are redacted."""
     for _ in range(ROUNDS_MAX):
         redacted = _Redacted(part, spans)
         more = _search([redacted.data], policy, find_known).get(0)
@@ -67,7 +67,7 @@ def _settle(part: bytes, spans: list[Span], policy: Policy, find_known: FindKnow
 
 
 def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> dict[int, list[Span]]:
-    """What is to be redacted in each text that has something, in order, and apart from each other."""
+    """Return what is to be redacted in each text that has something, in order, and apart from each other."""
     joined = Joined(parts)
     low = joined.buffer.lower()
     whole = [*stripped(joined)]
@@ -90,7 +90,7 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
 
 
 def _inner(views: list[View], find: Callable[[Joined, bytes], Iterator[Span]]) -> Iterator[Span]:
-    """What is found in views, as parts of the texts they were made from."""
+    """Yield what is found in views, as parts of the texts they were made from."""
     if not views:
         return
     inner = Joined([view.data for view in views])
@@ -101,7 +101,7 @@ def _inner(views: list[View], find: Callable[[Joined, bytes], Iterator[Span]]) -
 
 
 def _views_in(outer: list[View]) -> Iterator[View]:
-    """What is encoded in views once more, as views of the texts they were made from."""
+    """Yield what is encoded in views once more, as views of the texts they were made from."""
     if not outer:
         return
     inner = Joined([view.data for view in outer])
@@ -204,7 +204,7 @@ def _private() -> BytesAhoCorasick:
 
 @cache
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
-    """The automaton of all keywords, and for each keyword the rules of it and of those it contains."""
+    """Return the automaton of all keywords, and for each keyword the rules of it and of those it contains."""
     finds: dict[bytes, list[Find]] = {word: [named.find] for word in named.KEYWORDS}
     for module in (formats, columns, carried, commands):
         for word, find in module.FINDS.items():
@@ -223,7 +223,7 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
 
 
 def _kept(part: bytes, spans: list[Span], policy: Policy) -> list[Span]:
-    """The spans that are no placeholder, not allowed, and not empty; overlapping ones become one."""
+    """Return the spans that are no placeholder, not allowed, and not empty; overlapping ones become one."""
     marks = [found.span() for found in PLACEHOLDER.finditer(part)] if _MARK in part.lower() else []
     kept = []
     for span in spans:
@@ -284,7 +284,7 @@ class _Redacted:
         self.data = b"".join([*pieces, part[at:]])
 
     def origin(self, span: Span) -> Span:
-        """The span of the given text that a span of the redacted one comes from."""
+        """Return the span of the given text that a span of the redacted one comes from."""
         first = bisect_right(self._steps, (span.first, 1 << 62, 1)) - 1
         last = bisect_right(self._steps, (span.last - 1, 1 << 62, 1)) - 1
         place, given, is_mark = self._steps[first]

@@ -71,9 +71,14 @@ def neutral_markdown(text: str) -> str:
 def _shaped(line: str) -> str:
     if _FENCE_LINE.fullmatch(line.rstrip()):
         return line.rstrip()
-    indent, mark, rest = _SHAPE.fullmatch(line).groups("")  # type: ignore[union-attr]  # it matches any text
-    clean = neutral(rest)
+    indent, mark, clean = shaped(line)
     return f"{indent}{mark}{clean}" if clean else ""
+
+
+def shaped(line: str) -> tuple[str, str, str]:
+    """Return the indentation of `line`, its heading, list or quote mark with the space behind, and the rest neutral."""
+    indent, mark, rest = _SHAPE.fullmatch(line).groups("")  # type: ignore[union-attr]  # it matches any text
+    return indent, mark, neutral(rest)
 
 
 def visible(text: str) -> str:

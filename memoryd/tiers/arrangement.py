@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from memoryd.tiers import core
 from memoryd.tiers.core import Kind
+from memoryd.tiers.lines import BOM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memoryd.tiers.core import CoreFile
-
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class _Part:
 
 
 def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> bytes:
-    """The file's bytes with the bullets that the sections name, in their order, and no others.
+    """Return the file's bytes with the bullets that the sections name, in their order, and no others.
 
     An empty heading is the part above the first `## `.
 
@@ -73,7 +72,7 @@ def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> b
 
 
 def _said(file: CoreFile, slot: Slot) -> str:
-    """The text that a slot comes to have."""
+    """Return the text that a slot comes to have."""
     if slot.text is not None:
         return core.escaped(slot.text)
     return "" if slot.position is None else file.bullets[slot.position].text
@@ -107,7 +106,7 @@ def _parts(file: CoreFile) -> list[_Part]:
 
 
 def _filled(parts: list[_Part], sections: Sequence[tuple[str, Sequence[Slot]]]) -> list[_Part]:
-    """The parts with the slots of the sections, and new parts for headings that the file does not have."""
+    """Return the parts with the slots of the sections, and new parts for headings that the file does not have."""
     home = {position: part for part in parts for position in part.held}
     before: _Part | None = None
     keys = [core.normal(name) for name, _ in sections]
@@ -146,7 +145,7 @@ class _Layout:
         self._newline = core.newline_of(core.render(file))
 
     def laid(self, parts: Sequence[_Part]) -> list[_Laid]:
-        """All of them, in order."""
+        """Return all of them, in order."""
         used = {one for part in parts for slot in part.slots for one in (slot.position, *slot.takes)}
         found = [_Laid(one.raw, one.kind, at) for at, one in enumerate(self._pieces) if one.kind is Kind.TEXT]
         for part in parts:
@@ -191,14 +190,14 @@ class _Layout:
         return _Laid(core.whole(raw) + below if below else raw, Kind.BULLET, place, is_touched=bool(below))
 
     def _is_bare(self, lines: Sequence[_Laid]) -> bool:
-        """Whether nothing is left but a heading, which is not the title."""
+        """Return whether nothing is left but a heading, which is not the title."""
         if len(lines) != 1 or lines[0].kind is not Kind.HEADING or lines[0].place is None:
             return False
         return self._pieces[lines[0].place].level > 1 and not lines[0].raw.partition(b"\n")[2].strip()
 
 
 def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
-    """The lines with the blank lines between them that they had, and where others meet now, the usual ones."""
+    """Return the lines with the blank lines between them that they had, and where others meet now, the usual ones."""
     newline = core.newline_of(core.render(file))
     laid = [one for one in laid if one.raw]
     out = []
@@ -206,8 +205,8 @@ def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
         body = line.raw.rstrip(b" \t\r\n")
         tail = line.raw[len(body) :]
         end = tail.find(b"\n") + 1
-        if line.raw == _BOM:
-            out.append(_BOM)
+        if line.raw == BOM:
+            out.append(BOM)
         else:
             ended = body + tail[:end] if end else line.raw + newline
             out += [ended, _gap(file, line, following, tail[end:] if end else b"", newline)]

@@ -19,21 +19,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.scrub.hidden import hidden
 from memoryd.scrub.private import KEYWORD
-from memoryd.tiers.lines import lines_of, open_fence
+from memoryd.tiers.lines import BOM, FRONT_MATTER, heading_of, lines_of, one_line, open_fence, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memoryd.scrub.finding import Span
 
-_BOM = b"\xef\xbb\xbf"
 _NEW_TITLE = "# Memory"
 # What is kept of the last files for the next reading, since one run reads the file several times as it is and as it is
 # going to be, and the next one again; a file that exceeds it is only slower.
 _KEPT_BYTES = 4 << 20
 _KEPT_TEXTS = 1 << 14
 
-_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
 _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\r?\n?")
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
@@ -42,7 +40,6 @@ _BEHIND = b"\n\n."  # goes on with nothing but a private part that nothing close
 _COMMENT = re.compile(rb" {0,3}<!--")
 # What most lines are: nothing but a bullet, wherever no fence and no comment is open.
 _PLAIN = re.compile(rb"- [0-9A-Za-z]")
-_FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 # Text of a bullet that would be a block of its own inside the item, or no bullet at all.
 _STRUCTURE = re.compile(
     r"[-*+](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|<[!?]|=+$|(?:\*\s*){2,}$|(?:-\s*){1,}$|(?:_\s*){3,}$"
@@ -85,7 +82,7 @@ class CoreFile:
 
     @functools.cached_property
     def bullets(self) -> tuple[Bullet, ...]:
-        """The memories of the file, in order."""
+        """Return the memories of the file, in order."""
         found: list[Bullet] = []
         heading = ""
         for piece in self.pieces:
@@ -98,24 +95,20 @@ class CoreFile:
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
 def normal(text: str) -> str:
-    """What makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
-    return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", _one_line(text)).casefold()))
+    """Return what makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
+    return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", one_line(text)).casefold()))
 
 
 def unescaped(text: str) -> str:
-    """The text of a bullet without the backslash that keeps it from being a heading, list or fence."""
+    """Return the text of a bullet without the backslash that keeps it from being a heading, list or fence."""
     return text[1:] if text.startswith("\\") and _STRUCTURE.match(text, 1) else text
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.encode(errors="replace").decode().replace("\0", "\ufffd").split())
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def parse(data: bytes) -> CoreFile:
-    """Any bytes as a core file; `render` gives exactly them back."""
+    """Return any bytes as a core file; `render` gives exactly them back."""
     return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parsed(data)
 
 
@@ -125,25 +118,25 @@ def _parsed_lately(data: bytes) -> CoreFile:
 
 
 def _parsed(data: bytes) -> CoreFile:
-    front = _FRONT_MATTER.match(data)
-    start = front.end() if front else len(_BOM) if data.startswith(_BOM) else 0
+    front = FRONT_MATTER.match(data)
+    start = front.end() if front else len(BOM) if data.startswith(BOM) else 0
     front_piece = Piece(Kind.TEXT, data[:start], "", 0, 0, start)
     return CoreFile((front_piece, *(_piece(group) for group in _grouped(data, start))))
 
 
 def render(file: CoreFile) -> bytes:
-    """The bytes of a file."""
+    """Return the bytes of a file."""
     return b"".join(piece.raw for piece in file.pieces)
 
 
 def is_open(data: bytes) -> bool:
-    """Whether a private part begins and nothing closes it, so that all behind it is hidden."""
+    """Return whether a private part begins and nothing closes it, so that all behind it is hidden."""
     spans = hidden(data + _BEHIND)
     return bool(spans) and spans[-1].last > len(data)
 
 
 def bullets(file: CoreFile) -> list[Bullet]:
-    """The memories of a file, in order."""
+    """Return the memories of a file, in order."""
     return list(file.bullets)
 
 
@@ -199,7 +192,7 @@ def _classified(data: bytes, at: int = 0) -> Iterator[_Line]:
 
 
 def _covering(spans: list[Span], first: int, last: int) -> Span | None:
-    """The last of the spans, which are in falling order, that has bytes of a line; those ahead of it are dropped."""
+    """Return the last span with bytes of a line; `spans` is in falling order, earlier spans are removed from it."""
     found = None
     while spans and spans[-1].first < last:
         if spans[-1].last > first:
@@ -211,7 +204,7 @@ def _covering(spans: list[Span], first: int, last: int) -> Span | None:
 
 
 def _kind(raw: bytes) -> Kind:
-    if _HEADING.fullmatch(raw):
+    if heading_of(raw):
         return Kind.HEADING
     return Kind.BULLET if _BULLET.fullmatch(raw) and not _RULE.fullmatch(raw) else Kind.TEXT
 
@@ -221,32 +214,20 @@ def _piece(lines: list[_Line]) -> Piece:
     if len(lines) == 1 and first.kind is Kind.BULLET and _PLAIN.match(first.raw):
         return _plain_piece(first.raw)
     raw = b"".join(line.raw for line in lines)
-    heading = _HEADING.fullmatch(first.raw) if first.kind is Kind.HEADING else None
-    level = len(heading[1]) if heading else 0
-    text, own = "", 0
-    if heading:
-        text = _heading_text((heading[2] or b"").decode(errors="replace"))
-    elif first.kind is Kind.BULLET:
+    level, text = (heading_of(first.raw) if first.kind is Kind.HEADING else None) or (0, "")
+    own = 0
+    if first.kind is Kind.BULLET:
         text, own = _bullet_text(lines)
     return Piece(first.kind, raw, text, level, own, _room(lines))
 
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
 def _plain_piece(raw: bytes) -> Piece:
-    return Piece(Kind.BULLET, raw, _one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
-
-
-def _heading_text(text: str) -> str:
-    line = _one_line(text)
-    bare = line.rstrip("#")
-    while bare != line and (not bare or bare.endswith(" ")):  # a closing sequence of hashes is no part of the text
-        line = bare.rstrip()
-        bare = line.rstrip("#")
-    return line
+    return Piece(Kind.BULLET, raw, one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
 
 
 def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
-    """The text of a bullet, and how many bytes its lines have."""
+    """Return the text of a bullet, and how many bytes its lines have."""
     match = _BULLET.fullmatch(lines[0].raw)
     words = [match[1] if match else b""]
     own = len(lines[0].raw)
@@ -255,7 +236,7 @@ def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
             break
         words.append(line.raw)
         own += len(line.raw)
-    return _one_line(b" ".join(words).decode(errors="replace")), own
+    return one_line(b" ".join(words).decode(errors="replace")), own
 
 
 def _room(lines: list[_Line]) -> int:
@@ -270,7 +251,7 @@ def _room(lines: list[_Line]) -> int:
 
 
 def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
-    r"""The file's bytes with each (heading, text) as a bullet at the end of its heading's section.
+    r"""Return the file's bytes with each (heading, text) as a bullet at the end of its heading's section.
 
     A bullet that is there already, under whatever heading, is not added again. A missing heading is made at the end of
     the file; an empty one means the part above the first `## `. Every other byte stays; new lines end as the file's
@@ -287,43 +268,43 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
 
 
 def _appended(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
-    """The file with whole lines at the ends of headings' sections; it is read anew for each of them, not each line."""
+    """Return the file with whole lines at the ends of headings' sections; it is parsed once for each section."""
     sections: dict[str, tuple[str, list[bytes]]] = {}  # by what makes two headings the same
     last: list[tuple[str, list[bytes]]] = []  # what hides all behind it would hide the others
     for heading, block in blocks:
         if is_open(block):
             last.append((heading, [block]))
         else:
-            sections.setdefault(normal(_heading_text(heading)), (heading, []))[1].append(block)
+            sections.setdefault(normal(title(heading)), (heading, []))[1].append(block)
     for heading, lines in (*sections.values(), *last):
         file = parse(_inserted(file, heading, lines))
     return file
 
 
 def escaped(text: str) -> str:
-    """The text of a bullet on one line, with a backslash where it would be a heading, list or fence in there.
+    """Return the text of a bullet on one line, with a backslash where it would be a heading, list or fence in there.
 
     Raises:
         ValueError: it is blank.
     """
-    line = _one_line(text)
+    line = one_line(text)
     if not line:
         raise ValueError("a bullet needs a text")
     return f"\\{line}" if _STRUCTURE.match(line) else line
 
 
 def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
-    """The file's bytes with whole lines at the end of a heading's section; their line feeds become the file's own."""
-    heading = _heading_text(heading)
+    """Return the file's bytes with whole lines at the end of a heading's section, with the file's own line ends."""
+    heading = title(heading)
     end = _section_end(file, heading)
     last = len(file.pieces) if end is None else end
     before = b"".join(piece.raw for piece in file.pieces[: last - 1])
     before += file.pieces[last - 1].raw[: file.pieces[last - 1].room]
     data = render(file)
     head = "" if end is not None else f"## {heading}\n\n"
-    if not data.removeprefix(_BOM).strip():
+    if not data.removeprefix(BOM).strip():
         head = f"{_NEW_TITLE}\n\n{head}"
-    lead = _lead(before.removeprefix(_BOM), apart=end is None) + head
+    lead = _lead(before.removeprefix(BOM), apart=end is None) + head
     newline = newline_of(data)
     rest = data[len(before) :]
     # What is indented would hang below the last bullet: a comment parts them, which nobody sees rendered.
@@ -332,17 +313,17 @@ def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
 
 
 def newline_of(data: bytes) -> bytes:
-    """What ends the lines of a file: most of them."""
+    """Return what ends the lines of a file: most of them."""
     return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
 
 
 def ended(block: bytes, newline: bytes) -> bytes:
-    """The block with its line feeds as the file has them; one that has carriage returns already stays as it is."""
+    """Return the block with the file's line ends; a block that has carriage returns stays as it is."""
     return block if b"\r\n" in block else block.replace(b"\n", newline)
 
 
 def _section_end(file: CoreFile, heading: str) -> int | None:
-    """Index behind the last piece of a heading's first section; None where there is no such heading."""
+    """Return the index behind the last piece of a heading's first section; None where there is no such heading."""
     inside = not heading
     for index, piece in enumerate(file.pieces):
         if piece.kind is not Kind.HEADING or (piece.level == 1 and not heading):
@@ -407,7 +388,7 @@ Edit = Replace | Remove | Insert | Move
 
 
 def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
-    """The file's bytes after edits; every position is that of a bullet in `file`, whatever the other edits do.
+    """Return the file's bytes after edits; every position is that of a bullet in `file`, whatever the other edits do.
 
     Only the text lines of the bullets concerned change. Where the removal of a bullet would turn what hangs below it
     into something else (an unclosed fence that the bullet's end closed, a rule that is now the first line and would
@@ -434,7 +415,7 @@ def _check(edits: Sequence[Edit], count: int) -> None:
 
 
 def own_text(piece: Piece, text: str) -> bytes:
-    """The lines of a bullet's own text in other words, behind the mark that they have.
+    """Return the lines of a bullet's own text in other words, behind the mark that they have.
 
     Raises:
         ValueError: the text is blank.
@@ -499,7 +480,7 @@ class _Draft:
         return own + piece.raw[piece.own :]
 
     def file(self) -> CoreFile:
-        """The file as edited, what hung below a bullet that is gone kept what it was."""
+        """Return the file as edited, what hung below a bullet that is gone kept what it was."""
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
         file = parse(self._joined())
@@ -516,12 +497,12 @@ class _Draft:
     def _joined(self) -> bytes:
         data = b"".join(b"".join((*lead, raw)) for lead, raw in zip(self._leads, self._raws, strict=True))
         front = self._raws[0]
-        match = _FRONT_MATTER.match(data)
+        match = FRONT_MATTER.match(data)
         # A rule that is the first line now would begin front matter.
         return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
 
     def _closed(self, raw: bytes) -> bytes:
-        """What nothing closes, or only the end of the bullet it hung below, is closed by a line."""
+        """Return what nothing closes, or only the end of the bullet it hung below, is closed by a line."""
         for _ in range(raw.lower().count(KEYWORD)):  # they nest
             if not is_open(raw):
                 break
@@ -538,5 +519,5 @@ def _holds(text: str, line: bytes) -> bool:
 
 
 def whole(block: bytes) -> bytes:
-    """The block with its last line ended."""
+    """Return the block with its last line ended."""
     return block if block.endswith(b"\n") else block + b"\n"

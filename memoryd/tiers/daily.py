@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memoryd.tiers.lines import lines_of, open_fence
+from memoryd.tiers.lines import LINE_ENDS, lines_of, open_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +28,6 @@ _UNSAID = re.compile(
 )
 _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
 
-# What other programs take for the end of a line becomes one, so that nothing hides behind it.
-_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _HEADING = re.compile(r"^( {0,3})(?=#{1,6}(?:[ \t]|$))", re.MULTILINE)
 _RULE = re.compile(r"^( {0,3})(?=(?:-+|=+|\++|(?:-[ \t]*){3,})[ \t]*$)", re.MULTILINE)
 _HTML = re.compile(r"^( {0,3})<(?=[!?]|/?(?:script|pre|style|textarea)\b)", re.MULTILINE | re.IGNORECASE)
@@ -55,12 +53,12 @@ class DailyFile:
 
 
 def new_file(day: date) -> bytes:
-    """The first bytes of a day's file."""
+    """Return the first bytes of a day's file."""
     return f"# Daily Memory: {day.isoformat()}\n".encode()
 
 
 def block(reason: str, clock: str, body: str) -> bytes:
-    r"""The bytes to append for one block.
+    r"""Return the bytes to append for one block.
 
     The body cannot end its block or begin another: line ends of any kind become `\n`; a line that would be a heading,
     or rule out the one above it, gets a backslash (`\## …`, `\---`), inside code too, so that a reader who knows only
@@ -80,7 +78,7 @@ def block(reason: str, clock: str, body: str) -> bytes:
 
 
 def _contained(body: str) -> str:
-    text = _LINE_ENDS.sub("\n", body).replace("\0", "\ufffd").strip("\n")
+    text = LINE_ENDS.sub("\n", body).replace("\0", "\ufffd").strip("\n")
     text = _HEADING.sub(r"\1\\", text)
     text = _RULE.sub(r"\1\\", text)
     text = _HTML.sub(r"\1&lt;", text)
@@ -91,7 +89,7 @@ def _contained(body: str) -> str:
 
 
 def attribution(program: str, first: str, last: str, session: str) -> str:
-    """The first line of the body of a block that is about a session: `From Codex, 09:12-09:40, session:ID`.
+    """Return the first line of the body of a block that is about a session: `From Codex, 09:12-09:40, session:ID`.
 
     The times are of the first and the last turn covered; an id with spaces is not told.
     """
@@ -101,12 +99,12 @@ def attribution(program: str, first: str, last: str, session: str) -> str:
 
 
 def says_nothing(body: str) -> bool:
-    """Whether a block's body is empty, or only says whose session it was about."""
+    """Return whether a block's body is empty, or only says whose session it was about."""
     return not body or _ATTRIBUTION.fullmatch(body.strip()) is not None
 
 
 def pieces(raw: bytes) -> Iterator[tuple[int, str]]:
-    """The bullets and paragraphs of a section, each with the byte it begins at.
+    """Yield the bullets and paragraphs of a section, each with the byte it begins at.
 
     A heading is none, nor a rule, a comment, or what only says whose session a block was about.
     """
@@ -135,7 +133,7 @@ def _piece(begins: int, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def parse(data: bytes) -> DailyFile:
-    """Any bytes as a daily file; `render` gives exactly them back. Headings inside code fences begin no block."""
+    """Parse any bytes as a daily file; `render` returns the same bytes. Headings in code fences begin no block."""
     title = _TITLE.match(data)
     parts: list[list[bytes]] = [[]]
     fence = None
@@ -157,7 +155,7 @@ def _block(raw: bytes) -> Block:
 
 
 def framing(file: DailyFile) -> Iterator[str]:
-    """What memoryd wrote around the texts of its blocks: headings, without their mark, and whose session it was."""
+    """Yield what memoryd wrote around the texts of its blocks: headings without marks, and lines of attribution."""
     for one in file.blocks:
         if one.clock is not None:
             yield f"{one.reason} ({one.clock})"
@@ -167,22 +165,22 @@ def framing(file: DailyFile) -> Iterator[str]:
 
 
 def find_block(data: bytes, sha256: str, size: int) -> int | None:
-    """Where a block that was appended stands, known by its hash; None where it is not there as it was written."""
+    """Return where an appended block is, found by its hash; None if it is not there as it was written."""
     # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
     starts = (found.start() for found in re.finditer(rb"(?=\n\n?## )", data))
     return next((at for at in starts if hashlib.sha256(data[at : at + size]).hexdigest() == sha256), None)
 
 
 def render(file: DailyFile) -> bytes:
-    """The bytes of a file."""
+    """Return the bytes of a file."""
     return file.head + b"".join(part.raw for part in file.blocks)
 
 
 def needs_newline(data: bytes) -> bool:
-    """Whether an append must first end the last line."""
+    """Return whether an append must first end the last line."""
     return bool(data) and not data.endswith(b"\n")
 
 
 def has_content(file: DailyFile) -> bool:
-    """Whether anything was written below the title."""
+    """Return whether anything was written below the title."""
     return bool(file.blocks) or bool(_TITLE.sub(b"", file.head, count=1).strip())

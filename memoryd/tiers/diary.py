@@ -24,22 +24,22 @@ _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Dream Diary: (\d{4}-\d\d-\d\d)[ \t]*\r
 
 
 def new_file(day: date) -> bytes:
-    """The first bytes of a day's diary."""
+    """Return the first bytes of a day's diary."""
     return f"# Dream Diary: {day.isoformat()}\n".encode()
 
 
 def is_one(data: bytes) -> bool:
-    """Whether a file is a diary, told by its first line."""
+    """Return whether a file is a diary, told by its first line."""
     return _TITLE.match(data) is not None
 
 
 def has_content(data: bytes) -> bool:
-    """Whether anything was written below the title."""
+    """Return whether anything was written below the title."""
     return bool(_TITLE.sub(b"", data, count=1).strip())
 
 
 def without_impressions(data: bytes) -> bytes:
-    """A diary without the models' own words, be it in reasons; what memoryd counted stays."""
+    """Return a diary without the models' own words, be it in reasons; what memoryd counted stays."""
     file = daily.parse(data)
     raws = (_WORDS.sub(_FORGOTTEN, _REASON.sub(rb"\1", block.raw)) for block in file.blocks)
     return file.head + b"".join(raws)

@@ -1,18 +1,47 @@
-"""Lines of Markdown as bytes, and which of them lie in a code fence (CommonMark 0.31, section 4.5)."""
+"""Read the lines of Markdown files as bytes: front matter, headings, and what is in a code fence (CommonMark 0.31)."""
 
 from __future__ import annotations
 
+import re
+
 from memoryd.text import fences
+
+BOM = b"\xef\xbb\xbf"
+# What other programs take for the end of a line.
+LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """All of `data`, cut behind each line feed; only the last line may have none."""
+    """Return all of `data`, cut behind each line feed; only the last line may have none."""
     # Not splitlines, which breaks at a lone carriage return as well.
     lines = data.split(b"\n")
     return [line + b"\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
 
 
 def open_fence(fence: bytes | None, line: bytes) -> bytes | None:
-    """The code fence that is open after `line`, given the one open before it; None for none."""
+    """Return the code fence that is open after `line`, given the one open before it; None for none."""
     # All that fences are told by is ASCII, which Latin-1 keeps in any other encoding's bytes.
     return fences.open_after((fence or b"").decode(), line.decode("latin-1")).encode() or None
+
+
+def heading_of(line: bytes) -> tuple[int, str] | None:
+    """Return the level, 1 to 6, and the words of the heading that `line` is; None for any other line."""
+    found = _HEADING.fullmatch(line)
+    return (len(found[1]), title((found[2] or b"").decode(errors="replace"))) if found else None
+
+
+def title(heading: str) -> str:
+    """Return the words of a heading on one line, without the hashes that may close it."""
+    line = one_line(heading)
+    bare = line.rstrip("#")
+    while bare != line and (not bare or bare.endswith(" ")):
+        line = bare.rstrip()
+        bare = line.rstrip("#")
+    return line
+
+
+def one_line(text: str) -> str:
+    """Return `text` with single spaces, and with replacement characters for what UTF-8 or SQLite cannot store."""
+    return " ".join(text.encode(errors="replace").decode().replace("\0", "\ufffd").split())

@@ -12,12 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memoryd.tiers.lines import LINE_ENDS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FOLDER = "memory/proposals"
 _TILDES = re.compile("~{3,}")
-_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,12 @@ class Proposal:
 
 
 def path_of(run_id: str) -> str:
-    """Where a run's proposal lies in the workspace."""
+    """Return where a run's proposal lies in the workspace."""
     return f"{FOLDER}/{run_id}.md"
 
 
 def render(proposal: Proposal) -> bytes:
-    """The file's bytes."""
+    """Return the file's bytes."""
     parts = [
         f"# Proposal: {proposal.kind} {proposal.run_id} ({proposal.made_at})",
         "Nothing of this is written yet. To have it written, or dropped:",
@@ -67,7 +68,7 @@ def render(proposal: Proposal) -> bytes:
 
 
 def diff(change: FileDiff) -> str:
-    """A unified diff of one file."""
+    """Return a unified diff of one file."""
     old = "/dev/null" if change.before is None else f"a/{change.path}"
     new = "/dev/null" if change.after is None else f"b/{change.path}"
     found = difflib.unified_diff(_lines(change.before), _lines(change.after), old, new, lineterm="")
@@ -84,7 +85,7 @@ def _item(what: str, where: str, text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    return _LINE_ENDS.sub("\n", text)
+    return LINE_ENDS.sub("\n", text)
 
 
 def _fenced(language: str, text: str) -> str:

@@ -239,7 +239,7 @@ def _cut(text: str) -> str:
 
 
 def _called(message: Message) -> list[str]:
-    """The keys of the calls a message makes: their ids, else their names."""
+    """Return the keys of the calls a message makes: their ids, else their names."""
     if role_of(message) is not Role.ASSISTANT:
         return []
     calls = [*(message.get("tool_calls") or ()), *(part for part in _parts(message) if _kind(part) in _CALLS)]
@@ -261,7 +261,7 @@ def _key(value: Any) -> str:
 
 
 def _without(message: dict[str, Any], orphans: Sequence[str]) -> dict[str, Any] | None:
-    """The message without results that answer nothing; None where nothing is left."""
+    """Return the message without results that answer nothing; None where nothing is left."""
     if role_of(message) is Role.TOOL:
         return None
     rest = [part for part in _parts(message) if not (is_output(_kind(part)) and _key(part) in orphans)]

@@ -21,7 +21,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from memoryd.transcripts.dialogs import answers
-from memoryd.transcripts.fields import block_text, output_text, tokens, type_name, utc, word
+from memoryd.transcripts.fields import block_text, mapping, mappings, output_text, tokens, type_name, utc, word
 from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
 from memoryd.transcripts.lines import clean, derived_id
 from memoryd.transcripts.said import Envelope, Said, message, of_blocks, tool_call, tool_result, turns_of
@@ -72,7 +72,7 @@ class ClaudeCode(LineFormat):
     program = "Claude Code"
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Whether any record is one that only Claude Code writes."""
+        """Return whether any record is one that only Claude Code writes."""
         del path
         return any(map(_is_ours, records))
 
@@ -89,7 +89,7 @@ class ClaudeCode(LineFormat):
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
-        """The turns of one record."""
+        """Return the turns of one record."""
         value = record.value
         kind = value.get("type")
         read = _READERS.get(kind) if type(kind) is str else None
@@ -127,27 +127,23 @@ def _parent_by_path(path: PurePosixPath) -> str | None:
 
 
 def _is_below_subagents(path: PurePosixPath) -> bool:
-    """Whether a file lies in a session's folder of subagents; a project further up may be called so, too."""
+    """Return whether a file lies in a session's folder of subagents; a project further up may be called so, too."""
     return path.parent.name == "subagents" or is_session_id(_parent_by_path(path) or "")
 
 
 def is_session_id(text: str) -> bool:
-    """Whether a name is one that the program gave a session, and so no other has."""
+    """Return whether a name is one that the program gave a session, and so no other has."""
     return _UUID.fullmatch(text) is not None
 
 
 def _content(value: dict[str, Any]) -> object:
-    message = value.get("message")
-    return message.get("content") if type(message) is dict else None
+    return mapping(value.get("message")).get("content")
 
 
 def _typed_by_person(envelope: dict[str, Any]) -> bool:
-    """Newer versions name who a message comes from; older ones write nothing where it is the person.
-
-    What is named in a way that is not known here is not the person's.
-    """
+    """Return whether the person typed a message: the envelope names the person, or nobody, as in older versions."""
     origin = envelope.get("origin")
-    return origin is None or (type(origin) is dict and origin.get("kind") == "human")
+    return origin is None or mapping(origin).get("kind") == "human"
 
 
 def _user(value: dict[str, Any]) -> list[Said]:
@@ -162,14 +158,14 @@ def _user(value: dict[str, Any]) -> list[Said]:
 
 
 def _prompt(content: object, *, program: bool) -> list[Said]:
-    """What comes in the user's name: a text, or blocks of texts, images and tool results."""
+    """Return what comes in the user's name: a text, or blocks of texts, images and tool results."""
     if type(content) is str:
         return _typed(content, program=program)
     return of_blocks(content, lambda text: _typed(text, program=program))
 
 
 def _typed(text: str, *, program: bool) -> list[Said]:
-    """A text in the user's name, parted by who wrote it: the person, the program around it, or a shell."""
+    """Return a text in the user's name, parted by who wrote it: the person, the program around it, or a shell."""
     text = clean(text)
     if program:
         return [message(text, program=True)]
@@ -184,7 +180,7 @@ def _typed(text: str, *, program: bool) -> list[Said]:
 
 
 def _persons(text: str) -> list[Said]:
-    """A text the person typed, without what was put into it.
+    """Return a text the person typed, without what was put into it.
 
     What the program puts in quotes files and pages, which may hold its tags as well, in any order. So from the first
     tag to the last closing one nothing is the person's; with an opening tag behind that, nothing to the end.
@@ -202,12 +198,11 @@ def _assistant(value: dict[str, Any]) -> list[Said]:
     if _is_synthetic(value):
         return [message(block_text(content), program=True)]
     blocks = [{"type": "text", "text": content}] if type(content) is str else content
-    said = [_answer(block) for block in blocks if type(block) is dict] if type(blocks) is list else []
-    return [one for one in said if one is not None]
+    return [said for said in map(_answer, mappings(blocks)) if said is not None]
 
 
 def _answer(block: dict[str, Any]) -> Said | None:
-    """One block of the model's answer; None for thinking and for what is not known."""
+    """Return one block of the model's answer; None for thinking and for what is not known."""
     kind = block.get("type")
     if type(kind) is not str:
         return None
@@ -221,30 +216,24 @@ def _answer(block: dict[str, Any]) -> Said | None:
 
 
 def _is_synthetic(value: dict[str, Any]) -> bool:
-    message = value.get("message")
-    return value.get("isApiErrorMessage") is True or (type(message) is dict and message.get("model") == SYNTHETIC)
+    return value.get("isApiErrorMessage") is True or mapping(value.get("message")).get("model") == SYNTHETIC
 
 
 def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | None, int | None]:
-    """Of a record: the response's id, its model, and the size of the context it was given."""
+    """Return the id of a record's response, its model, and the size of the context that it was given."""
     if kind == "assistant":
         if _is_synthetic(value):
             return None, SYNTHETIC, None
-        message = value.get("message")
-        if type(message) is dict:
-            return word(message.get("id")), word(message.get("model")), _context(message.get("usage"))
-    elif kind == "system":
-        metadata = value.get("compactMetadata")
-        return None, None, (tokens(metadata.get("postTokens")) or None) if type(metadata) is dict else None
+        response = mapping(value.get("message"))
+        return word(response.get("id")), word(response.get("model")), _context(mapping(response.get("usage")))
+    if kind == "system":
+        return None, None, tokens(mapping(value.get("compactMetadata")).get("postTokens")) or None
     return None, None, None
 
 
-def _context(usage: object) -> int | None:
-    """Input, cache read and cache creation. Before 2.1.152 the last could be 0 with only its parts filled."""
-    if type(usage) is not dict:
-        return None
-    parts = usage.get("cache_creation")
-    nested = sum(map(tokens, parts.values())) if type(parts) is dict else 0
+def _context(usage: dict[str, Any]) -> int | None:
+    """Return input, cache read and cache creation. Before 2.1.152 the last could be 0 with only its parts filled."""
+    nested = sum(map(tokens, mapping(usage.get("cache_creation")).values()))
     created = max(tokens(usage.get("cache_creation_input_tokens")), nested)
     return tokens(usage.get("input_tokens")) + tokens(usage.get("cache_read_input_tokens")) + created or None
 

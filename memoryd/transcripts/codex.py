@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import block_text, tokens, type_name, utc, word
+from memoryd.transcripts.fields import block_text, mapping, tokens, type_name, utc, word
 from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean, derived_id
@@ -63,7 +63,7 @@ class Codex(LineFormat):
     program = "Codex"
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Whether any record is one that only Codex writes."""
+        """Return whether any record is one that only Codex writes."""
         del path
         return any(map(_is_ours, records))
 
@@ -77,7 +77,7 @@ class Codex(LineFormat):
         return Identity(session, parent, cwd, sidechain=parent is not None, started_at=started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
-        """The turns of one record."""
+        """Return the turns of one record."""
         value = record.value
         payload, bare = _payload(value)
         said = _said(value, payload, bare=bare)
@@ -92,7 +92,7 @@ class Codex(LineFormat):
         return Reading([turn._replace(window=window) for turn in turns] if window else turns)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """The folder the program works in; old versions say so to the model alone."""
+        """Return the folder the program works in; old versions say so to the model alone."""
         payload, bare = _payload(value)
         if bare:
             found = _ENVIRONMENT.match(block_text(payload.get("content"))) if payload.get("role") == "user" else None
@@ -101,7 +101,7 @@ class Codex(LineFormat):
 
 
 def is_legacy_head(value: dict[str, Any]) -> bool:
-    """Whether this is the first line of a rollout of the oldest kind."""
+    """Return whether this is the first line of a rollout of the oldest kind."""
     return "type" not in value and {"id", "timestamp", "instructions"} <= value.keys()
 
 
@@ -111,7 +111,7 @@ def _is_ours(value: dict[str, Any]) -> bool:
 
 
 def _payload(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """What a line holds, and whether it is the bare item of old."""
+    """Return what a line holds, and whether it is the bare item of old."""
     payload = value.get("payload")
     if type(payload) is dict:
         return payload, False
@@ -126,14 +126,12 @@ def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _parent(meta: dict[str, Any]) -> str | None:
-    """The session that started this one, where it is a subagent's; a fork of a person's is none."""
-    source = meta.get("source")
-    kind = source.get("subagent") if type(source) is dict else None
+    """Return the session that started this one, where it is a subagent's; a fork of a person's is none."""
+    kind = mapping(meta.get("source")).get("subagent")
     if not kind and meta.get("thread_source") != "subagent":
         return None
-    spawn = kind.get("thread_spawn") if type(kind) is dict else None
-    started = (spawn.get("parent_thread_id") if type(spawn) is dict else None, meta.get("parent_thread_id"))
-    named = (word(one) for one in (*started, meta.get("forked_from_id")))
+    started = mapping(mapping(kind).get("thread_spawn")).get("parent_thread_id")
+    named = map(word, (started, meta.get("parent_thread_id"), meta.get("forked_from_id")))
     return next((one for one in named if one), _UNKNOWN_PARENT)
 
 
@@ -146,7 +144,7 @@ def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str 
 
 
 def _said(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list[Said] | str:
-    """What a record says, or the name of what is passed over."""
+    """Return what a record says, or the name of what is passed over."""
     kind, inner = value.get("type"), payload.get("type")
     if bare:
         return _item(value, typed=True) if kind else "state"
@@ -189,7 +187,7 @@ def _typed(text: str) -> list[Said]:
 
 
 def _item(item: dict[str, Any], *, typed: bool) -> list[Said] | str:
-    """One item of the Responses API; `typed`: what the user's messages say that is not the program's, was typed."""
+    """Return the texts of one item of the Responses API; with `typed`, the user's messages are the person's."""
     kind = item.get("type")
     read = _READERS.get(kind) if type(kind) is str else None
     if read is not None:
@@ -229,7 +227,7 @@ def _result(item: dict[str, Any]) -> list[Said]:
 
 
 def _unwrapped(output: str) -> str:
-    """The text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is."""
+    """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is."""
     if output.startswith('{"output":'):
         try:
             value = orjson.loads(output)
@@ -251,10 +249,10 @@ _READERS: dict[str, Callable[[dict[str, Any]], list[Said]]] = {
 
 
 def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | None]:
-    """Of a `token_count`: the size of the context, of its window, and what tells it from its repetitions."""
+    """Return the size of the context and of its window from a `token_count`, and a key that its repetitions share."""
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
         return None, None, None
-    usages = (info.get("last_token_usage"), info.get("total_token_usage"))
-    last, total = (tokens(usage.get("total_tokens")) if type(usage) is dict else 0 for usage in usages)
+    usages = (mapping(info.get(name)) for name in ("last_token_usage", "total_token_usage"))
+    last, total = (tokens(usage.get("total_tokens")) for usage in usages)
     return last or None, tokens(info.get("model_context_window")) or None, f"{total}/{last}"

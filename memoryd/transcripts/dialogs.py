@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from memoryd.text.sentences import texts
-from memoryd.transcripts.fields import output_text, word
+from memoryd.transcripts.fields import mapping, mappings, output_text, word
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.said import Said
 from memoryd.transcripts.turn import Kind, Origin, Role
@@ -46,13 +46,8 @@ _FIRST_EXIT_CODE = (2, 0, 30)
 
 def answers(value: dict[str, Any]) -> list[Said]:
     """Return what the person answered, of a `user` record of theirs that holds the result of one call."""
-    message = value.get("message")
-    content = message.get("content") if type(message) is dict else None
-    results = [
-        block
-        for block in (content if type(content) is list else ())
-        if type(block) is dict and block.get("type") == "tool_result"
-    ]
+    content = mappings(mapping(value.get("message")).get("content"))
+    results = [block for block in content if block.get("type") == "tool_result"]
     call = word(results[0].get("tool_use_id")) if len(results) == 1 else None
     if call is None:
         return []
@@ -97,8 +92,8 @@ def _answered(given: dict[str, Any], call: str) -> Iterator[Said]:
     if type(answered) is not dict:
         return
     options: dict[str, tuple[list[str], bool]] = {}
-    for one in asked if type(asked) is list else ():
-        if type(one) is dict and type(one.get("question")) is str:
+    for one in mappings(asked):
+        if type(one.get("question")) is str:
             options[one["question"]] = _labels(one.get("options")), one.get("multiSelect") is True
     for question, answer in answered.items():
         labels, many = options.get(question, ([], False))
@@ -115,8 +110,8 @@ def _answered(given: dict[str, Any], call: str) -> Iterator[Said]:
             listed = '", "'.join(chosen)
             said = clean(f'asked "{_asking(question)}", chose "{listed}"')
             yield Said(Role.USER, Origin.USER, Kind.CHOICE, said, call, ASKS)
-        note = notes.get(question) if type(notes) is dict else None
-        typed.append(note["notes"] if type(note) is dict and type(note.get("notes")) is str else "")
+        note = mapping(mapping(notes).get(question)).get("notes")
+        typed.append(note if type(note) is str else "")
         yield from (
             Said(Role.USER, Origin.USER, Kind.MESSAGE, clean(text).strip(), call, ASKS)
             for text in typed
@@ -131,8 +126,7 @@ def _asking(question: str) -> str:
 
 
 def _labels(options: object) -> list[str]:
-    listed = options if type(options) is list else ()
-    return [one["label"] for one in listed if type(one) is dict and type(one.get("label")) is str and one["label"]]
+    return [one["label"] for one in mappings(options) if type(one.get("label")) is str and one["label"]]
 
 
 def _parted(answer: str, labels: list[str], *, many: bool) -> tuple[list[str], str]:

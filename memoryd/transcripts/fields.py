@@ -23,25 +23,35 @@ _SECONDS_MIN = 946_684_800
 _TOKENS_MAX = 1_000_000_000
 
 
+def mapping(value: object) -> dict[str, Any]:
+    """Return `value` if it is a JSON object; an empty one for anything else."""
+    return value if type(value) is dict else {}
+
+
+def mappings(value: object) -> list[dict[str, Any]]:
+    """Return the JSON objects of `value` if it is a list; none for anything else."""
+    return [one for one in value if type(one) is dict] if type(value) is list else []
+
+
 def word(value: object) -> str | None:
-    """A short string such as an id; None for anything else."""
+    """Return a short string such as an id; None for anything else."""
     if type(value) is str and 0 < len(value) <= _WORD_MAX:
         return clean(value)
     return None
 
 
 def type_name(value: object) -> str:
-    """A record's type as a name fit for counters and logs, which must not carry content."""
+    """Return a record's type as a name fit for counters and logs, which must not carry content."""
     return value if type(value) is str and _NAME.fullmatch(value) else "other"
 
 
 def tokens(value: object) -> int:
-    """A number of tokens; 0 for whatever cannot be one."""
+    """Return a number of tokens; 0 for whatever cannot be one."""
     return value if type(value) is int and 0 < value < _TOKENS_MAX else 0
 
 
 def utc(value: object) -> str | None:
-    """A time as UTC, ISO 8601 with Z. Strings that are so already are kept as given; nonsense is None.
+    """Return a time as UTC, ISO 8601 with Z. Strings that are so already are kept as given; nonsense is None.
 
     Args:
         value: an RFC 3339 string, with or without an offset (none means UTC), or seconds or milliseconds since 1970.
@@ -78,7 +88,7 @@ def _render(moment: datetime) -> str:
 
 
 def arguments(name: object, value: object) -> str:
-    """A tool call as text: the tool's name and its arguments as compact JSON, cut where they are long."""
+    """Return a tool call as text: the tool's name and its arguments as compact JSON, cut where they are long."""
     text = value if type(value) is str else _compact(value)
     if len(text) > ARGUMENTS_MAX:
         text = f"{text[:ARGUMENTS_MAX]}… [{len(text) - ARGUMENTS_MAX:,} characters left out]"
@@ -86,7 +96,7 @@ def arguments(name: object, value: object) -> str:
 
 
 def shown_arguments(text: str) -> dict[str, Any]:
-    """The arguments in what `arguments` made; of a cut text its whole lines; empty where there are none.
+    """Return the arguments in what `arguments` made; of a cut text its whole lines; empty where there are none.
 
     The last line that is shown is left out with the rest, even where it happens to be whole.
     """
@@ -118,7 +128,7 @@ def _compact(value: object) -> str:
 
 
 def block_text(content: object) -> str:
-    """The text of a string or of a list of blocks; what is not text shows as a marker such as `[image]`."""
+    """Return the text of a string or of a list of blocks; what is not text shows as a marker such as `[image]`."""
     if type(content) is str:
         return clean(content)
     if type(content) is not list:
@@ -127,17 +137,17 @@ def block_text(content: object) -> str:
 
 
 def has_words(block: dict[str, Any]) -> bool:
-    """Whether a block carries a text of its own, so that it shows as more than a marker."""
+    """Return whether a block carries a text of its own, so that it shows as more than a marker."""
     return type(block.get("text")) is str or type(block.get("content")) is str
 
 
 def is_output(kind: object) -> bool:
-    """Whether a block of this type is what a tool gave back, such as `tool_result` or `computer_call_output`."""
+    """Return whether a block of this type is what a tool gave back, such as `tool_result` or `computer_call_output`."""
     return type(kind) is str and kind.endswith(_OUTPUTS)
 
 
 def output_text(block: dict[str, Any]) -> str:
-    """The text of such a block."""
+    """Return the text of such a block."""
     return block_text(block.get("content", block.get("output"))) or (block_text([block]) if has_words(block) else "")
 
 

@@ -50,7 +50,7 @@ class LineFormat(ABC):
 
     @abstractmethod
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Whether records from the beginning of a file are of this format."""
+        """Return whether records from the beginning of a file are of this format."""
 
     @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
@@ -58,14 +58,14 @@ class LineFormat(ABC):
 
     @abstractmethod
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
-        """The turns of one record.
+        """Return the turns of one record.
 
         A turn's `usage` is the size of the context before its own text; where the agent's figure includes the text, it
         comes on an empty turn after it. Turns with an empty text carry only that.
         """
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """The folder this record says the agent works in."""
+        """Return the folder this record says the agent works in."""
         cwd = value.get("cwd")
         return cwd if type(cwd) is str and cwd else None
 

@@ -61,7 +61,7 @@ class Record(NamedTuple):
     data: bytes
 
     def sha256(self) -> str:
-        """The hash of the record's own bytes, in hex."""
+        """Return the hash of the record's own bytes, in hex."""
         return sha256(self.data).hexdigest()
 
 
@@ -124,7 +124,7 @@ def split(chunk: bytes, base: int) -> tuple[list[Line], int]:
 
 
 def unterminated(tail: bytes, base: int) -> Line | None:
-    """The last line of a file that ends without a line end, if it is a whole record all the same.
+    """Return the last line of a file that ends without a line end, if it is a whole record all the same.
 
     Some agents never write the last line end. When such a file has been left alone for long, this is its last line; a
     line that does not parse as one JSON object may still be in the middle of being written.
@@ -137,7 +137,7 @@ def unterminated(tail: bytes, base: int) -> Line | None:
 
 
 def decode(line: Line) -> Decoded:
-    """The records of a line, and the spans of it that are none. Never raises."""
+    """Return the records of a line, and the spans of it that are none. Never raises."""
     first, last, data = line
     try:
         value = orjson.loads(data)
@@ -149,7 +149,7 @@ def decode(line: Line) -> Decoded:
 
 
 def clean(text: str) -> str:
-    """The text with NUL and lone surrogates replaced by U+FFFD: neither survives a trip through SQLite."""
+    """Return the text with NUL and lone surrogates replaced by U+FFFD: neither survives a trip through SQLite."""
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
     if text.isascii():
@@ -162,7 +162,7 @@ def clean(text: str) -> str:
 
 
 def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
-    """An id for a record whose format gives it none.
+    """Return an id for a record whose format gives it none.
 
     Args:
         record: the record.
@@ -180,7 +180,7 @@ def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
 
 
 def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
-    """The turn of a line too long to parse.
+    """Return the turn of a line too long to parse.
 
     Args:
         head: first bytes of the line.
@@ -195,7 +195,7 @@ def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
 
 
 def _bounded(bad: list[BadSpan], line: Line) -> list[BadSpan]:
-    """The spans, the last of which takes in what comes behind it where there are too many."""
+    """Return the spans, the last of which takes in what comes behind it where there are too many."""
     if len(bad) <= _SPANS_MAX:
         return bad
     first, last = bad[_SPANS_MAX - 1].first_byte, bad[-1].last_byte
@@ -225,12 +225,12 @@ class Scanner:
         self._mark = (0, 0)  # a position in the text and its offset in the bytes
 
     def skip_space(self, at: int) -> int:
-        """The next position that is not white space."""
+        """Return the next position that is not white space."""
         found = _NOT_SPACE.search(self.text, at)
         return found.start() if found else len(self.text)
 
     def parse(self, at: int) -> tuple[object, int]:
-        """The value at a position and where it ends.
+        """Return the value at a position and where it ends.
 
         Raises:
             json.JSONDecodeError: there is none.
@@ -239,11 +239,11 @@ class Scanner:
         return _DECODER.raw_decode(self.text, at)
 
     def record(self, value: dict[str, Any], at: int, end: int) -> Record:
-        """The record of a value between two positions."""
+        """Return the record of a value between two positions."""
         return Record(value, *self._span(at, end))
 
     def bad(self, at: int, end: int, reason: str) -> BadSpan:
-        """What lies between two positions, as bytes that are no record."""
+        """Return what lies between two positions, as bytes that are no record."""
         first, last, data = self._span(at, end)
         return BadSpan(first, last, sha256(data).hexdigest(), reason)
 
@@ -324,7 +324,7 @@ class _Salvage:
         return value, end, None
 
     def _next_start(self, at: int) -> int:
-        """Where the next record begins behind a broken one.
+        """Return where the next record begins behind a broken one.
 
         That is at a brace whose object is followed by the line's end or another record; an object inside the broken one
         is followed by a comma or a bracket.

@@ -51,7 +51,7 @@ class Messages(LineFormat):
     name = "messages"
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Whether any record is a message or a list of them. Other formats' records may look so too: ask this last."""
+        """Return whether any record is a message or a list of them. Ask this last: other formats' records may match."""
         del path
         return any(_speaks(value) or _listed(value) for value in records)
 
@@ -62,7 +62,7 @@ class Messages(LineFormat):
         return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
-        """The turns of one message, or of all messages of a line that holds many."""
+        """Return the turns of one message, or of all messages of a line that holds many."""
         del identity
         value = record.value
         messages = _listed(value) or ([value] if _speaks(value) else [])
@@ -84,12 +84,12 @@ class Messages(LineFormat):
 
 
 def is_document(head: bytes) -> bool:
-    """Whether a file that begins like this is one JSON array and not lines."""
+    """Return whether a file that begins like this is one JSON array and not lines."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
 
 def is_lines(data: bytes) -> bool:
-    """Whether a file that begins like an array is lines all the same, the first of them damaged.
+    """Return whether a file that begins like an array is lines all the same, the first of them damaged.
 
     A line that is a whole object stands behind a comma, a bracket or a colon, if it is part of an array.
     """
@@ -108,7 +108,7 @@ def is_lines(data: bytes) -> bool:
 
 
 def document_records(data: bytes) -> list[Record] | None:
-    """The records of a file that is one JSON array.
+    """Return the records of a file that is one JSON array.
 
     Args:
         data: the whole file.
@@ -159,7 +159,7 @@ def _speaks(value: dict[str, Any]) -> bool:
 
 
 def _unheard(value: dict[str, Any]) -> str | None:
-    """The name of a message that nobody known speaks, or of the first of a list of them."""
+    """Return the name of a message that nobody known speaks, or of the first of a list of them."""
     roles = (one["role"] for one in (value, *_objects(value)) if "role" in one and not _speaks(one))
     return next((f"{UNHEARD}{type_name(role)}" for role in roles), None)
 
@@ -176,7 +176,7 @@ def _objects(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def time_of(value: dict[str, Any]) -> str | None:
-    """When a message was said, UTC, ISO 8601 with Z; None where it does not tell."""
+    """Return when a message was said, UTC, ISO 8601 with Z; None where it does not tell."""
     return next((found for found in (utc(value.get(key)) for key in _TIMES) if found), None)
 
 
@@ -229,7 +229,7 @@ def _call_id(block: dict[str, Any]) -> str | None:
 
 
 def _context(usage: object) -> int | None:
-    """Prompt and completion in the words of either protocol; Anthropic counts cached input apart."""
+    """Return prompt and completion, in the words of either protocol; Anthropic counts cached input apart."""
     if type(usage) is not dict:
         return None
     prompt = tokens(usage.get("prompt_tokens")) or sum(tokens(usage.get(key)) for key in _INPUTS)

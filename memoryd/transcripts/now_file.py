@@ -57,12 +57,12 @@ class NowFile(NamedTuple):
 
 
 def is_now_path(path: PurePosixPath) -> bool:
-    """Whether a file is one by its name."""
+    """Return whether a file is one by its name."""
     return path.name.startswith("NOW-") and path.suffix == ".md"
 
 
 def identify(now: NowFile, path: PurePosixPath) -> Identity:
-    """By the `session_id` of the front matter, else by the file's name."""
+    """Identify a session by the `session_id` of the front matter, else by the file's name."""
     front = now.front_matter
     return Identity(
         front.get("session_id") or path.stem,
@@ -91,7 +91,7 @@ def parse(data: bytes, *, closed: bool = False) -> NowFile:
 
 
 def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> tuple[list[Turn], Counter[str]]:
-    """The lines not met before, as turns under their entry's role.
+    """Return the lines not met before, as turns under their entry's role.
 
     Args:
         entries: of the file as it is now.
@@ -115,7 +115,7 @@ def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> 
 
 
 def _parts(entry: Entry) -> list[Entry]:
-    """What the speaker said and what memoryd put into it: lines are counted as they are stored."""
+    """Return what the speaker said and what memoryd put into it: lines are counted as they are stored."""
     rest, injected = strip("\n".join(entry.lines))
     if not injected:
         return [entry]
@@ -124,7 +124,7 @@ def _parts(entry: Entry) -> list[Entry]:
 
 
 def line_key(role: Role, line: str) -> str:
-    """The key by which a line is known again: who says it, and a hash of what it says."""
+    """Return the key by which a line is known again: who says it, and a hash of what it says."""
     return sha256(f"{role}\n{line}".encode()).hexdigest()[:16]
 
 
@@ -146,7 +146,7 @@ def _fresh_lines(entry: Entry, met: Counter[str], seen: Counter[str], session_id
 
 
 def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
-    """The front matter and the number of its lines.
+    """Return the front matter and the number of its lines.
 
     Front matter that is not closed yet hides the rest, until a line shows that it is none.
     """
@@ -165,7 +165,7 @@ def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
 
 
 def _tool_of(line: str) -> str | None:
-    """The tool's name in `[Tool: name - summary]`."""
+    """Return the tool's name in `[Tool: name - summary]`."""
     line = line.rstrip()
     if not (line.startswith(_TOOL_MARK) and line.endswith("]")):
         return None

@@ -31,7 +31,7 @@ _NO_TRANSCRIPT = "a side file of the agent, not a transcript"
 
 
 def by_name(name: str) -> LineFormat:
-    """The line format of this name.
+    """Return the line format of this name.
 
     Raises:
         ConfigError: there is none.
@@ -44,12 +44,12 @@ def by_name(name: str) -> LineFormat:
 
 
 def program_of(name: str) -> str | None:
-    """What people call the program that writes a format; None where many do, or there is no such format."""
+    """Return what people call the program that writes a format; None where many do, or there is no such format."""
     return FORMATS[name].program if name in FORMATS else None
 
 
 def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineFormat | Unsupported | None:
-    """The format of a file.
+    """Return the format of a file.
 
     Args:
         records: the objects decoded from its beginning; the first line alone often does not tell.

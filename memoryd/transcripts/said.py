@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.transcripts.fields import arguments, block_text, has_words, is_output, output_text, word
+from memoryd.transcripts.fields import arguments, block_text, has_words, is_output, mappings, output_text, word
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.turn import Kind, Origin, Role, Turn
 
@@ -57,9 +57,7 @@ def of_blocks(content: object, typed: Callable[[str], list[Said]]) -> list[Said]
     The results of tools come in the user's name as well.
     """
     said: list[Said] = []
-    for block in content if type(content) is list else ():
-        if type(block) is not dict:
-            continue
+    for block in mappings(content):
         kind = block.get("type")
         if is_output(kind):
             said.append(tool_result(output_text(block), word(block.get("tool_use_id"))))
@@ -75,7 +73,7 @@ _SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT})
 
 
 def turns_of(said: Iterable[Said], envelope: Envelope, usage: int | None = None) -> list[Turn]:
-    """The turns of one record.
+    """Return the turns of one record.
 
     Parts that memoryd injected become turns of their own; blank texts are dropped unless they pair a tool call with its
     result; what is said on a side chain is a subagent's. The usage goes on the first turn, an empty one if need be.

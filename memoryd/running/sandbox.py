@@ -1,0 +1,51 @@
+"""A sandbox: an installation of its own in a private folder, in which runs are tried out and nothing real changes.
+
+The self-test sends a made-up memory through an empty one; a dry run carries a job out on copies of an agent's memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memoryd.config import Hooks
+from memoryd.database import query, sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from sqlalchemy import Engine
+
+    from memoryd.clock import Clock
+    from memoryd.config import Agent, Settings
+    from memoryd.files.trial import Place
+    from memoryd.finding.recall import Recall
+    from memoryd.reading.ingest import Ingest
+    from memoryd.running.runner import Runner
+
+    Opener = Callable[[Settings], AbstractContextManager["Sandbox"]]
+
+
+class Sandbox(Protocol):
+    """The parts of an installation that a memory goes through."""
+
+    settings: Settings
+    clock: Clock
+    engine: Engine
+    ingest: Ingest
+    runner: Runner
+    recall: Recall
+
+
+def settings_of(settings: Settings, agent: Agent, place: Place) -> Settings:
+    """Return the settings of a sandbox in `place`: it has this one agent, reads no transcripts and calls no hooks."""
+    agents = (replace(agent, workspace=place.workspace, transcripts=()),)
+    return replace(settings, state_dir=place.state, agents=agents, hooks=Hooks())
+
+
+def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:
+    """Carry out a queued run of a sandbox; returns its row of `job_run`, whatever became of it."""
+    runner.run_next(only=run_id)
+    (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    return dict(row)
