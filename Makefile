@@ -5,7 +5,7 @@ EVAL ?=
 AGENTS ?=
 PROGRAMS ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid conformance agents docs lock
+.PHONY: demo run test lint check bench soak real-model hybrid conformance agents docs lock schema
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -54,6 +54,11 @@ agents: .venv/ready
 # The generated parts of the documentation: keys, commands, packages. A test fails if they are out of date.
 docs: .venv/ready
 	.venv/bin/python docs/generate.py
+
+# What a new database is created from, written from the declaration of the tables.
+schema: .venv/ready
+	.venv/bin/python -m memoryd.database.tables > memoryd/database/schema.new
+	mv memoryd/database/schema.new memoryd/database/schema.sql
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings, TranscriptSource
 from memoryd.database import schema, sqlite
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.ranges import OpenFiles
 from memoryd.reading.ingest import Ingest
 from memoryd.reading.scrubbing import Scrubber
@@ -60,7 +60,7 @@ def ingest(folder: Path, scrubber: Scrubber) -> int:
         )
         clock, files = Clock(), OpenFiles()
         engine = schema.open_database(Path(state, "memoryd.db"), now=clock.text()).engine
-        reader = Ingest(engine, settings, clock, Log("bench"), files, scrubber)
+        reader = Ingest(engine, settings, clock, get_logger("memoryd.bench"), files, scrubber)
         reader.scan()
         while reader.again:
             paths = list(reader.again)
@@ -79,7 +79,7 @@ def ingest(folder: Path, scrubber: Scrubber) -> int:
 def scanning() -> Iterator[Scrubber]:
     """A scanner at work, its rules loaded."""
     with tempfile.TemporaryDirectory() as state:
-        scrubber = Scrubber(Worker(Path(state)), Log("bench"))
+        scrubber = Scrubber(Worker(Path(state)), get_logger("memoryd.bench"))
         scrubber.scan(["to be ready"])
         yield scrubber
         scrubber.close()

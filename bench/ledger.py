@@ -21,7 +21,7 @@ from memoryd.changing.commit import Writer
 from memoryd.changing.facts import FactStore
 from memoryd.clock import Clock
 from memoryd.database import audit, memories, reads, schema, sqlite
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.facts import NewFact
@@ -74,7 +74,14 @@ def add(engine: Engine, texts: list[str], kind: Kind) -> None:
 def facts(folder: Path) -> None:
     """Facts a second, in batches."""
     store = FactStore(
-        opened(folder), "demo", folder, Clock(), FactLimits(max_facts=BATCH), Limits(), list, Log("bench")
+        opened(folder),
+        "demo",
+        folder,
+        Clock(),
+        FactLimits(max_facts=BATCH),
+        Limits(),
+        list,
+        get_logger("memoryd.bench"),
     )
     with timed() as taken:
         for start in range(0, FACTS, BATCH):

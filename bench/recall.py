@@ -30,7 +30,7 @@ from typing import cast
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
 from memoryd.database.reads import KeptReader
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding.embedding import Embedder
 from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Recall
@@ -108,7 +108,9 @@ class AnyVector:
 
 def embedded(folder: Path, recall: Recall, agent: Agent) -> tuple[Recall, Embedder]:
     """Search by meaning as well, with all texts embedded and the model loaded."""
-    embedder = Embedder(MODEL, Worker(folder), cast("Worker", AnyVector()), time.monotonic, Log("bench"), batch=VECTORS)
+    embedder = Embedder(
+        MODEL, Worker(folder), cast("Worker", AnyVector()), time.monotonic, get_logger("memoryd.bench"), batch=VECTORS
+    )
     begun = time.perf_counter()
     embedder.fill(recall.indexer, agent, lambda: True)
     print(f"vectors stored in {time.perf_counter() - begun:.1f} s")
@@ -127,8 +129,8 @@ def measured(folder: Path, megabytes: float, *, by_meaning: bool) -> None:
     agent = Agent(id="demo", workspace=folder / "workspace")
     file = agent.workspace / "memory" / "2026-01-01.md"
     file.parent.mkdir(parents=True)
-    index = Index(folder, Log("bench"))
-    indexer = Indexer(index, KeptReader(folder / "memoryd.db", stays=True), UTC, list, Log("bench"))
+    index = Index(folder, get_logger("memoryd.bench"))
+    indexer = Indexer(index, KeptReader(folder / "memoryd.db", stays=True), UTC, list, get_logger("memoryd.bench"))
     recall = Recall(indexer, lambda: datetime.now(UTC))
     begun = time.perf_counter(), time.process_time()
     recall.indexer.refresh(agent)

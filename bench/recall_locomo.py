@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
 from memoryd.database.reads import KeptReader
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding.embedding import Embedder
 from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Narrowing, Recall
@@ -115,7 +115,7 @@ def measure(
     engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
     found: list[dict[str, float]] = []
     taken: list[float] = []
-    log = Log("bench")
+    log = get_logger("memoryd.bench")
     index = Index(folder, log)
     meaning = None if embedder is None else lambda text: embedder.ask(text, PATIENCE)
     indexer = Indexer(index, KeptReader(folder / "memoryd.db"), UTC, list, log)
@@ -146,7 +146,11 @@ def main() -> int:
         print("recall_locomo: skipped, no evaluation folder given (the first argument)")
         return 0
     with tempfile.TemporaryDirectory() as folder, Worker(Path(folder)) as worker:
-        embedder = Embedder(MODEL, worker, worker, time.monotonic, Log("bench")) if given != sys.argv[1:] else None
+        embedder = (
+            Embedder(MODEL, worker, worker, time.monotonic, get_logger("memoryd.bench"))
+            if given != sys.argv[1:]
+            else None
+        )
         found, taken = measure(json.loads(data.read_text(encoding="utf-8")), Path(folder), embedder)
     told = "  ".join(f"{name} {mean(one[name] for one in found):.3f}" for name in found[0])
     spread = quantiles(taken, n=100)

@@ -16,7 +16,7 @@ from memoryd.files import held_folder, mounts, staging, trial, trust
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.ranges import OpenFiles
 from memoryd.finding.embedding import Embedder, is_wanted
 from memoryd.finding.indexing import Indexer
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from memoryd.config import Settings
+    from memoryd.files.log import Log
 
 DATABASE = "memoryd.db"
 LOCK = "memoryd.lock"
@@ -97,7 +98,7 @@ def open_app(
         ConfigError: others could write the configuration or a workspace.
     """
     clock = clock or Clock()
-    log = Log("memoryd")
+    log = get_logger()
     trust.require(settings)
     make_private_dir(settings.state_dir)
     _require_local_disk(settings.state_dir)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from memoryd.changing.facts import FactStore
 from memoryd.clock import Clock
 from memoryd.database import schema, sqlite
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.ledger.facts import Limits
 from memoryd.ledger.guards import Limits as GuardLimits
 
@@ -13,7 +13,9 @@ NOW = "2026-05-04T12:00:00.000Z"
 
 
 def store_on(engine, workspace, clock, agent_id="demo", **limits):
-    return FactStore(engine, agent_id, workspace, clock, Limits(**limits), GuardLimits(), list, Log("test"))
+    return FactStore(
+        engine, agent_id, workspace, clock, Limits(**limits), GuardLimits(), list, get_logger("memoryd.test")
+    )
 
 
 def store_in(folder, agent_id="demo", **limits):

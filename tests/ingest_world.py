@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from memoryd.clock import Clock
 from memoryd.config import Agent, Scrub, Settings, TranscriptSource
 from memoryd.database import schema, sqlite
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.ranges import OpenFiles
 from memoryd.reading.ingest import Ingest
 from memoryd.reading.scrubbing import Scrubber
@@ -123,7 +123,7 @@ class World:
         )
         self.files = OpenFiles(kept)
         self.scanner = scanner or OwnRules()
-        self.scrubber = Scrubber(self.scanner, Log("test"))
+        self.scrubber = Scrubber(self.scanner, get_logger("memoryd.test"))
         self.ingest = self._start()
 
     def __enter__(self) -> Self:
@@ -146,7 +146,7 @@ class World:
         return Agent(id=name, workspace=workspace, transcripts=tuple(found), enabled=name not in self.disabled)
 
     def _start(self) -> Ingest:
-        return Ingest(self.engine, self.settings(), self.clock, Log("test"), self.files, self.scrubber)
+        return Ingest(self.engine, self.settings(), self.clock, get_logger("memoryd.test"), self.files, self.scrubber)
 
     def restart(self) -> None:
         """A new process: nothing is known but what the database holds, no file is open."""

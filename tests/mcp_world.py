@@ -12,7 +12,7 @@ from mcp.types import CallToolRequestParams
 from scratch import Scratch, message, said
 
 from memoryd import config
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.interfaces.mcp.calls import Calls
 from memoryd.interfaces.mcp.server import _Door
 from memoryd.interfaces.mcp.tools import Memory
@@ -51,9 +51,9 @@ def over_stdio(scratch):
 def door(scratch, bounds=None):
     """What answers the protocol's requests, in this process."""
     settings = config.load(scratch.config)
-    calls = Calls(Log("test"), bounds) if bounds else Calls(Log("test"))
+    calls = Calls(get_logger("memoryd.test"), bounds) if bounds else Calls(get_logger("memoryd.test"))
     with Memory(settings, settings.agents[0]) as memory:
-        yield _Door(memory, calls, Log("test"))
+        yield _Door(memory, calls, get_logger("memoryd.test"))
 
 
 async def ask(door, name, **given):

@@ -8,7 +8,7 @@ from memoryd.clock import Clock
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
 from memoryd.database.reads import KeptReader
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Narrowing, Recall
 from memoryd.index.database import Index
@@ -31,7 +31,7 @@ class World:
             with sqlite.writing(self.engine) as connection:
                 connection.exec_driver_sql("INSERT INTO agent VALUES (?, ?, 1, 0, ?)", (name, str(workspace), NOW))
         self.redact = redact
-        self.log = Log("test")
+        self.log = get_logger("memoryd.test")
         self.recall = self.opened()
         self.seqs = {}
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scratch import Scratch, said, until
 
 from memoryd.errors import NotFoundError
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.interfaces import asking, control
 
 
@@ -38,7 +38,7 @@ def state():
     """A folder with a short path and a server that loses patience after a second."""
     folder = Path(tempfile.mkdtemp(prefix="memoryd-control-"))
     patience, control.SLOW_SECONDS = control.SLOW_SECONDS, 1.0
-    with control.Control(folder / asking.SOCKET, VERBS, time.monotonic, Log("test")):
+    with control.Control(folder / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
         yield folder
     control.SLOW_SECONDS = patience
     assert not (folder / asking.SOCKET).exists()
@@ -87,7 +87,7 @@ def test_nobody_listening_is_no_error(tmp_path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / asking.SOCKET))
     assert asking.ask(tmp_path, "ping") is None
-    with control.Control(tmp_path / asking.SOCKET, VERBS, time.monotonic, Log("test")):
+    with control.Control(tmp_path / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
         assert is_served(tmp_path), "a dead process's socket is replaced"
 
 
@@ -99,7 +99,9 @@ def test_who_waits_when_it_stops_is_told_at_once_and_whose_turn_it_is_gets_the_a
         begun.set()
         return goes_on.wait(30)
 
-    server = control.Control(tmp_path / asking.SOCKET, {"slow": slow, "note": done.append}, time.monotonic, Log("test"))
+    server = control.Control(
+        tmp_path / asking.SOCKET, {"slow": slow, "note": done.append}, time.monotonic, get_logger("memoryd.test")
+    )
     with server:
         busy, waiting, half = (connected(tmp_path) for _ in range(3))
         busy.sendall(b'{"verb": "slow"}\n')
@@ -126,7 +128,7 @@ def test_it_is_private_under_any_umask_and_a_long_path_will_do(tmp_path):
     folder.mkdir(mode=0o700)
     old = os.umask(0)
     try:
-        with control.Control(folder / asking.SOCKET, VERBS, time.monotonic, Log("test")):
+        with control.Control(folder / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
             assert stat.S_IMODE((folder / asking.SOCKET).stat().st_mode) == 0o600
             if sys.platform == "linux":
                 assert is_served(folder)
@@ -136,7 +138,7 @@ def test_it_is_private_under_any_umask_and_a_long_path_will_do(tmp_path):
 
 def test_something_else_under_the_name_is_left_alone(tmp_path):
     (tmp_path / asking.SOCKET).write_text("mine", encoding="utf-8")
-    with control.Control(tmp_path / asking.SOCKET, VERBS, time.monotonic, Log("test")):
+    with control.Control(tmp_path / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
         assert asking.ask(tmp_path, "ping") is None
     assert (tmp_path / asking.SOCKET).read_text(encoding="utf-8") == "mine"
 

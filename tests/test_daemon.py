@@ -16,7 +16,7 @@ import pytest
 from chat_server import ChatServer, good
 from scratch import Scratch, filler, message, recent, said, until
 
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.interfaces import asking, control
 
 LONG = 20
@@ -290,7 +290,7 @@ def test_a_daemon_that_answers_otherwise_does_not_hide_what_is_wrong(scratch):
     scratch.state.mkdir(mode=0o700)
     scratch.config.write_text(f"state_dir: {scratch.state}\nunknown: 1\n", encoding="utf-8")
     verbs = {"status": lambda _request: {"daemon": 7}}
-    with control.Control(scratch.state / asking.SOCKET, verbs, time.monotonic, Log("test")):
+    with control.Control(scratch.state / asking.SOCKET, verbs, time.monotonic, get_logger("memoryd.test")):
         done = scratch.run("status")
     assert (done.returncode, done.stdout) == (2, "")
     assert "unknown" in done.stderr

@@ -20,7 +20,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.database import profile, sqlite
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.interfaces import asking, control, hook
 from memoryd.interfaces.hooked import Hooked
 from memoryd.ledger.facts import NewFact
@@ -79,7 +79,7 @@ class World:
     @contextmanager
     def served(self, **verbs):
         path = self.scratch.state / asking.SOCKET
-        with control.Control(path, self.hooked.verbs() | verbs, time.monotonic, Log("test")):
+        with control.Control(path, self.hooked.verbs() | verbs, time.monotonic, get_logger("memoryd.test")):
             yield
 
     def hook(self, tool, event, payload, *more, socket_path=None, **options):
@@ -450,7 +450,7 @@ def test_a_start_that_two_hooks_tell_of_is_answered_once(world):
 def test_the_log_names_a_session_only_by_what_can_be_no_secret(world):
     plain, read = "01927c5e-7f3a-7d11-8a44-1f2e3d4c5b6a", "AKIAIOSFODNN7EXAMPLQ"
     asked = {"workspace": str(world.workspace), "tool": "codex"}
-    with patch.object(type(world.app.log), "info") as info:
+    with patch.object(type(world.app.log.bind()), "info") as info:
         for session in (plain, read, "s" * 50_000, None):
             Hooked(world.app, world.loop).context(asked | {"session": session})
     named = [call.kwargs["session"] for call in info.call_args_list if call.args == ("injected",)]

@@ -61,7 +61,6 @@ SIDEWAYS = {
 }
 ENTRY_POINTS = {  # and what pyproject names as a script
     "memoryd", "memoryd.worker.__main__", "memoryd.__main__",
-    "memoryd.database.tables",  # the declaration that the migrations are tested against; dear to import
 }  # fmt: skip
 
 PURE = ("text", "transcripts", "scrub", "gauge", "tiers", "ledger", "jobs", "recall", "offline")

@@ -16,7 +16,7 @@ from memoryd.changing.rescrub import Rescrub
 from memoryd.config import Scrub
 from memoryd.database import sqlite, turns
 from memoryd.files.journal import Journal
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.reading import cursor as reading
 from memoryd.reading import store
@@ -137,7 +137,12 @@ def typed(name: str) -> bytes:
 
 
 def rescrub(world: World, **more: Any) -> Rescrub:
-    given = {"go_on": lambda: None, "journal": Journal(world.root / "journal"), "log": Log("test"), **more}
+    given = {
+        "go_on": lambda: None,
+        "journal": Journal(world.root / "journal"),
+        "log": get_logger("memoryd.test"),
+        **more,
+    }
     return Rescrub(
         engine=world.engine, state_dir=world.root, scrubber=world.scrubber, workspaces={}, everybody=True,
         **({"stuck": list, "renamed": lambda: None} | given),

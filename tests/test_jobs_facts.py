@@ -33,6 +33,7 @@ from memoryd.jobs.signals import Signal
 from memoryd.ledger.facts import Fact
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.profile import Entry, Section
+from memoryd.llm.thoughts import answer_of
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.content import overlap
@@ -335,7 +336,7 @@ def test_a_sentence_may_be_cited():
     ],
 )
 def test_the_answer_is_found_in_whatever_a_model_says_around_it(text):
-    assert contents(run(inputs(), text)) == [TALK[0].text]
+    assert contents(run(inputs(), answer_of(text))) == [TALK[0].text]
 
 
 @pytest.mark.parametrize(
@@ -347,7 +348,6 @@ def test_the_answer_is_found_in_whatever_a_model_says_around_it(text):
         '{"memories": []}',
         '{"new": "none"}',
         '{"new": [{"content": "x", "confidence": NaN}]}',
-        f"<think>{json.dumps(GOOD)}",
         "{" * 5000,
         json.dumps({"new": [new("User prefers pytest over unittest.", "t9")]}),
         json.dumps({"new": [7], "remove": [{"id": OLD.id, "cites": ["t1"]}]}),

@@ -87,6 +87,20 @@ def test_who_speaks_is_the_origin_but_of_a_memory():
     ]
 
 
+def test_an_entry_that_names_its_speaker_and_its_day_alone_has_a_short_frame():
+    entries = (
+        Quoted("d1", "daily", "user", "2026-11-16T12:00", "User: One. Two."),
+        Quoted("d2", "daily", "assistant", "2026-11-16T17:00", "Assistant: Done."),
+        Quoted("d3", "daily", "report", "2026-11-17T09:00", "User: Do as I say."),  # no label raises whose word it is
+    )
+    _, user = messages(Ask("dream", "Do.", entries))
+    assert user["content"].split("\n") == [
+        'd1 2026-11-16 "User: One. |2|Two."',
+        'd2 "Assistant: Done."',
+        'd3 report 11-17 "User: Do as I say."',
+    ]
+
+
 def test_the_results_of_tools_are_one_line_of_json_too():
     calls = tuple(ToolCall(f"c{n}", "take", "{}") for n in range(3))
     results = ('{"ok": true, "found": "a\u2028b"}', 'no {"json"}\n', "[1]")

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import orjson
 import pytest
+from _pytest.logging import LogCaptureHandler
 from hypothesis import given
 from hypothesis import strategies as st
 from scratch import until
 
 from memoryd.errors import StateError
 from memoryd.files import log
-from memoryd.files.log import Log, clean, configure, log_path, on_record, readable, rotated
+from memoryd.files.log import bound, clean, configure, get_logger, log_path, on_record, readable, rotated
 from memoryd.files.log_reader import Wanted, follow, read
 from memoryd.files.open_folder import open_folder
 
@@ -38,6 +39,9 @@ def opened(tmp_path):
     closers = []
 
     def open_log(**options):
+        root = logging.getLogger()
+        for handler in [each for each in root.handlers if isinstance(each, LogCaptureHandler)]:
+            root.removeHandler(handler)  # pytest's own, until the end of the test: xdist carries no surrogate
         closers.append(configure(tmp_path / "state", **options))
         return log_path(tmp_path / "state")
 
@@ -55,7 +59,7 @@ def records(path):
 
 def test_a_record_has_time_level_logger_event_and_values(opened):
     path = opened()
-    Log("memoryd.running").bind(agent="demo").info("read", turns=5, path=Path("/x"), took=timedelta(seconds=1.5))
+    get_logger("memoryd.running").bind(agent="demo").info("read", turns=5, path=Path("/x"), took=timedelta(seconds=1.5))
     (record,) = records(path)
     assert list(record) == ["at", "level", "logger", "event", "agent", "turns", "path", "took"]
     at = datetime.strptime(record.pop("at"), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
@@ -65,7 +69,7 @@ def test_a_record_has_time_level_logger_event_and_values(opened):
 
 def test_times_are_utc(opened):
     path = opened()
-    Log("a").info("x", when=datetime(2026, 1, 1, 1, 0, tzinfo=timezone(timedelta(hours=2))))
+    get_logger("memoryd.a").info("x", when=datetime(2026, 1, 1, 1, 0, tzinfo=timezone(timedelta(hours=2))))
     assert records(path)[0]["when"] == "2025-12-31T23:00:00.000000Z"
 
 
@@ -77,15 +81,15 @@ def test_nothing_breaks_out_of_its_line(opened, where):
     path = opened(text=True, terminal=(terminal := io.StringIO()))
     match where:
         case "event":
-            Log("a").info(NASTY)
+            get_logger("memoryd.a").info(NASTY)
         case "logger":
-            Log(NASTY).info("x")
+            get_logger(f"memoryd.{NASTY}").info("x")
         case "value":
-            Log("a").info("x", name=NASTY, names=[NASTY], named={NASTY: NASTY})
+            get_logger("memoryd.a").info("x", name=NASTY, names=[NASTY], named={NASTY: NASTY})
         case "key":
-            Log("a").info("x", **{NASTY: 1})
+            get_logger("memoryd.a").info("x", **{NASTY: 1})
         case "path":
-            Log("a").info("x", path=Path(NASTY.replace("\0", "")))
+            get_logger("memoryd.a").info("x", path=Path(NASTY.replace("\0", "")))
         case "stdlib":
             logging.getLogger("watchdog").warning("%s", NASTY.replace("\udcff", ""))  # xdist carries no surrogate
     data = path.read_bytes()
@@ -115,13 +119,23 @@ def test_any_value_can_be_logged(value):
     json.loads(orjson.dumps(log._blind(value)))
 
 
-@pytest.mark.parametrize("name", ["at", "level", "logger", "exc_info", "timestamp", "method_name", "name"])
+@pytest.mark.parametrize("name", ["at", "level", "logger", "exc_info", "timestamp", "name"])
 def test_no_value_name_collides(opened, name):
     path = opened()
-    Log("a").info("x", **{name: "mine"})
+    get_logger("memoryd.a").info("x", **{name: "mine"})
     (record,) = records(path)
-    assert (record["level"], record["logger"], record["event"]) == ("info", "a", "x")
+    assert (record["level"], record["logger"], record["event"]) == ("info", "memoryd.a", "x")
     assert record["at"].endswith("Z")
+
+
+def test_what_is_bound_to_the_context_is_in_all_records_of_the_thread(opened):
+    path = opened()
+    with bound(agent="demo", run="r"):
+        get_logger("memoryd.a").info("own", run="mine")
+        logging.getLogger("watchdog").warning("a library's")
+    get_logger("memoryd.a").info("after")
+    seen = [(each["event"], each.get("agent"), each.get("run")) for each in records(path)]
+    assert seen == [("own", "demo", "mine"), ("a library's", "demo", "r"), ("after", None, None)]
 
 
 # --- content-blind ---
@@ -144,7 +158,9 @@ class Holder:
 
 def test_objects_are_logged_as_their_type_and_long_text_is_cut(opened):
     path = opened()
-    Log("a").info("x", it=Holder(), raw=CANARY.encode(), deep={"a": {"b": CANARY}}, many=[[CANARY]], long="y" * 5000)
+    get_logger("memoryd.a").info(
+        "x", it=Holder(), raw=CANARY.encode(), deep={"a": {"b": CANARY}}, many=[[CANARY]], long="y" * 5000
+    )
     assert CANARY not in path.read_text()
     (record,) = records(path)
     assert (record["it"], record["raw"], record["deep"]) == ("<Holder>", "<bytes>", {"a": "<1 values>"})
@@ -156,7 +172,7 @@ def test_an_exception_is_logged_without_its_message(opened):
     try:
         fail_twice()
     except ValueError:
-        Log("a").error("failed", exc_info=True)
+        get_logger("memoryd.a").error("failed", exc_info=True)
     assert CANARY not in path.read_text()
     (record,) = records(path)
     assert (record["error"], record["cause"]) == ("ValueError", "KeyError")
@@ -165,11 +181,11 @@ def test_an_exception_is_logged_without_its_message(opened):
 
 def test_our_own_and_the_systems_messages_are_kept(opened, tmp_path):
     path = opened()
-    Log("a").error("x", exc_info=StateError("cannot be written", "/x", "free the disk"))
+    get_logger("memoryd.a").error("x", exc_info=StateError("cannot be written", "/x", "free the disk"))
     try:
         (tmp_path / "gone").read_bytes()
     except OSError:
-        Log("a").error("y", exc_info=True)
+        get_logger("memoryd.a").error("y", exc_info=True)
     first, second = records(path)
     assert first["reason"] == "/x: cannot be written (free the disk)"
     assert second["reason"] == f"No such file or directory: {tmp_path / 'gone'}"
@@ -216,7 +232,7 @@ def test_closing_puts_the_standard_librarys_logging_back(tmp_path):
     close()
     assert (root.level, list(root.handlers), logging.getLogger("memoryd").level) == before
     root.setLevel(logging.WARNING)
-    Log("a").error("after the end")
+    get_logger("memoryd.a").error("after the end")
     assert not log_path(tmp_path / "state").exists()
 
 
@@ -246,7 +262,7 @@ def test_a_callback_that_fails_does_not_reach_the_library(opened):
 def test_records_below_the_level_are_not_written(opened, level, count):
     path = opened(level=level)
     for name in log.LEVELS:
-        getattr(Log("a"), name)(name)
+        getattr(get_logger("memoryd.a"), name)(name)
     assert [each["level"] for each in records(path)] == list(log.LEVELS)[-count:]
 
 
@@ -257,8 +273,8 @@ def test_records_below_the_level_are_not_written(opened, level, count):
 def test_standard_error_gets_lines_on_a_terminal_or_when_asked(opened, text, terminal, shown):
     stream = terminal()
     opened(text=text, terminal=stream)
-    Log("a.b").warning("seen", agent="demo", why="two words", n=[1])
-    expected = r'\S+Z warning a\.b: seen agent=demo why="two words" n=\[1\]\n' if shown else ""
+    get_logger("memoryd.b").warning("seen", agent="demo", why="two words", n=[1])
+    expected = r'\S+Z warning memoryd\.b: seen agent=demo why="two words" n=\[1\]\n' if shown else ""
     assert re.fullmatch(expected, stream.getvalue())
 
 
@@ -271,10 +287,10 @@ def test_a_journal_gets_priorities_that_nobody_can_forge(tmp_path, is_journal):
     script = f"""
 import sys
 from pathlib import Path
-from memoryd.files.log import Log, configure
+from memoryd.files.log import configure, get_logger
 close = configure(Path({str(tmp_path / "state")!r}), level="debug", text={not is_journal}, terminal=sys.stderr)
 for level in ("debug", "info", "warning", "error"):
-    getattr(Log("a"), level)("x", path="\\n<0>forged", **{{"\\n<1>": "\\r<2>\\x1b[31m"}})
+    getattr(get_logger("memoryd.a"), level)("x", path="\\n<0>forged", **{{"\\n<1>": "\\r<2>\\x1b[31m"}})
 close()
 """
     ours, theirs = socket.socketpair()
@@ -297,7 +313,7 @@ close()
 def test_tail_follows_over_rotations(opened, tmp_path):
     """`tail -F` looks once a second: a file that is renamed twice in between is a file it never saw."""
     path = opened(max_bytes=2000)
-    log = Log("a")
+    log = get_logger("memoryd.a")
     log.info("x", number=0)
     seen = tmp_path / "seen"
     with seen.open("wb") as out:
@@ -319,13 +335,13 @@ def test_a_closed_terminal_stops_nothing(opened):
     stream = Terminal()
     path = opened(terminal=stream)
     stream.close()
-    Log("a").info("x")
+    get_logger("memoryd.a").info("x")
     assert len(records(path)) == 1
 
 
 def test_nothing_is_imported_or_written_before_it_is_configured(tmp_path):
     code = (
-        "import sys; from memoryd.files.log import Log; Log('a').error('x');"
+        "import sys; from memoryd.files.log import get_logger; get_logger('memoryd.a').error('x');"
         "print('structlog' in sys.modules, 'asyncio' in sys.modules)"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -353,7 +369,7 @@ def mode(path):
 def test_files_and_folders_are_private_also_after_rotation(opened):
     path = opened(max_bytes=300)
     for number in range(20):
-        Log("a").info("x", number=number)
+        get_logger("memoryd.a").info("x", number=number)
     assert mode(path.parent) == mode(path.parent.parent) == 0o700
     assert {each.name: mode(each) for each in path.parent.iterdir()} == {
         "memoryd.jsonl": 0o600,
@@ -367,14 +383,14 @@ def test_a_log_that_was_open_to_others_is_closed(opened, tmp_path):
     path.touch(mode=0o644)
     path.chmod(0o644)
     opened()
-    Log("a").info("x")
+    get_logger("memoryd.a").info("x")
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
 
 
 def test_rotation_keeps_five_files_of_the_size_and_the_newest_records(opened):
     path = opened(max_bytes=1000)
     for number in range(100):
-        Log("a").info("x", number=number)
+        get_logger("memoryd.a").info("x", number=number)
     files = [rotated(path, number) for number in range(4, 0, -1)] + [path]
     assert all(file.stat().st_size <= 1000 for file in files)
     assert not rotated(path, 5).exists()
@@ -385,21 +401,21 @@ def test_rotation_keeps_five_files_of_the_size_and_the_newest_records(opened):
 
 def test_a_log_moved_or_removed_by_someone_else_is_made_anew(opened):
     path = opened()
-    Log("a").info("one")
+    get_logger("memoryd.a").info("one")
     path.rename(path.with_name("moved"))
-    Log("a").info("two")
+    get_logger("memoryd.a").info("two")
     path.unlink()
-    Log("a").info("three")
+    get_logger("memoryd.a").info("three")
     assert [each["event"] for each in records(path)] == ["three"]
     assert [each["event"] for each in records(path.with_name("moved"))] == ["one"]
 
 
 def test_a_line_that_is_written_while_the_log_is_exchanged_goes_to_the_new_one(opened, tmp_path):
     path = opened()
-    Log("a").info("one")
+    get_logger("memoryd.a").info("one")
     with open_folder(path.parent) as folder:
         with log.at_rest(folder / path.name):
-            writer = threading.Thread(target=Log("a").info, args=("two",))
+            writer = threading.Thread(target=get_logger("memoryd.a").info, args=("two",))
             writer.start()
             # The writer has the old file open; without the lock its line would be in there by now.
             writer.join(0.05)
@@ -415,7 +431,7 @@ def test_a_torn_last_line_does_not_take_the_next_one_with_it(opened, tmp_path):
     path.parent.mkdir(parents=True)
     path.write_bytes(b'{"event": "torn')
     opened()
-    Log("a").info("whole")
+    get_logger("memoryd.a").info("whole")
     assert path.read_bytes().count(b"\n") == 2
     assert [each["event"] for each in read(path, Wanted())] == ["whole", "damaged log lines were skipped"]
 
@@ -437,7 +453,7 @@ def test_a_log_that_cannot_be_opened_raises_nothing_and_blocks_nothing(opened, t
         case "folder":
             path.mkdir()
     opened(text=True, terminal=(terminal := io.StringIO()))
-    Log("a").error("heard anyway")
+    get_logger("memoryd.a").error("heard anyway")
     assert "heard anyway" in terminal.getvalue()
     assert other.read_text() == "untouched"
 
@@ -447,10 +463,10 @@ def test_lost_lines_are_counted_and_told_once_there_is_room_again(opened, tmp_pa
     path.mkdir(parents=True)
     opened()
     for _ in range(3):
-        Log("a").info("lost")
+        get_logger("memoryd.a").info("lost")
     path.rmdir()
-    Log("a").info("back")
-    Log("a").info("on")
+    get_logger("memoryd.a").info("back")
+    get_logger("memoryd.a").info("on")
     seen = records(path)
     assert [each["event"] for each in seen] == ["log lines were lost", "back", "on"]
     assert (seen[0]["level"], seen[0]["count"]) == ("error", 3)
@@ -459,15 +475,15 @@ def test_lost_lines_are_counted_and_told_once_there_is_room_again(opened, tmp_pa
 FULL_DISK = """
 import json, resource, signal, sys
 from pathlib import Path
-from memoryd.files.log import Log, configure, log_path
+from memoryd.files.log import configure, get_logger, log_path
 state = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (250, resource.RLIM_INFINITY))
 close = configure(state)
 for number in range(5):
-    Log("a").info("x", number=number)
+    get_logger("memoryd.a").info("x", number=number)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-Log("a").info("room")
+get_logger("memoryd.a").info("room")
 close()
 """
 
@@ -487,7 +503,7 @@ def test_threads_write_whole_lines(opened):
 
     def talk(name):
         for number in range(100):
-            Log(name).info("x", number=number)
+            get_logger(f"memoryd.{name}").info("x", number=number)
 
     threads = [threading.Thread(target=talk, args=(f"t{number}",)) for number in range(4)]
     for thread in threads:
@@ -495,7 +511,7 @@ def test_threads_write_whole_lines(opened):
     for thread in threads:
         thread.join()
     seen = [(each["logger"], each["number"]) for each in read(path, Wanted())]
-    assert sorted(seen) == [(f"t{thread}", number) for thread in range(4) for number in range(100)]
+    assert sorted(seen) == [(f"memoryd.t{thread}", number) for thread in range(4) for number in range(100)]
 
 
 # --- reading back ---

@@ -25,7 +25,7 @@ from scratch import Scratch, in_process, until
 from memoryd import config
 from memoryd.daemon.once import read_all
 from memoryd.errors import MemorydError, RefusedError
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding.indexing import TIERS
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Bound, Bucket, Calls, Kind
@@ -321,7 +321,7 @@ def test_what_is_wrong_with_an_argument_is_said_and_not_repeated(scratch):
 
 def test_too_many_calls_and_those_that_take_too_long_are_refused():
     async def check():
-        calls = Calls(Log("test"), lambda _: Bound(seconds=0.05, burst=6, per_second=0))
+        calls = Calls(get_logger("memoryd.test"), lambda _: Bound(seconds=0.05, burst=6, per_second=0))
         gate = threading.Event()
         late = []
         for _ in range(4):
@@ -335,7 +335,7 @@ def test_too_many_calls_and_those_that_take_too_long_are_refused():
         gate.set()
         await calls.drain(5)
         assert calls.is_idle
-        busy = Calls(Log("test"), lambda _: Bound(seconds=5, burst=2, per_second=0))
+        busy = Calls(get_logger("memoryd.test"), lambda _: Bound(seconds=5, burst=2, per_second=0))
         assert [await busy.run("x", Kind.WRITE, lambda: 1) for _ in range(2)] == [1, 1]
         with pytest.raises(RefusedError, match="too many"):
             await busy.run("x", Kind.WRITE, lambda: 1)

@@ -21,7 +21,7 @@ from rebound_page import CHROMIUM, tried
 from uvicorn.server import ServerState
 
 from memoryd.errors import ConfigError, MemorydError, StateError
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.token_file import read_or_make
 from memoryd.interfaces.mcp import serving
 from memoryd.interfaces.mcp.calls import Bucket
@@ -212,7 +212,7 @@ def test_tokens_are_guessed_ten_times_and_then_once_a_second(monkeypatch):
     async def inner(scope, receive, send):
         passed.append(scope)
 
-    door = Loopback(inner, 80, "right", Log("test"), Bucket(10, 1.0, lambda: at[0]))
+    door = Loopback(inner, 80, "right", get_logger("memoryd.test"), Bucket(10, 1.0, lambda: at[0]))
 
     def status(token, *more, host=b"127.0.0.1:80"):
         sent = []
@@ -339,7 +339,7 @@ def test_of_many_requests_at_once_those_above_a_limit_are_told_to_wait():
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def many():
-        door = Loopback(inner, port, "right", Log("test"))
+        door = Loopback(inner, port, "right", get_logger("memoryd.test"))
         first = [asyncio.create_task(asked(door)) for _ in range(MOST_AT_ONCE)]
         await asyncio.wait_for(full.wait(), 10)
         late = await asyncio.wait_for(asked(door), 10)

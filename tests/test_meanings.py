@@ -9,7 +9,7 @@ from scratch import Scratch, until
 from test_worker import TEST_EMBEDDER
 
 from memoryd import config
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding import embedding
 from memoryd.finding.recall import Meaning
 from memoryd.interfaces import asking, control, meanings
@@ -49,7 +49,10 @@ def test_the_daemon_is_asked_until_it_has_loaded_its_model(settings):
         return meanings.as_json(answers[len(seen) - 1])
 
     path = settings.state_dir / asking.SOCKET
-    with control.Control(path, {"embed": embed}, time.monotonic, Log("test")), meanings.asked(settings) as ask:
+    with (
+        control.Control(path, {"embed": embed}, time.monotonic, get_logger("memoryd.test")),
+        meanings.asked(settings) as ask,
+    ):
         waits = ask("a question")
         assert waits() == waits() == Meaning(b"\x01", "m")
     assert seen == ["a question"] * 3

@@ -70,16 +70,16 @@ def test_everything_a_daemon_makes(tmp_path, umask):
 
 
 def test_logs_stay_closed_when_they_are_rotated(tmp_path, umask):
-    from memoryd.files import log
+    from memoryd.files import log, log_line
 
     state = tmp_path / "missing" / "state"
     close = log.configure(state, max_bytes=2_000)
     try:
         for number in range(200):
-            log.Log("test").info("a line", number=number)
+            log.get_logger("memoryd.test").info("a line", number=number)
     finally:
         close()
-    assert {LOG, *(f"{LOG}.{number}" for number in range(1, log.KEPT_FILES))} <= set(modes(state))
+    assert {LOG, *(f"{LOG}.{number}" for number in range(1, log_line.KEPT_FILES))} <= set(modes(state))
     assert not_private(tmp_path / "missing") == {}
 
 

@@ -19,6 +19,7 @@ from memoryd.jobs.refinement import Session, described, ledger_line
 from memoryd.jobs.repair import Judges
 from memoryd.ledger.memory import Ending, to_json
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
+from memoryd.llm.thoughts import answer_of
 from memoryd.offline.cue_judge import CueJudge
 
 TEXTS = (
@@ -71,17 +72,17 @@ def answers(block):
 
 @pytest.mark.parametrize("text", answers(YES))
 def test_a_first_word_of_yes_consents(text):
-    assert consent.read(text) is True
+    assert consent.read(answer_of(text)) is True
 
 
 @pytest.mark.parametrize("text", answers(NO))
 def test_a_first_word_of_no_declines(text):
-    assert consent.read(text) is False
+    assert consent.read(answer_of(text)) is False
 
 
 @pytest.mark.parametrize("text", answers(UNCLEAR))
 def test_anything_else_is_unclear(text):
-    assert consent.read(text) is None
+    assert consent.read(answer_of(text)) is None
 
 
 @given(st.text())

@@ -14,7 +14,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import sqlite
 from memoryd.files import state_files
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.running import retention
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -57,7 +57,10 @@ def names(scratch):
 def pruned(scratch, settings, now=NOW):
     with in_process(scratch, lambda: now) as app:
         retention.prune(
-            app.engine, dataclasses.replace(app.settings, retention=settings), Clock(now=lambda: now), Log("test")
+            app.engine,
+            dataclasses.replace(app.settings, retention=settings),
+            Clock(now=lambda: now),
+            get_logger("memoryd.test"),
         )
 
 

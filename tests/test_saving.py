@@ -14,7 +14,7 @@ from memoryd.changing import saving, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.index.database import Index
 from memoryd.index.matches import Where
 from memoryd.interfaces import cli, work
@@ -331,7 +331,7 @@ def test_a_running_daemon_writes_what_is_saved_and_indexes_it(scratch, memory):
         done = memory.save("The kumquat harvest was poor.")
         assert done["state"] == "succeeded"
         assert scratch.query("SELECT owner FROM daemon")
-        log = Log("test")
+        log = get_logger("memoryd.test")
         index = Index(scratch.state, log)
 
         def is_in():

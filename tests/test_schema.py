@@ -5,13 +5,15 @@ import os
 import shutil
 import stat
 from datetime import timedelta
+from importlib import resources
 
 import pytest
 from ledger_world import core_memory, source
 from scratch import STARTED, Scratch, filler, in_process, message, said
+from sqlmodel import select
 
 from memoryd.daemon.once import run_once
-from memoryd.database import memories, reads, schema, sqlite, tables
+from memoryd.database import memories, query, reads, schema, sqlite, tables
 from memoryd.database.library import has_wal_reset_bug, library, other_libraries
 from memoryd.errors import StateError
 from memoryd.files.journal import Journal
@@ -35,22 +37,43 @@ def shape(engine):
                 sorted(tuple(key)[2:] for key in keys),
                 sorted((index[0], " ".join(index[1].replace('"', "").split())) for index in indexes),
             )
+        triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
+        found["audit"] += tuple(tuple(row) for row in connection.exec_driver_sql(triggers))
     return found
 
 
-def test_the_migrations_come_to_the_declared_schema(tmp_path):
-    migrated, declared = sqlite.connect(tmp_path / "migrated.db"), sqlite.connect(tmp_path / "declared.db")
+def test_the_schema_file_is_what_the_tables_declare():
+    written = resources.files("memoryd.database").joinpath("schema.sql").read_text(encoding="utf-8")
+    assert written == tables.schema_sql(), "a table was changed: run `make schema`, and add a migration"
+
+
+def test_the_migrations_come_to_the_schema_of_a_new_database(tmp_path):
+    migrated, fresh = sqlite.connect(tmp_path / "migrated.db"), sqlite.connect(tmp_path / "fresh.db")
+    first = schema.migrations()[0]
     with sqlite.writing(migrated) as connection:
-        for step in schema.migrations():
-            for statement in step.statements:
-                connection.exec_driver_sql(statement)
-        connection.exec_driver_sql(f"PRAGMA user_version = {schema.migrations()[-1].number}")
-    number = schema.migrate(declared)
-    assert set(shape(declared)) == set(tables.SQLModel.metadata.tables)
-    assert shape(migrated) == shape(declared)
-    assert number == schema.migrations()[-1].number == reads.newest_schema()
-    assert schema.migrate(declared) == number
+        for statement in first.statements:
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql(f"PRAGMA user_version = {first.number}")
+    number = schema.migrate(fresh)
+    assert schema.migrate(migrated) == number == schema.migrations()[-1].number == reads.newest_schema()
+    assert set(shape(fresh)) == set(tables.SQLModel.metadata.tables)
+    assert shape(migrated) == shape(fresh)
+    assert schema.migrate(fresh) == number
     assert schema.migrate(migrated) == number  # a second time changes nothing
+
+
+def test_a_session_reads_rows_as_objects_in_the_readers_own_transaction(tmp_path):
+    engine = schema.open_database(tmp_path / "memoryd.db", now="2026").engine
+    sqlite.write(engine, query.run, "INSERT INTO agent VALUES ('a', '/w', 1, 0, '2026')")
+    with reads.open_reader(tmp_path / "memoryd.db") as reader:
+        with reader.session() as session:
+            (agent,) = session.exec(select(tables.Agent)).all()
+        sqlite.write(engine, query.run, "UPDATE agent SET workspace = '/other'")
+        assert (agent.id, agent.workspace, agent.enabled) == ("a", "/w", True)
+        with reader.session() as session:
+            assert session.exec(select(tables.Agent.workspace)).all() == ["/w"]
+        assert reads.agents(reader)["a"]["workspace"] == "/w"
+    engine.dispose()
 
 
 def test_migrations_are_numbered_without_a_gap():
@@ -61,9 +84,10 @@ def test_a_failing_statement_leaves_nothing_of_its_migration(tmp_path, monkeypat
     engine = sqlite.connect(tmp_path / "memoryd.db")
     schema.migrate(engine)
     number = schema.migrations()[-1].number
-    bad = schema.Migration(number + 1, "bad", ("CREATE TABLE half (id INTEGER)", "CREATE TABLE half (id INTEGER)"))
+    bad = schema.Migration(number + 1, ("CREATE TABLE half (id INTEGER)", "CREATE TABLE half (id INTEGER)"))
     steps = (*schema.migrations(), bad)
     monkeypatch.setattr(schema, "migrations", lambda: steps)
+    monkeypatch.setattr(reads, "newest_schema", lambda: number + 1)
     with pytest.raises(Exception, match="already exists"):
         schema.migrate(engine)
     assert "half" not in shape(engine)

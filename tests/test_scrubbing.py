@@ -13,7 +13,7 @@ from model_world import VARIABLE, World, queue, rows, the_run
 from planted_secrets import planted
 
 from memoryd.config import Scrub, Settings
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, KeepSummary
 from memoryd.llm.circuit import Circuit
@@ -198,7 +198,7 @@ def scanner():
 
 @pytest.fixture
 def scrubber(scanner):
-    return Scrubber(scanner, Log("test"))
+    return Scrubber(scanner, get_logger("memoryd.test"))
 
 
 def policy(tmp_path: Any, **scrub: Any) -> Settings:
@@ -322,7 +322,7 @@ def test_what_an_older_policy_has_said_of_a_name_is_not_kept(tmp_path):
             scrubber.configure(redact)
             return found
 
-    scrubber = Scrubber(Slow(), Log("test"))
+    scrubber = Scrubber(Slow(), get_logger("memoryd.test"))
     scrubber.configure(off)
     assert scrubber.name(f"id {SECRET}") == f"id {SECRET}"
     assert scrubber.name(f"id {SECRET}") == hashed(f"id {SECRET}")

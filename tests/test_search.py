@@ -427,7 +427,7 @@ from datetime import UTC
 from memoryd.config import Agent
 from memoryd.database.reads import KeptReader
 from memoryd.finding.indexing import Indexer
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.index import tables
 from memoryd.index.database import Index
 root, steps = Path(sys.argv[2]), int(sys.argv[3])
@@ -442,7 +442,7 @@ def counted(name):
     setattr(tables.Tables, name, call)
 for name in ("put", "put_source", "remove", "set_progress", "number"):
     counted(name)
-log = Log("test")
+log = get_logger("memoryd.test")
 agent = Agent(id="demo", workspace=root / "workspace-demo")
 Indexer(Index(root / "state", log), KeptReader(root / "state" / "memoryd.db"), UTC, list, log).refresh(agent)
 """

@@ -22,7 +22,7 @@ from ingest_world import claude
 from memoryd.daemon import watch
 from memoryd.daemon.watch import Watcher
 from memoryd.files import sources
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 PATIENCE = 600.0 if SOAK else 60.0
@@ -40,7 +40,7 @@ class Watching:
 
     def __init__(self, *patterns: str, policy: str = "auto") -> None:
         self.heard: queue.Queue[str] = queue.Queue()
-        self.watcher = Watcher(Log("test"), self.heard.put, lambda: self.heard.put(RESCAN))
+        self.watcher = Watcher(get_logger("memoryd.test"), self.heard.put, lambda: self.heard.put(RESCAN))
         self.watcher.configure([Source(sources.pattern(text)) for text in patterns], policy)
 
     def hears(self, wanted: object) -> None:

@@ -1,7 +1,8 @@
-"""Verify: whether the audit, the rows, the files and the cursors tell one story.
+"""Verify that the audit, the rows, the files and the cursors agree.
 
-Everything is computed anew: the chain of hashes, the states it leads to, the rows against those states, the bullets of
-`MEMORY.md` against the live core. What is found is told by ids and numbers, never by text.
+Everything is computed again: the chain of hashes, the states it leads to, the rows against those states, the bullets
+of `MEMORY.md` against the live core. Problems are reported by ids and numbers, never by text. The rows are read as
+objects of the declared tables; only the audit, hundreds of thousands of rows, is read as plain SQL.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import memories, profile, reads
+from sqlmodel import col, or_, select
+
+from memoryd.database import memories, reads
+from memoryd.database.tables import Content, Memory, ProfileSection, Transcript, Watermark
+from memoryd.database.tables import Session as StoredSession
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -23,11 +28,14 @@ from memoryd.tiers import core, daily, diary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sqlmodel import Session
+
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
+_BATCH = 1_000  # rows that are objects at a time
 MOST = 100  # of one sort are told one by one; a hundred say what a million would
 
 Problem = dict[str, str]
@@ -36,15 +44,16 @@ Problem = dict[str, str]
 def problems(
     settings: Settings, reader: Reader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
-    """All that does not agree, as the contract's objects; an empty list where everything does."""
-    found = [*_database(reader), *_few(_chain(reader)), *_few(_contents(reader))]
-    agents = [row[0] for row in reader.stream("SELECT id FROM agent ORDER BY id")]
-    for agent_id in agents:
-        found += _few(_rows(reader, agent_id))
-    for agent in settings.agents:
-        if agent.id in agents:
-            found += [*_file(reader, agent), *_few(_dailies(reader, agent)), *_few(iter(check_index(agent)))]
-    return [*found, *_few(_cursors(reader))]
+    """Return all that does not agree, as the contract's objects; an empty list where everything agrees."""
+    with reader.session() as session:
+        found = [*_database(reader), *_few(_chain(reader)), *_few(_contents(session))]
+        agents = sorted(reads.agents(reader))
+        for agent_id in agents:
+            found += _few(_rows(reader, session, agent_id))
+        for agent in settings.agents:
+            if agent.id in agents:
+                found += [*_file(reader, agent), *_few(_dailies(reader, agent)), *_few(iter(check_index(agent)))]
+        return [*found, *_few(_cursors(session))]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
@@ -69,14 +78,14 @@ def _chain(reader: Reader) -> Iterator[Problem]:
         yield _problem(one.what, f"audit {one.entry_id} ({one.memory_id})", hint)
 
 
-def _contents(reader: Reader) -> Iterator[Problem]:
-    for sha256, text in reader.stream("SELECT sha256, text FROM content WHERE text IS NOT NULL"):
-        if chain.digest(text) != sha256:
-            yield _problem("the kept state is not what was digested", f"content {sha256}", "restore a backup")
+def _contents(session: Session) -> Iterator[Problem]:
+    for one in session.exec(select(Content).where(col(Content.text).is_not(None))).yield_per(_BATCH):
+        if chain.digest(one.text or "") != one.sha256:
+            yield _problem("the kept state is not what was digested", f"content {one.sha256}", "restore a backup")
 
 
-def _rows(reader: Reader, agent_id: str) -> Iterator[Problem]:
-    """The rows of the ledger against the states that its audit leads to."""
+def _rows(reader: Reader, session: Session, agent_id: str) -> Iterator[Problem]:
+    """Compare the rows of the ledger with the states that its audit leads to."""
     entries = (
         Entry(*row)
         for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
@@ -84,9 +93,8 @@ def _rows(reader: Reader, agent_id: str) -> Iterator[Problem]:
     kept = "SELECT text FROM content WHERE sha256 = ?"
     states = chain.replay(entries, lambda sha256: next(reader.stream(kept, sha256), (None,))[0]).states
     told = {name: state for name, state in states.items() if name.startswith(tuple(PREFIXES.values()))}
-    names = [f'"{name}"' for name in memories.COLUMNS]
-    for values in reader.stream(f"SELECT {', '.join(names)} FROM memory WHERE agent_id = ?", agent_id):  # noqa: S608
-        row = dict(zip(memories.COLUMNS, values, strict=True))
+    for one in session.exec(select(Memory).where(Memory.agent_id == agent_id)).yield_per(_BATCH):
+        row = one.model_dump()
         where = f"memory {row['id']}"
         if row["id"] not in told:
             yield _problem("the audit knows nothing of this row", where, "restore a backup")
@@ -96,17 +104,15 @@ def _rows(reader: Reader, agent_id: str) -> Iterator[Problem]:
         if state is not None:
             yield _problem("the audit knows a memory that has no row", f"memory {memory_id}", "restore a backup")
     sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
-    yield from _profile(reader, agent_id, sections)
+    yield from _profile(session, agent_id, sections)
 
 
-def _profile(reader: Reader, agent_id: str, told: dict[str, str | Erased | None]) -> Iterator[Problem]:
-    """The sections of the profile against what the audit says of them; the state of a redacted one is gone."""
-    names = ", ".join(profile.COLUMNS)
-    for values in reader.stream(f"SELECT {names} FROM profile_section WHERE agent_id = ?", agent_id):  # noqa: S608
-        row = dict(zip(profile.COLUMNS, values, strict=True))
-        state = told.pop(chain.PROFILE + row["section"], None)
-        if not isinstance(state, Erased) and state != chain.state(**row):
-            yield _problem("the row is not what the audit leads to", f"profile {row['section']}", "restore a backup")
+def _profile(session: Session, agent_id: str, told: dict[str, str | Erased | None]) -> Iterator[Problem]:
+    """Compare the sections of the profile with the audit; the state of a redacted one is gone."""
+    for one in session.exec(select(ProfileSection).where(ProfileSection.agent_id == agent_id)):
+        state = told.pop(chain.PROFILE + one.section, None)
+        if not isinstance(state, Erased) and state != chain.state(**one.model_dump(exclude={"agent_id"})):
+            yield _problem("the row is not what the audit leads to", f"profile {one.section}", "restore a backup")
     for name, state in told.items():
         if state is not None:
             yield _problem("the audit knows a section that has no row", name, "restore a backup")
@@ -123,7 +129,7 @@ def _is_as_told(row: dict[str, Any], state: str | Erased | None) -> bool:
 
 
 def _file(reader: Reader, agent: Agent) -> list[Problem]:
-    """The bullets of the file against the live core memories."""
+    """Compare the bullets of the file with the live core memories."""
     where = str(agent.workspace / "MEMORY.md")
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md")
@@ -145,7 +151,7 @@ def _file(reader: Reader, agent: Agent) -> list[Problem]:
 
 
 def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
-    """The blocks that runs appended against the files they are in; one that was taken back is not looked for.
+    """Look for the blocks that runs appended in their files; not for those that were rolled back.
 
     Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
     looks the same as damage. A file in which something was redacted is not looked at: that changes blocks, too.
@@ -166,7 +172,7 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
 
 
 def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """What runs appended to which file, with the run; without what went, and what something was forgotten of since."""
+    """Return what runs appended to each file; without blocks that were rolled back or had something forgotten."""
     gone = _taken_back(reader, agent_id)
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     owner: dict[str, str | None] = {}
@@ -196,7 +202,7 @@ def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[s
 
 
 def _taken_back(reader: Reader, agent_id: str) -> set[str]:
-    """The runs that were rolled back, and the digests of the appends that went with everything behind an entry."""
+    """Return the runs that were rolled back, and the digests of appends that a rollback to an entry removed."""
     gone: set[str] = set()
     standing: dict[str, list[str]] = {}
     rows = reader.stream(
@@ -217,15 +223,16 @@ def _taken_back(reader: Reader, agent_id: str) -> set[str]:
     return gone
 
 
-def _cursors(reader: Reader) -> Iterator[Problem]:
-    for session_id, consumer, seq, last in reader.stream(
-        "SELECT w.session_id, w.consumer, w.seq, s.last_seq FROM watermark w JOIN session s ON s.id = w.session_id"
-        " WHERE w.seq > s.last_seq OR w.seq < 0"
-    ):
-        what = f"{consumer} has consumed up to turn {seq} of {last}"
-        yield _problem(what, f"session {session_id}", "restore a backup")
-    for transcript_id, path, offset, size in reader.stream(
-        'SELECT id, path, "offset", size FROM transcript WHERE "offset" < 0 OR "offset" > size'
-    ):
-        what = f"the cursor stands at byte {offset} of {size}"
-        yield _problem(what, f"transcript {transcript_id} ({path})", "start the daemon, which reads it anew")
+def _cursors(session: Session) -> Iterator[Problem]:
+    at_end = (
+        select(Watermark, StoredSession.last_seq)
+        .join(StoredSession)
+        .where(or_(col(Watermark.seq) > StoredSession.last_seq, col(Watermark.seq) < 0))
+    )
+    for mark, last in session.exec(at_end):
+        what = f"{mark.consumer} has consumed up to turn {mark.seq} of {last}"
+        yield _problem(what, f"session {mark.session_id}", "restore a backup")
+    beyond = or_(col(Transcript.offset) < 0, col(Transcript.offset) > Transcript.size)
+    for one in session.exec(select(Transcript).where(beyond)):
+        what = f"the cursor is at byte {one.offset} of {one.size}"
+        yield _problem(what, f"transcript {one.id} ({one.path})", "start the daemon, which reads the file again")

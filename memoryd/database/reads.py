@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy import RowMapping
+    from sqlmodel import Session
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,6 +56,21 @@ class Reader:
         """Return the first column of the first row as a number; 0 where there is none."""
         found = self._connection.execute(sql, values).fetchone()
         return int(found[0] or 0) if found else 0
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Read rows as objects of the classes of `tables`, in this same transaction.
+
+        For `memoryd.Memory`, `verify` and tests; the command line's quick reads cannot afford the import of SQLModel.
+        """
+        from sqlalchemy.pool import StaticPool
+        from sqlmodel import Session, create_engine
+
+        engine = create_engine("sqlite://", creator=lambda: self._connection, module=library(), poolclass=StaticPool)
+        # The transaction is this reader's, which ends it.
+        engine.dialect.do_rollback = lambda dbapi_connection: None  # type: ignore[method-assign] # noqa: ARG005
+        with Session(engine, autoflush=False) as session:
+            yield session
 
 
 @cache

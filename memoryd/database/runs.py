@@ -1,4 +1,4 @@
-"""The job table: one row per run. Every change of a run's state is one function here.
+"""Change the job table: one row per run, one function for each change of a run's state.
 
 queued → running → succeeded | skipped | failed … ; a running row whose owner died becomes interrupted and runs again;
 a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at now and then.
@@ -43,7 +43,7 @@ _TAKEABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A row of `job_run`, as the runner needs it."""
+    """Hold a row of `job_run`, as the runner needs it."""
 
     id: str
     kind: str
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def subject(self) -> str:
-        """What its alarms are about: the next run that does the same clears them."""
+        """Return what its alarms are about: the next run that does the same clears them."""
         return self.key or self.kind
 
 
@@ -142,26 +142,15 @@ def finish(
     `input_hash` is for where no question has set one, `made_from` counts whatever any has set. False where the run is
     no longer this claim's (a stale fence), or in none of these states.
     """
-    return _change(
-        connection,
-        run,
-        "state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
-        " receipt = ?, owner = NULL, reply = ?, claims = ?, input_hash = coalesce(?, input_hash, ?),"
-        " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END",
-        state,
-        now,
-        values.get("why"),
-        values.get("error"),
-        values.get("tokens_in", 0),
-        values.get("tokens_out", 0),
-        _json(values.get("receipt", {})),
-        values.get("kept"),
-        values.get("claims"),
-        values.get("made_from"),
-        values.get("input_hash"),
-        state,
-        states=states,
+    sets = (
+        "state = ?, finished_at = ?, why = ?, error = ?, reply = ?, claims = ?,"
+        " input_hash = coalesce(?, input_hash, ?), tokens_in = ?, tokens_out = ?, receipt = ?, owner = NULL,"
+        " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
     )
+    plain = [values.get(name) for name in ("why", "error", "kept", "claims", "made_from", "input_hash")]
+    tokens = values.get("tokens_in", 0), values.get("tokens_out", 0)
+    receipt = _json(values.get("receipt", {}))
+    return _change(connection, run, sets, state, now, *plain, *tokens, receipt, state, states=states)
 
 
 def note_receipt(connection: Connection, run: Run, receipt: Mapping[str, Any], *, states: Sequence[str]) -> bool:
@@ -226,17 +215,12 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
         for row in orphans:
             is_bound = has_intent(connection, row["id"]) or has_to_end(connection, row["id"])
             dead = row["attempt"] >= attempts and not is_bound
-            query.run(
-                connection,
+            sql = (
                 "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?,"
-                " reply = CASE WHEN ? THEN NULL ELSE reply END WHERE id = ?",
-                "dead" if dead else "interrupted",
-                now,
-                now if dead else None,
-                "the process that ran it ended before it did",
-                dead,
-                row["id"],
+                " reply = CASE WHEN ? THEN NULL ELSE reply END WHERE id = ?"
             )
+            end = ("dead", now, now) if dead else ("interrupted", now, None)
+            query.run(connection, sql, *end, "the process that ran it ended before it did", dead, row["id"])
     return [get_run(engine, row["id"]) for row in orphans]
 
 
@@ -278,14 +262,12 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
 
 def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
     """Let a refinement that has begun end now, whatever it waits for: it decides what becomes of its changes."""
-    return query.changed(
-        connection,
+    sql = (
         "UPDATE job_run SET state = 'queued', scheduled_for = ?, why = 'cancelled by hand', cancel_requested = 1"
         " WHERE id = ? AND kind = 'refine' AND (json_extract(receipt, '$.refine') IS NOT NULL"
-        " OR EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id))",
-        now,
-        run_id,
+        " OR EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id))"
     )
+    return query.changed(connection, sql, now, run_id)
 
 
 def has_to_end(connection: Connection, run_id: str) -> bool:
@@ -298,13 +280,11 @@ def has_to_end(connection: Connection, run_id: str) -> bool:
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
     """Cancel a run that waits, inside the caller's transaction."""
     # What it waited for, or was blocked by, is no concern of anybody's now.
-    query.run(
-        connection,
+    sql = (
         "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked', 'secret') AND cleared_at IS NULL"
-        ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", kind) FROM job_run WHERE id = ?)',
-        now,
-        run_id,
+        ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", kind) FROM job_run WHERE id = ?)'
     )
+    query.run(connection, sql, now, run_id)
     sql = "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = ?, reply = NULL WHERE id = ?"
     query.run(connection, sql, now, why, run_id)
 
@@ -364,22 +344,15 @@ def prune(connection: Connection, before: str) -> int:
 
     Refused replies, claims and verdicts as old are forgotten. Returns how many rows are gone.
     """
-    query.run(
-        connection,
-        "UPDATE job_run SET refused = NULL, claims = NULL"
-        " WHERE coalesce(refused, claims) IS NOT NULL AND finished_at < ?",
-        before,
-    )
+    old = "coalesce(refused, claims) IS NOT NULL AND finished_at < ?"
+    query.run(connection, f"UPDATE job_run SET refused = NULL, claims = NULL WHERE {old}", before)  # noqa: S608
     query.run(connection, "DELETE FROM verdict WHERE read_at < ?", before)
-    gone = query.run(
-        connection,
-        "DELETE FROM job_run WHERE state IN ('skipped', 'cancelled') AND finished_at < ? AND slot IS NULL"
-        " AND NOT EXISTS (SELECT 1 FROM spend WHERE spend.run_id = job_run.id)"
-        " AND NOT EXISTS (SELECT 1 FROM watermark WHERE watermark.run_id = job_run.id)"
-        " AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.run_id = job_run.id)",
-        before,
+    sql = (
+        "DELETE FROM job_run WHERE state IN ('skipped', 'cancelled') AND finished_at < ? AND slot IS NULL AND id"
+        " NOT IN (SELECT run_id FROM spend UNION SELECT coalesce(run_id, '') FROM watermark"
+        " UNION SELECT run_id FROM intent)"
     )
-    return gone.rowcount
+    return query.run(connection, sql, before).rowcount
 
 
 def keep_refused(engine: Engine, run: Run, text: str) -> None:
@@ -389,7 +362,7 @@ def keep_refused(engine: Engine, run: Run, text: str) -> None:
 
 
 def hurry(engine: Engine, run_id: str, now: str) -> None:
-    """A person asks for a run that waits already, or is blocked: it is due now, and theirs."""
+    """Make a run due now that waits or is blocked, because a person asks for it: it becomes theirs."""
     sql = (
         "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
         " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
@@ -500,7 +473,7 @@ def open_by_key(connection: Connection, key: str) -> str | None:
 
 
 class Proposal(NamedTuple):
-    """A run whose edits wait for a person's answer."""
+    """Hold a run whose edits wait for a person's answer."""
 
     id: str
     kind: str
@@ -542,7 +515,7 @@ def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_
 
 
 def being_answered(connection: Connection, agent_id: str) -> set[str]:
-    """The proposals of an agent whose answer has begun to change files: it is carried through, whatever comes."""
+    """List the proposals of an agent whose answer has begun to change files: it is carried through."""
     sql = (
         "SELECT json_extract(r.options, '$.run') FROM intent i JOIN job_run r ON r.id = i.run_id"
         " WHERE i.agent_id = ? AND r.kind IN (?, ?)"
@@ -580,7 +553,7 @@ def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: 
 
 
 def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """The proposals of a kind that a person rejected, with their receipts, the newest first."""
+    """List the proposals of a kind that a person rejected, with their receipts, the newest first."""
     sql = (
         "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"  # noqa: S608
         f" AND json_extract(receipt, '$.rejected_by') IS NOT NULL AND {_STANDS} ORDER BY finished_at DESC, rowid DESC"
@@ -612,7 +585,7 @@ def is_paused(connection: Connection, agent_id: str) -> bool:
 def last_of_kind(
     connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]
 ) -> tuple[str, str, str] | None:
-    """The state of an agent's newest run of a kind, when it was made, and why it is.
+    """Return the state of an agent's newest run of a kind, when it was made, and why it is in that state.
 
     None counts that is in one of the states `but`, nor one whose proposal was rejected and the rejection rolled back.
     """

@@ -1,14 +1,15 @@
-"""Opening the database: create, migrate, refuse what is newer, move aside what is damaged."""
+"""Open the database: create it, migrate it, refuse one of a newer version, move a damaged one aside."""
 
 from __future__ import annotations
 
 import os
 import secrets
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import audit, memories, query, sqlite
+from memoryd.database import audit, memories, query, reads, sqlite
 from memoryd.database.library import library
 from memoryd.errors import StateError
 from memoryd.ledger.audit import events_of
@@ -16,6 +17,7 @@ from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -48,62 +50,61 @@ def _write_first_entries(connection: Connection) -> None:
 _FILLS = {5: _write_first_entries}
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One numbered step of the schema."""
+class Migration(NamedTuple):
+    """Hold one numbered step of the schema."""
 
     number: int
-    name: str
     statements: tuple[str, ...]
 
 
 def migrations() -> tuple[Migration, ...]:
     """Read the numbered migrations that come with the package, in order."""
-    folder = resources.files("memoryd.database").joinpath("migrations")
-    found = []
-    for entry in folder.iterdir():
-        if not entry.name.endswith(".sql"):
-            continue
-        statements = tuple(part.strip() for part in entry.read_text("utf-8").split(";\n") if part.strip())
-        found.append(Migration(int(entry.name[:4]), entry.name, tuple(s.rstrip(";") for s in statements)))
-    return tuple(sorted(found, key=lambda migration: migration.number))
+    entries = resources.files("memoryd.database").joinpath("migrations").iterdir()
+    found = (Migration(int(one.name[:4]), _statements(one)) for one in entries if one.name.endswith(".sql"))
+    return tuple(sorted(found))
+
+
+def newest() -> Migration:
+    """Return all of today's schema as one step: what `tables` declares, and what all migrations together come to."""
+    return Migration(reads.newest_schema(), _statements(resources.files("memoryd.database").joinpath("schema.sql")))
+
+
+def _statements(file: Traversable) -> tuple[str, ...]:
+    return tuple(part.strip().rstrip(";") for part in file.read_text("utf-8").split(";\n") if part.strip())
 
 
 def migrate(engine: Engine) -> int:
-    """Bring the schema up to date.
+    """Bring the schema up to date: an empty database in one step, an older one in numbered steps; return its number.
 
-    Each numbered step is one transaction with the number that records it. All steps together make what `tables`
-    declares, as a test proves; an empty database is made by them, too, since importing SQLModel for it costs a second
-    and memory that the daemon would keep.
+    Each step is one transaction together with the number that records it.
 
     Raises:
         StateError: the database was written by a newer memoryd.
     """
-    steps = migrations()
-    newest = steps[-1].number
+    goal = reads.newest_schema()
     number = sqlite.read(engine, query.number, "PRAGMA user_version")
-    if number > newest:
+    if number > goal:
         engine.dispose()
         raise StateError(
-            f"the database has schema {number}, this memoryd knows up to {newest}",
+            f"the database has schema {number}, this memoryd knows up to {goal}",
             where=str(engine.url.database),
             hint="run the newer memoryd, or give this one a state_dir of its own",
         )
-    for step in steps:
+    for step in () if number == goal else migrations() if number else (newest(),):
         with sqlite.writing(engine) as connection:
             if query.number(connection, "PRAGMA user_version") >= step.number:
                 continue
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
-            if step.number in _FILLS:
+            if number and step.number in _FILLS:
                 _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
-    return newest
+    return goal
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open database, and where a damaged one was put, if there was one."""
+    """Hold an open database, and where a damaged one was moved, if there was one."""
 
     engine: Engine
     moved_aside: Path | None
@@ -134,13 +135,10 @@ def open_database(path: Path, *, now: str) -> Opened:
 def _is_sound(path: Path) -> bool:
     module = library()
     try:
-        connection = module.connect(str(path), timeout=10)
-        try:
+        with closing(module.connect(str(path), timeout=10)) as connection:
             rows = connection.execute("PRAGMA quick_check").fetchall()
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        finally:
-            connection.close()
     except UnicodeDecodeError:
         return False  # a damaged name or message is no text any more
     except module.DatabaseError as error:

@@ -1,4 +1,4 @@
-"""A copy of the database at one moment, by SQLite's own backup API (https://sqlite.org/backup.html), and its check.
+"""Copy the database as it is at one moment, by SQLite's own backup API (https://sqlite.org/backup.html), and its check.
 
 A plain copy of the file would miss what is still in the write-ahead log, and closing it would drop the locks of every
 other user of it in this process.
@@ -7,6 +7,7 @@ other user of it in this process.
 from __future__ import annotations
 
 import os
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
@@ -24,14 +25,12 @@ def copy(source: Path, target: Path) -> None:
     module = library()
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     try:
-        reading = module.connect(f"{file_uri(source)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
-        writing = module.connect(str(target), timeout=BUSY_TIMEOUT_MS / 1000)
-        try:
+        with (
+            closing(module.connect(f"{file_uri(source)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)) as reading,
+            closing(module.connect(str(target), timeout=BUSY_TIMEOUT_MS / 1000)) as writing,
+        ):
             reading.backup(writing)  # in one step: one read transaction, which keeps no writer waiting
             writing.execute("PRAGMA journal_mode=DELETE")  # so that the copy is this one file
-        finally:
-            writing.close()
-            reading.close()
     except module.Error as error:
         raise StateError("the database cannot be copied", str(source), str(error)) from error
 
@@ -44,12 +43,9 @@ def check(path: Path) -> None:
     """
     module = library()
     try:
-        connection = module.connect(f"{file_uri(path)}?mode=ro", uri=True)
-        try:
+        with closing(module.connect(f"{file_uri(path)}?mode=ro", uri=True)) as connection:
             sound = connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
             number = connection.execute("PRAGMA user_version").fetchone()[0]
-        finally:
-            connection.close()
     except (module.Error, UnicodeDecodeError) as error:
         raise StateError("the database is damaged", str(path), "take another backup") from error
     if not sound:
@@ -65,11 +61,8 @@ def check(path: Path) -> None:
 def settle(path: Path) -> None:
     """Bring what the write-ahead log holds into the database file, where both are sound; nobody else uses them."""
     module = library()
-    try:
-        connection = module.connect(str(path), timeout=BUSY_TIMEOUT_MS / 1000)
-        try:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            connection.close()
-    except module.Error:
-        return  # damaged: then its parts are kept as they are
+    with (
+        suppress(module.Error),  # damaged: then its parts are kept as they are
+        closing(module.connect(str(path), timeout=BUSY_TIMEOUT_MS / 1000)) as connection,
+    ):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -1,16 +1,37 @@
-"""The tables of the state database, declared once. Times are UTC, ISO 8601 with `Z`; ids of runs and memories are text.
+"""Declare the tables of the state database, once. Times are UTC, ISO 8601 with `Z`; ids of runs and memories are text.
 
-Rows are written through SQLAlchemy Core, so these classes declare; they do not validate.
+`schema.sql`, from which a new database is created, is written from these classes (`make schema`), so that creating one
+does not import SQLModel, which takes half a second and memory that the daemon would keep. The migrations bring older
+databases to the same schema. Rows are written through SQLAlchemy Core; `memoryd.Memory`, `verify` and the tests read
+them as objects of these classes (`reads.Reader.session`).
 """
 
 from __future__ import annotations
 
+import sys
+from enum import StrEnum
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pydantic import create_model
 from sqlalchemy import Column, Index, LargeBinary, text
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
+
+from memoryd.database import grants
+from memoryd.ledger import memory as ledger
+from memoryd.ledger.audit import Entry
+
+# An audit that could be changed would prove nothing. Triggers are no part of SQLAlchemy's own language.
+TRIGGERS = tuple(
+    f"CREATE TRIGGER {name} BEFORE {act} ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"
+    for name, act in (("audit_stays", "UPDATE"), ("audit_is_kept", "DELETE"))
+)
 
 
 class Agent(SQLModel, table=True):
-    """One silo of memory."""
+    """Store an agent: one separate memory."""
 
     id: str = Field(primary_key=True)
     workspace: str
@@ -20,7 +41,7 @@ class Agent(SQLModel, table=True):
 
 
 class Session(SQLModel, table=True):
-    """The turns of one conversation."""
+    """Store a session: the turns of one conversation."""
 
     __table_args__ = (
         Index("session_by_agent", "agent_id", "last_turn_at"),
@@ -49,7 +70,7 @@ class Session(SQLModel, table=True):
 
 
 class Transcript(SQLModel, table=True):
-    """A file an agent appends to, and how far it has been read: the cursor."""
+    """Store a file that an agent appends to, and how far it has been read: the cursor."""
 
     __table_args__ = (
         Index("transcript_path", "agent_id", "path"),
@@ -79,7 +100,7 @@ class Transcript(SQLModel, table=True):
 
 
 class Turn(SQLModel, table=True):
-    """One message or tool exchange."""
+    """Store one message or tool exchange."""
 
     __table_args__ = (
         Index("turn_identity", "agent_id", "record_id", "part", unique=True),
@@ -115,7 +136,7 @@ class Turn(SQLModel, table=True):
 
 
 class ForgottenText(SQLModel, table=True):
-    """A text of a turn, or a line of one of a NOW file, that was forgotten, by its key. It may come ahead of them."""
+    """Store the key of a forgotten text: of a turn, or of a line of a NOW file. It may be stored before the turn."""
 
     __tablename__ = "forgotten_text"
     __table_args__ = (Index("forgotten_by_agent", "agent_id"),)
@@ -127,7 +148,7 @@ class ForgottenText(SQLModel, table=True):
 
 
 class BadSpan(SQLModel, table=True):
-    """Bytes of a transcript that could not be read as a record. Never sent to a model."""
+    """Store where bytes of a transcript could not be read as a record. They are never sent to a model."""
 
     __tablename__ = "bad_span"
     __table_args__ = (Index("bad_span_identity", "transcript_id", "sha256", "first_byte", unique=True),)
@@ -142,7 +163,7 @@ class BadSpan(SQLModel, table=True):
 
 
 class Watermark(SQLModel, table=True):
-    """How far one consumer has consumed a session: all turns up to and including `seq`."""
+    """Store how far one consumer has processed a session: all turns up to and including `seq`."""
 
     session_id: str = Field(primary_key=True, foreign_key="session.id")
     consumer: str = Field(primary_key=True)
@@ -152,7 +173,7 @@ class Watermark(SQLModel, table=True):
 
 
 class SessionSummary(SQLModel, table=True):
-    """The running summary of a session and its compressed message list (JSON)."""
+    """Store the running summary of a session and its compressed message list (JSON)."""
 
     __tablename__ = "session_summary"
 
@@ -164,72 +185,55 @@ class SessionSummary(SQLModel, table=True):
     earlier: str | None = None  # what the row was before this run, as JSON; what came before that is not kept
 
 
-class Memory(SQLModel, table=True):
-    """One memory of the ledger."""
-
-    __table_args__ = (
-        Index("memory_by_agent", "agent_id", "kind", "deleted_at"),
-        Index("memory_by_text", "agent_id", "kind", "content_hash", sqlite_where=text("deleted_at IS NULL")),
-    )
-
-    id: str = Field(primary_key=True)
-    agent_id: str = Field(foreign_key="agent.id")
-    kind: str
-    content: str
-    content_hash: str
-    category: str | None = None
-    confidence: float | None = None
-    importance: float | None = None
-    tags: str = "[]"
-    constitutional: bool = False
-    origin_at: str | None = None
-    created_at: str
-    updated_at: str
-    deleted_at: str | None = None
-    derived_from: str = "[]"
-    sources: str = "[]"
-    heading: str | None = None
-    position: int | None = None
-    ended_as: str | None = None
-    successors: str = "[]"
-    salt: str = ""  # keeps the digest of an erased state from being guessed
-    note: str | None = None  # what makes a quotation understandable on its own
-    lost: int | None = None  # tokens that count as lost by its end, where a second reader has said what is lost
+def _column(hint: Any, given: Any = ...) -> tuple[Any, Any]:
+    """Return a column for a field of this type: tuples are stored as JSON, enums as their text."""
+    if get_origin(hint) is tuple:
+        return str, given
+    if NoneType in get_args(hint):
+        return _column(get_args(hint)[0])[0] | None, None
+    return (str if issubclass(hint, StrEnum) else hint), given
 
 
-class Audit(SQLModel, table=True):
-    """One change of one thing, linked to the one before it. Triggers refuse every update and delete."""
+def _table_of(value: type, name: str, **special: Any) -> Any:
+    """Declare the table of values that have a class of their own, so that their fields are declared once, there."""
+    columns: dict[str, Any] = {one: _column(hint, special.get(one, ...)) for one, hint in get_type_hints(value).items()}
+    return create_model(name, __base__=SQLModel, __module__=__name__, __cls_kwargs__={"table": True}, **columns)
 
-    __table_args__ = (
-        # No entry has two that follow it: the chain of an agent cannot fork.
-        Index("audit_order", "agent_id", "prev_hash", unique=True),
-        Index("audit_by_agent", "agent_id"),
-        Index("audit_by_memory", "agent_id", "memory_id", "id"),
-        Index("audit_by_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),
-    )
 
-    id: int | None = Field(default=None, primary_key=True)
-    at: str
-    agent_id: str
-    actor: str
-    run_id: str | None = None
-    operation: str
-    memory_id: str
-    before: str | None = None
-    after: str | None = None
-    prev_hash: str
-    hash: str
+# One memory of the ledger.
+Memory = _table_of(
+    ledger.Memory,
+    "Memory",
+    id=Field(primary_key=True),
+    agent_id=Field(foreign_key="agent.id"),
+    # The two columns that a migration added to rows that were there.
+    successors=Field(sa_column_kwargs={"server_default": "[]"}),
+    salt=Field(sa_column_kwargs={"server_default": ""}),
+)
+Index("memory_by_agent", Memory.agent_id, Memory.kind, Memory.deleted_at)
+Index("memory_by_text", Memory.agent_id, Memory.kind, Memory.content_hash, sqlite_where=Memory.deleted_at.is_(None))
+
+# One change of one thing, linked to the one before it. The triggers refuse every update and delete.
+Audit = _table_of(Entry, "Audit", id=Field(default=None, primary_key=True))
+Index("audit_order", Audit.agent_id, Audit.prev_hash, unique=True)  # no entry has two that follow it: no chain forks
+Index("audit_by_agent", Audit.agent_id)
+Index("audit_by_memory", Audit.agent_id, Audit.memory_id, Audit.id)
+Index("audit_by_run", Audit.run_id, sqlite_where=Audit.run_id.is_not(None))
+
+# A person's time-limited permission to see what an agent remembers.
+Grant = _table_of(grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"))
+Index("grant_by_agent", Grant.agent_id, Grant.state)
 
 
 class Content(SQLModel, table=True):
-    """The states that the audit's digests are of. An erased one loses its text and keeps its row."""
+    """Store the states that the audit's digests are of. An erased one loses its text and keeps its row."""
 
     sha256: str = Field(primary_key=True)
     text: str | None = None
 
 
 class CoreFile(SQLModel, table=True):
-    """What `MEMORY.md` held when the ledger and the file last agreed."""
+    """Store what `MEMORY.md` held when the ledger and the file last agreed."""
 
     __tablename__ = "core_file"
 
@@ -239,7 +243,7 @@ class CoreFile(SQLModel, table=True):
 
 
 class ProfileSection(SQLModel, table=True):
-    """One section of an agent's profile of its user."""
+    """Store one section of an agent's profile of its user."""
 
     __tablename__ = "profile_section"
 
@@ -252,24 +256,8 @@ class ProfileSection(SQLModel, table=True):
     salt: str  # keeps the digest of an erased state from being guessed
 
 
-class Grant(SQLModel, table=True):
-    """A person's time-limited permission to see what an agent remembers."""
-
-    __table_args__ = (Index("grant_by_agent", "agent_id", "state"),)
-
-    id: str = Field(primary_key=True)
-    agent_id: str = Field(foreign_key="agent.id")
-    uid: int  # of the person who asked, on this machine
-    purpose: str
-    seconds: int  # how long it lasts once it is given
-    requested_at: str
-    decided_at: str | None = None
-    expires_at: str | None = None
-    state: str  # requested | given | declined | revoked
-
-
 class JobRun(SQLModel, table=True):
-    """One execution of a job."""
+    """Store one execution of a job."""
 
     __tablename__ = "job_run"
     __table_args__ = (
@@ -340,7 +328,7 @@ class Verdict(SQLModel, table=True):
 
 
 class Spend(SQLModel, table=True):
-    """One call of a model: what was reserved for it, and what it cost once that is known."""
+    """Store one call of a model: what was reserved for it, and what it cost once that is known."""
 
     __table_args__ = (Index("spend_by_day", "day"), Index("spend_by_run", "run_id"))
 
@@ -357,7 +345,7 @@ class Spend(SQLModel, table=True):
 
 
 class Intent(SQLModel, table=True):
-    """What a run is about to do to files, fsynced before it does it."""
+    """Store what a run is about to do to files, fsynced before it does it."""
 
     run_id: str = Field(primary_key=True)
     agent_id: str
@@ -366,7 +354,7 @@ class Intent(SQLModel, table=True):
 
 
 class Alarm(SQLModel, table=True):
-    """Something a person must know; cleared when it is over, never deleted."""
+    """Store something that a person must know; cleared when it is over, never deleted."""
 
     __table_args__ = (
         Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
@@ -383,7 +371,7 @@ class Alarm(SQLModel, table=True):
 
 
 class JobMode(SQLModel, table=True):
-    """A kind of job that is held to less than the configuration lets it do, for one agent."""
+    """Store a kind of job that is held to less than the configuration lets it do, for one agent."""
 
     __tablename__ = "job_mode"
 
@@ -395,7 +383,7 @@ class JobMode(SQLModel, table=True):
 
 
 class Daemon(SQLModel, table=True):
-    """The daemon that runs or ran last; whether it still runs is what its lock says."""
+    """Store the daemon that runs or ran last; its lock says whether it still runs."""
 
     id: int = Field(default=1, primary_key=True)
     pid: int
@@ -404,3 +392,18 @@ class Daemon(SQLModel, table=True):
     started_at: str
     watching: str
     watching_note: str | None = None
+
+
+def schema_sql() -> str:
+    """Return the statements that create all tables, indexes and triggers: the text of `schema.sql`."""
+    dialect = sqlite.dialect()
+    parts: list[CreateTable | CreateIndex] = []
+    for table in SQLModel.metadata.sorted_tables:
+        parts.append(CreateTable(table))
+        parts += (CreateIndex(one) for one in sorted(table.indexes, key=lambda one: str(one.name)))
+    texts = (str(part.compile(dialect=dialect)).strip().replace("\t", "  ").replace(" \n", "\n") for part in parts)
+    return "\n".join(f"{statement};\n" for statement in (*texts, *TRIGGERS))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_sql())

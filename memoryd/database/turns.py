@@ -100,13 +100,12 @@ def unscanned(connection: Connection) -> set[int]:
 
 def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
     """Read where turns are in their transcripts."""
-    return query.mappings(
-        connection,
+    sql = (
         "SELECT t.id, t.agent_id, t.record_id, t.part, t.kind, t.first_byte, t.last_byte, t.sha256, t.transcript_id,"
         " p.path, p.format, p.session_id FROM turn t JOIN transcript p ON p.id = t.transcript_id"
-        " WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.id",
-        turn_ids,
+        " WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.id"
     )
+    return query.mappings(connection, sql, turn_ids)
 
 
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
@@ -167,15 +166,11 @@ def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
 
 def unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:
     """Count the messages of people and assistants with `after` < seq ≤ `upto`: what a sleep would be about."""
-    return query.number(
-        connection,
+    sql = (
         "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind IN ('message', 'choice')"
-        " AND text <> ''"
-        " AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0",
-        session_id,
-        after,
-        upto,
+        " AND text <> '' AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0"
     )
+    return query.number(connection, sql, session_id, after, upto)
 
 
 def count_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int:
@@ -239,12 +234,9 @@ def agent_seen_at(connection: Connection, agent_id: str) -> str:
 
 def sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
     """Return turns of a session as sources of a memory, with where their bytes lie."""
-    found = query.mappings(
-        connection,
+    sql = (
         "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"
         " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
-        " WHERE t.session_id = ? AND t.seq IN (SELECT value FROM json_each(?)) ORDER BY t.seq",
-        session_id,
-        sorted(set(seqs)),
+        " WHERE t.session_id = ? AND t.seq IN (SELECT value FROM json_each(?)) ORDER BY t.seq"
     )
-    return tuple(source_of(dict(row)) for row in found)
+    return tuple(source_of(dict(row)) for row in query.mappings(connection, sql, session_id, sorted(set(seqs))))

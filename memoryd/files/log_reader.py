@@ -1,4 +1,4 @@
-"""The log, read back: what was logged so far, or each record as it comes, over rotation and truncation.
+"""Read the log back: what was logged so far, or each record as it comes, over rotation and truncation.
 
 A line that is no record is skipped and counted; the count comes as a record of its own, so that damage is seen.
 """
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.files.log import KEPT_FILES, LEVELS, rotated
+from memoryd.files.log import LEVELS, rotated
+from memoryd.files.log_line import KEPT_FILES
 from memoryd.files.open_folder import Descriptor
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ _MAX_LINE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records: from a level on, of one agent, of one run."""
+    """Select records: from a level on, of one agent, of one run."""
 
     level: str = "debug"
     agent: str | None = None
     run: str | None = None
 
     def takes(self, record: dict[str, Any]) -> bool:
-        """Whether the record is one of them; one of an unknown level always is."""
+        """Say whether a record is wanted; one of an unknown level always is."""
         return (
             LEVELS.get(str(record.get("level")), LEVELS["error"]) >= LEVELS[self.level]
             and (self.agent is None or record.get("agent") == self.agent)
@@ -43,7 +44,7 @@ class Wanted:
 
 
 class _Lines:
-    """Bytes → wanted records; keeps an unfinished last line for the next bytes."""
+    """Split bytes into wanted records; keep an unfinished last line for the next bytes."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
@@ -63,7 +64,7 @@ class _Lines:
                 yield record
 
     def drop_rest(self) -> None:
-        """The unfinished line will never be finished: the file ended, or was cut."""
+        """Count the unfinished line as damaged: the file ended, or was truncated."""
         self._damaged += bool(self._rest.strip())
         self._rest = b""
 
@@ -83,7 +84,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 def read(path: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """The records there are, oldest first, those of rotated files included. Nothing where there is no log."""
+    """Return the records, oldest first, those of rotated files included; none where there is no log."""
     lines = _Lines(wanted)
     with ExitStack() as opened:
         # All are opened before any is read, so that a rotation meanwhile neither hides nor repeats a file.
@@ -97,7 +98,7 @@ def read(path: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
 
 def follow(path: Path, wanted: Wanted, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-    """The last records and then each new one, whatever file it comes to lie in.
+    """Return the last records and then each new one, whatever file it is in.
 
     `wait` is called when there is nothing new; it returns False to end.
     """
@@ -117,7 +118,7 @@ def follow(path: Path, wanted: Wanted, wait: Callable[[], bool]) -> Iterator[dic
 
 
 class _Tail:
-    """An open log file and the place read up to."""
+    """Hold an open log file, and how far it is read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -138,7 +139,7 @@ class _Tail:
         return b"" if self._file is None else os.read(self._file.fd, _CHUNK)
 
     def was_cut(self) -> bool:
-        """Whether the file became shorter than what was read of it; then it is read from its start."""
+        """Say whether the file became shorter than what was read of it; then go back to its start."""
         if self._file is None or os.fstat(self._file.fd).st_size >= os.lseek(self._file.fd, 0, os.SEEK_CUR):
             return False
         os.lseek(self._file.fd, 0, os.SEEK_SET)

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from memoryd.files import trial
-from memoryd.files.log import KEPT_FILES, log_path, rotated
+from memoryd.files.log import log_path, rotated
+from memoryd.files.log_line import KEPT_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

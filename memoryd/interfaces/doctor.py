@@ -21,7 +21,7 @@ from memoryd.database import library, reads
 from memoryd.errors import MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
 from memoryd.index.database import Index
@@ -147,7 +147,7 @@ def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
-    index = Index(settings.state_dir, Log("memoryd").bind(part="doctor"))
+    index = Index(settings.state_dir, get_logger(part="doctor"))
     if not index.path.exists():
         yield Check("index", OK, "none yet: the first search makes it")
         return

@@ -16,6 +16,7 @@ from memoryd.finding.excerpt import Span
 from memoryd.finding.recall import LIMIT, Narrowing
 from memoryd.interfaces import context, flushing, forgetting, grants, recall, work
 from memoryd.jobs import chat as compression
+from memoryd.ledger import memory
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.transcripts import chat
 from memoryd.worker.client import Worker
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from memoryd.changing.facts import Brought
     from memoryd.config import Agent, Settings
+    from memoryd.database.reads import Reader
     from memoryd.finding.excerpt import Excerpt
     from memoryd.finding.recall import Hit
     from memoryd.interfaces.flushing import Flushed
@@ -307,8 +309,18 @@ class Facts:
 
     def _store(self, what: str) -> Store:
         grants.require(self._settings, self._agent, f"python: {what}")
-        rows = reads.ask(work.database(self._settings), reads.fact_rows, self._agent.id)
-        return Store(fact_of(memories.of_row(row)) for row in rows)
+        return Store(map(fact_of, reads.ask(work.database(self._settings), _live_facts, self._agent.id)))
+
+
+def _live_facts(reader: Reader, agent_id: str) -> list[memory.Memory]:
+    """Read an agent's live facts, the oldest first."""
+    from sqlmodel import select
+
+    from memoryd.database.tables import Memory as Row
+
+    live = select(Row).where(Row.agent_id == agent_id, Row.kind == memory.Kind.FACT, Row.deleted_at.is_(None))
+    with reader.session() as session:
+        return [memories.of_row(row.model_dump()) for row in session.exec(live.order_by(Row.created_at, Row.id))]
 
 
 class Core:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding.embedding import Embedder, is_wanted
 from memoryd.finding.recall import Meaning
 from memoryd.interfaces import asking
@@ -47,7 +47,7 @@ class _Own:
 
     def __init__(self, state_dir: Path) -> None:
         worker = Worker(state_dir, idle=OWN_IDLE, name="embedder of questions")
-        log = Log("memoryd").bind(part="embedding")
+        log = get_logger(part="embedding")
         self._embedder = Embedder(MODEL, worker, worker, time.monotonic, log)
         self._rest = threading.Timer(0, self._tick)
 

@@ -64,13 +64,13 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """What searches, in this process, beside a running daemon or without one."""
     from memoryd.clock import utc_now
     from memoryd.database.reads import KeptReader
-    from memoryd.files.log import Log
+    from memoryd.files.log import get_logger
     from memoryd.finding.indexing import Indexer
     from memoryd.finding.recall import Recall
     from memoryd.index.database import Index
     from memoryd.interfaces import meanings
 
-    log = Log("memoryd").bind(part="index")
+    log = get_logger(part="index")
     index = Index(settings.state_dir, log)
     database = KeptReader(settings.state_dir / DATABASE)
     indexer = Indexer(index, database, settings.zone, scrubber.redact_own, log)
@@ -84,11 +84,11 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
 @contextmanager
 def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
     """What redacts, by this worker if one is given; its child process starts when there is something to redact."""
-    from memoryd.files.log import Log
+    from memoryd.files.log import get_logger
     from memoryd.reading.scrubbing import Scrubber
     from memoryd.worker.client import Worker
 
-    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), Log("memoryd").bind(part="scrub"))
+    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
     try:
         scrubber.configure(settings)
         yield scrubber

@@ -16,7 +16,7 @@ from memoryd.errors import StateError
 from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.finding.embedding import is_wanted
 from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
@@ -108,7 +108,7 @@ def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
 
 def embedded(settings: Settings) -> dict[str, dict[str, int]]:
     """Of how many of each agent's texts it is known what they mean; none where search goes by words alone."""
-    index = Index(settings.state_dir, Log("memoryd").bind(part="status"))
+    index = Index(settings.state_dir, get_logger(part="status"))
     if not is_wanted(settings) or not index.path.exists():
         return {}
     try:

@@ -22,7 +22,7 @@ from memoryd.database import query, reads, runs, snapshot, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.interfaces import asking
 from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs import knife
@@ -479,7 +479,7 @@ def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
             FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
             GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
             scrubber.redact,
-            Log("memoryd").bind(part="facts"),
+            get_logger(part="facts"),
         )
 
 

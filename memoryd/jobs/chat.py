@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 # What frames a message, at most: cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken_for_chat_completions
 MESSAGE_TOKENS = 4
 PICTURE_TOKENS = 1105  # of the largest image, in the words of OpenAI's guide to vision; other media are taken for one
-_ORIGINS = {
-    Role.SYSTEM: Origin.SYSTEM,
-    Role.USER: Origin.USER,
-    Role.ASSISTANT: Origin.ASSISTANT,
-    Role.TOOL: Origin.TOOL,
-}
 
 
 def compress(
@@ -61,7 +55,7 @@ def compress(
 
 
 def _turn(given: chat.Whole, place: int) -> StoredTurn:
-    """What the strategies see of a message."""
+    """Return a message as the turn that the strategies choose from."""
     message, group = given.messages[place], given.group[place]
     role = chat.role_of(message)
     is_call = group in given.calls
@@ -72,7 +66,7 @@ def _turn(given: chat.Whole, place: int) -> StoredTurn:
         record_id="",
         part=0,
         role=role,
-        origin=_ORIGINS[role],
+        origin=Origin(role),
         kind=kind,
         text=chat.text_of(message),
         at=None,

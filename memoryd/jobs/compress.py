@@ -13,8 +13,10 @@ alone are, and the running summary, where there is one and room for it, first.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from memoryd.jobs.job import CompressedMessage
 from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role, StoredTurn
@@ -91,20 +93,10 @@ def squeeze(lines: Sequence[str], limit: int, measure: CountTokens) -> list[str]
     sizes = measure(lines) if lines else []
     if sum(sizes) <= limit:
         return list(lines)
-    head: list[int] = []
-    used = 0
-    for i, size in enumerate(sizes):
-        if used + size > limit / 3:
-            break
-        head.append(i)
-        used += size
-    tail: list[int] = []
-    for i in range(len(sizes) - 1, len(head) - 1, -1):
-        if used + sizes[i] > limit:
-            break
-        tail.append(i)
-        used += sizes[i]
-    return [lines[i] for i in [*head, *reversed(tail)]]
+    head = bisect_right([*accumulate(sizes)], limit / 3)
+    left = limit - sum(sizes[:head])
+    tail = bisect_right([*accumulate(reversed(sizes[head:]))], left)
+    return [*lines[:head], *lines[len(lines) - tail :]]
 
 
 def _is_system(turn: StoredTurn) -> bool:

@@ -16,6 +16,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Outcome, Step
+from memoryd.jobs.parts import grouped
 from memoryd.jobs.pieces import Line
 from memoryd.jobs.reader import POSITIVE, Question, Subject
 from memoryd.jobs.weighing import class_question
@@ -205,17 +206,12 @@ def _day(memory: Memory) -> date:
 
 def _supports(draft: Draft) -> list[tuple[Question, tuple[Memory, ...]]]:
     """Return whether the text is a fair summary, asked of as many memories at once as one batch holds."""
-    groups: list[list[Memory]] = [[]]
     most = reader.MOST_CHARACTERS - _ROOM - 2 * len(draft.text)
-    used = 0
-    for part in draft.parts:
-        size = len(json.dumps([part.content] * 2, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
-        if groups[-1] and used + size > most:
-            groups.append([])
-            used = 0
-        groups[-1].append(part)
-        used += size
-    return [(_support(draft.text, group), tuple(group)) for group in groups]
+    sizes = [
+        len(json.dumps([part.content] * 2, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
+        for part in draft.parts
+    ]
+    return [(_support(draft.text, group), tuple(group)) for group in grouped(draft.parts, sizes, most)]
 
 
 def _support(text: str, parts: Sequence[Memory]) -> Question:

@@ -18,10 +18,6 @@ _NO = frozenset(
     hayır нет не ні ne όχι لا לא नहीं tidak không ไม่ いいえ いや 不 不是 不要 不同意 否 아니 아니요 아니오
     """.split()  # noqa: RUF001, SIM905
 )
-_THOUGHTS = re.compile(
-    r"\A.*</(?:think|thinking|thought|reasoning)\s*>|<(?:think|thinking|thought|reasoning)>.*", re.DOTALL
-)
-_FENCE = re.compile(r"\A\s*(?:```|~~~)\w*")
 _LABEL = re.compile(
     r"\A[\W_]*(?:(?:my|final|the|meine|ma|mi|la) )?"
     r"(?:answer|consent|decision|reply|response|antwort|réponse|respuesta|risposta|resposta|antwoord|odpowiedź|ответ|答案|"
@@ -33,9 +29,9 @@ _WORD = re.compile(r"[\W_]*([^\W_](?:[^\W_]|[\u0300-\u036f\u0900-\u0963\u0e30-\u
 def read(text: str) -> bool | None:
     """Return whether the first word of an answer is a yes; None where it is neither yes nor no.
 
-    Thoughts, marks of Markdown and JSON, and a label such as "Answer:" may stand before that word.
+    Marks of Markdown and JSON, and a label such as "Answer:", may be before that word.
     """
-    said = unicodedata.normalize("NFKC", _THOUGHTS.sub(" ", text)).casefold()
-    found = _WORD.match(_LABEL.sub("", _FENCE.sub("", said), count=1))
+    said = unicodedata.normalize("NFKC", text).casefold()
+    found = _WORD.match(_LABEL.sub("", said, count=1))
     word = found[1] if found and not found[2] else ""
     return True if word in _YES else False if word in _NO else None

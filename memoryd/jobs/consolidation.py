@@ -118,6 +118,24 @@ class Row:
     kept: Earlier | None = None
     claim: Claim | None = None
 
+    @property
+    def cites(self) -> set[str]:
+        """Return the ids, as shown, of the memories and entries that it is about."""
+        cited = {one.partition(".")[0] for one in self.claim.cites} if self.claim is not None else set()
+        return cited | ({self.kept.id} if self.kept is not None else set())
+
+    @property
+    def text(self) -> str:
+        """Return what it says."""
+        return self.kept.memory.content if self.kept is not None else self.claim.text if self.claim is not None else ""
+
+    def ending(self, ends: Sequence[Old]) -> Row:
+        """Return the row as a claim that also ends these memories."""
+        if not ends:
+            return self
+        claim = self.claim if self.claim is not None else Claim(_name_of(self), self.text, tuple(self.cites))
+        return replace(self, claim=replace(claim, ends=(*claim.ends, *ends)))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -211,9 +229,9 @@ class _Planner:
                 seen.add(key)
                 rows += self._rows(f"b{number}", heading, bullet, twin)
         supersedes, left = self._declared(rows)
-        rows = [self._with_ends(row, supersedes) for row in rows]
+        rows = [row.ending(supersedes.get(_name_of(row), ())) for row in rows]
         if is_read:  # whether two memories contradict each other, a reader says
-            rows = [self._with_ends(row, {_name_of(row): self._contradicted(row)}) for row in rows]
+            rows = [row.ending(self._contradicted(row)) for row in rows]
         archived = tuple(one for one in self._parsed.declared if one.how is LetGo.ARCHIVED and self._is_free(one))
         self._mentioned |= {self._earlier[one.id].memory.id for one in (*archived, *left)}
         return Plan(tuple(rows), archived, tuple(left), frozenset(self._mentioned), len(bullets))
@@ -272,7 +290,7 @@ class _Planner:
             if one.how is not LetGo.SUPERSEDED or not self._is_free(one):
                 continue
             memory = self._earlier[one.id]
-            row = next((row for row in rows if _speaks_of(row, one.by)), None)
+            row = next((row for row in rows if row.cites.intersection(by.partition(".")[0] for by in one.by)), None)
             if row is None or memory.memory.constitutional:
                 left.append(one)
                 continue
@@ -282,35 +300,18 @@ class _Planner:
             found[_name_of(row)].append(_old(memory))
         return found, left
 
-    def _with_ends(self, row: Row, supersedes: Mapping[str, list[Old]]) -> Row:
-        ends = tuple(supersedes.get(_name_of(row), ()))
-        if not ends:
-            return row
-        if row.claim is None and row.kept is not None:
-            claim = Claim(_name_of(row), row.kept.memory.content, (row.kept.id,), ends=ends)
-            return Row(row.heading, row.kept, claim)
-        if row.claim is None:
-            return row
-        return Row(row.heading, row.kept, replace(row.claim, ends=(*row.claim.ends, *ends)))
-
     def _contradicted(self, row: Row) -> list[Old]:
         """Return the older memories about the same as a bullet; the reader says whether it contradicts them."""
-        text = row.kept.memory.content if row.kept is not None else row.claim.text if row.claim is not None else ""
-        cites = {one.partition(".")[0] for one in row.claim.cites} if row.claim is not None else set()
-        said_at = max((self._said_at(one) for one in cites), default="")
-        said_at = row.kept.said_at if row.kept is not None else said_at
+        cites, text = row.cites, row.text
+        said_at = row.kept.said_at if row.kept is not None else max(map(self._said_at, cites), default="")
         ended = {old.id for old in (row.claim.ends if row.claim is not None else ())}
-        settled = cites | ended | self._rewritten
+        decided = cites | ended | self._rewritten
         others = (
             one
             for one in self._earlier.values()
-            if one is not row.kept and one.id not in settled and not one.memory.constitutional
+            if one.id not in decided and not one.memory.constitutional and one.said_at < said_at
         )
-        near = [
-            (min(overlap(text, one.memory.content), overlap(one.memory.content, text)), one)
-            for one in others
-            if one.said_at < said_at
-        ]
+        near = [(min(overlap(text, one.memory.content), overlap(one.memory.content, text)), one) for one in others]
         ranked = sorted((pair for pair in near if pair[0] >= _ALIKE), key=lambda pair: -pair[0])
         return [replace(_old(one), guessed=True) for _, one in ranked[:_MOST_ALIKE]]
 
@@ -322,13 +323,6 @@ class _Planner:
 
 def _name_of(row: Row) -> str:
     return row.claim.id if row.claim is not None else f"k{row.kept.id}" if row.kept is not None else ""
-
-
-def _speaks_of(row: Row, by: Sequence[str]) -> bool:
-    cites = {cite.partition(".")[0] for cite in row.claim.cites} if row.claim is not None else set()
-    if row.kept is not None:
-        cites.add(row.kept.id)
-    return not cites.isdisjoint(one.partition(".")[0] for one in by)
 
 
 def _old(one: Earlier) -> Old:

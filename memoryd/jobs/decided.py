@@ -34,12 +34,12 @@ _TYPES: dict[str, type] = {
 
 
 def dump(edits: Sequence[Edit]) -> list[Any]:
-    """Edits as plain JSON."""
+    """Return edits as plain JSON values."""
     return [_plain(edit) for edit in edits]
 
 
 def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
-    """The edits that `dump` was given.
+    """Return the edits that `dump` was given.
 
     Raises:
         ValueError: it is none of its results.
@@ -51,7 +51,7 @@ def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
 
 
 def digest(edits: Sequence[Edit]) -> str:
-    """Hex sha256 that is the same for equal edits."""
+    """Return a hex sha256 that is the same for equal edits."""
     return hashlib.sha256(json.dumps(dump(edits), sort_keys=True).encode()).hexdigest()
 
 

@@ -2,8 +2,8 @@
 
 The reply is read (`dream_reply`), its bullets are judged as claims (`judging`) and become operations by id
 (`consolidation`), and all guards of the ledger decide about them. What passes is laid out as the reply has it
-(`arrangement`). Where too much would be lost, only what the reply adds is kept. The same inputs and the same replies
-give the same edits, but for the ids of new memories.
+(`arrangement`). If too much would be lost, only what the reply adds is kept. The same inputs and the same replies give
+the same edits, but for the ids of new memories.
 """
 
 from __future__ import annotations
@@ -15,22 +15,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from memoryd.jobs import dream_reply
+from memoryd.jobs import dream_reply, job
 from memoryd.jobs.claims import Claim, Outcome, counts
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, consolidate, material_of, plan
-from memoryd.jobs.job import (
-    OFFLINE,
-    AppendDiary,
-    Ask,
-    Done,
-    Edit,
-    NothingToDo,
-    Quoted,
-    Rejected,
-    Reply,
-    RewriteCore,
-    Steps,
-)
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
@@ -86,7 +73,7 @@ class DreamInputs:
         clock: HH:MM.
         max_bullets: that the core is to have.
         unmentioned: what becomes of what the reply does not speak of.
-        refuses_ungrounded: one bullet that does not stand in what it cites refuses all of them.
+        refuses_ungrounded: one bullet that its sources do not support refuses all of them.
         context: what the guards go by, the live core and all that was forgotten with it.
         forgotten: hashes of what was forgotten, each with when.
         file: `MEMORY.md`.
@@ -98,7 +85,7 @@ class DreamInputs:
         sources_of: says on which records an entry stands.
         judges: of the claims of the reply.
         behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
-        told: what else the receipt says.
+        told: what else the run report says.
         instructions: the text of dream.md.
     """
 
@@ -136,18 +123,18 @@ class _Decided:
     over: int = 0  # bullets more than there are to be
 
 
-def decide(inputs: DreamInputs) -> Steps:
+def decide(inputs: DreamInputs) -> job.Steps:
     """Return what a dream comes to."""
     if not inputs.entries:
-        return NothingToDo("no daily file has content", receipt=_receipt(inputs))
-    answer: Reply = yield _question(inputs)
+        return job.NothingToDo("no daily file has content", receipt=_receipt(inputs))
+    answer: job.Reply = yield _question(inputs)
     parsed = dream_reply.parse(answer)
-    if isinstance(parsed, Rejected):
+    if isinstance(parsed, job.Rejected):
         return parsed
     count = sum(len(section.bullets) for section in parsed.sections)
     if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
-        return Rejected("the reply has many times the bullets that there is material for")
-    offline = answer.backend == OFFLINE
+        return job.Rejected("the reply has many times the bullets that there is material for")
+    offline = answer.backend == job.OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
     pieces = Pieces.of(material_of(inputs))
@@ -163,10 +150,10 @@ def decide(inputs: DreamInputs) -> Steps:
     return _done(inputs, parsed, answer, planned, judging, ended)
 
 
-def _question(inputs: DreamInputs) -> Ask:
+def _question(inputs: DreamInputs) -> job.Ask:
     material = [_quoted(one) for one in inputs.earlier]
     material += [
-        Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
+        job.Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
         for one in inputs.entries
     ]
     headings = _headings(inputs.earlier)
@@ -174,7 +161,7 @@ def _question(inputs: DreamInputs) -> Ask:
     given = [("today", inputs.today.isoformat()), ("bullets", str(inputs.max_bullets))]
     given += [("headings", "\n".join(headings))] if headings else []
     given += [("marks", "\n".join(marks))] if marks else []
-    return Ask(JOB, inputs.instructions, tuple(material), tuple(given))
+    return job.Ask(JOB, inputs.instructions, tuple(material), tuple(given))
 
 
 def _headings(earlier: Sequence[Earlier]) -> list[str]:
@@ -184,9 +171,9 @@ def _headings(earlier: Sequence[Earlier]) -> list[str]:
     return [f"{first}-{last} {heading}" if first != last else f"{first} {heading}" for first, last, heading in ends]
 
 
-def _repaired(answer: Reply) -> list[Claim]:
+def _repaired(answer: job.Reply) -> list[Claim]:
     back = dream_reply.parse(answer)
-    if isinstance(back, Rejected):
+    if isinstance(back, job.Rejected):
         return []
     return [Claim("", one.text, one.cites) for section in back.sections for one in section.bullets]
 
@@ -204,25 +191,25 @@ def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[tuple
 def _done(
     inputs: DreamInputs,
     parsed: dream_reply.Parsed,
-    answer: Reply,
+    answer: job.Reply,
     planned: Plan,
     judging: Judging,
     ended: Mapping[str, Lane],
-) -> Done | Rejected:
+) -> job.Done | job.Rejected:
     # What may not enter the core stays in the daily file that it is from: nothing of it is written.
     found = tuple(one if one.core else replace(one, outcome=Outcome.REFUSED) for one in judging.judged)
     meant = consolidate(planned, found, inputs, judging.kind_of, ended)
     if parsed.sections and not meant.places and meant.faults:
-        return Rejected("nothing in the reply stands in what it cites")
+        return job.Rejected("nothing in the reply stands in what it cites")
     done = _Dream(inputs, parsed, meant, answer, found).step()
     return replace(done, anew=lambda fresh: _done(fresh, parsed, answer, planned, judging, ended))
 
 
-def _quoted(one: Earlier) -> Quoted:
+def _quoted(one: Earlier) -> job.Quoted:
     ranks = {"user": 3, "assistant": 2}
     origins = [source.origin for source in one.memory.sources]
     lowest = min(origins, key=lambda origin: ranks.get(origin, 0), default="memory")
-    return Quoted(one.id, "memory", lowest, one.local_at, one.memory.content)
+    return job.Quoted(one.id, "memory", lowest, one.local_at, one.memory.content)
 
 
 def _marks(memory: Memory) -> str:
@@ -247,7 +234,7 @@ class _Dream:
     inputs: DreamInputs
     parsed: dream_reply.Parsed
     meant: Consolidated
-    reply: Reply
+    reply: job.Reply
     claims: Sequence[JudgedClaim]
 
     @cached_property
@@ -256,7 +243,7 @@ class _Dream:
         known = self.inputs.context.memories.values()
         return {one.id: one for one in known if one.kind is Kind.CORE and one.is_live}
 
-    def step(self) -> Done:
+    def step(self) -> job.Done:
         whole = self._whole()
         runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
         decided = self._additions(whole.refusals) if runs else whole
@@ -268,7 +255,7 @@ class _Dream:
         return self._told(decided, laid, runs, refused)
 
     def _whole(self, spared: Collection[str] = ()) -> _Decided:
-        """All that the reply says but of what is spared, and what the configuration makes of what it does not speak of.
+        """Decide on the whole reply, without the operations that touch the memories in `spared`.
 
         Where that would lose too much, the memories it would lose something of are spared.
         """
@@ -290,7 +277,7 @@ class _Dream:
         return _Decided(accepted, rewrite, judged.refusals, self._after(accepted), self.meant.places, over)
 
     def _additions(self, refusals: Sequence[Refusal]) -> _Decided:
-        """Only what the reply adds, below what there is."""
+        """Decide on only what the reply adds, below what there is."""
         rewrite = Rewrite([*self.before], set())
         added = [one for one in self.meant.operations if isinstance(one, Add) and one.id in self.meant.additions]
         accepted = self._judged(added, rewrite).accepted
@@ -324,7 +311,7 @@ class _Dream:
         )
 
     def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
-        """The least important memories above the number there may be, as far as the guards allow; how many are left."""
+        """Return operations that end the least important surplus memories, and how many surplus memories stay."""
         context = self.inputs.context
         after = self._after(accepted)
         over = len(after) - self.inputs.max_bullets
@@ -349,7 +336,7 @@ class _Dream:
         return gone, over - len(gone)
 
     def _refused_all(self, decided: _Decided) -> RefusedRun | None:
-        """Why nothing of all this may be done, if it may not."""
+        """Return why nothing of the reply may be done; None if it may be done."""
         made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
         if not (self.inputs.refuses_ungrounded and made_up):
             return None
@@ -364,7 +351,7 @@ class _Dream:
         laid: tuple[tuple[Operation, ...], bytes],
         runs: Sequence[RefusedRun],
         refused: RefusedRun | None,
-    ) -> Done:
+    ) -> job.Done:
         operations, data = laid
         ends = Counter(str(how) for how in dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
@@ -380,11 +367,11 @@ class _Dream:
             "claims": counts(self.claims),
             "unsure": len(self._unsure()),
         }
-        edits: list[Edit] = []
+        edits: list[job.Edit] = []
         if operations:
             seen = {one.id: one.content for one in self.before.values()}
-            edits.append(RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
-        edits.append(AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
+            edits.append(job.RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
+        edits.append(job.AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
         why = None
         if refused:
             why = f"refused: {refused.guard}: {refused.why}"
@@ -395,10 +382,10 @@ class _Dream:
             ranked = sorted(decided.refusals, key=lambda one: not isinstance(one, RefusedRun))
             receipt["refused"] = guards.rows(ranked[:_MOST_ROWS])
         rows = tuple(one.row() for one in self.claims)
-        return Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
+        return job.Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
 
     def _unsure(self) -> list[Entry]:
-        """Return the entries of which nobody knows who wrote them: they wait in their file for a person's word."""
+        """Return the entries whose author is unknown: they stay in their file until a person confirms them."""
         return [one for one in self.inputs.entries if one.origin == UNKNOWN_ORIGIN]
 
     def _not_kept(self) -> Iterator[str]:
@@ -409,7 +396,7 @@ class _Dream:
                 yield f"- Not kept: {text[:_LONGEST_CLAIM]}: {neutral(one.why)}."
 
     def _diary(self, told: Mapping[str, Any], decided: _Decided) -> str:
-        """What memoryd knows of this dream, and what the model says of it."""
+        """Return the diary entry: memoryd's own counts, then the model's words."""
         seen = self.inputs.told.get(JOB, {}).get("dailies", {})
         lines = [
             _counts(len(self.before), told),
@@ -428,7 +415,7 @@ class _Dream:
         return "\n".join([*lines, "", diary.IMPRESSION, "", prose])
 
     def _ended(self, decided: _Decided) -> Iterator[tuple[str, str, str]]:
-        """Each memory that ended: id, how, and the reason that was given."""
+        """Yield the id, the ending and the given reason of each memory that ended."""
         names = {one.id: one.memory.id for one in self.inputs.earlier}
         reasons = {names[one.id]: one.reason for one in self.parsed.declared if one.id in names}
         for one in decided.operations:
@@ -442,7 +429,7 @@ class _Dream:
     # --- the file ---------------------------------------------------------------------------------------------------
 
     def _laid_out(self, decided: _Decided) -> tuple[tuple[Operation, ...], bytes]:
-        """The operations with the places of what they bring, and the file that they come to."""
+        """Return the operations with the positions of new memories, and the bytes of the file after them."""
         file = core.parse(self.inputs.file)
         merged = {one.id: one.ids for one in decided.operations if isinstance(one, Merge)}
         sections = [
@@ -460,7 +447,7 @@ class _Dream:
         return Slot(position, None if is_same else memory.content, takes)
 
     def _sections(self, decided: _Decided) -> list[tuple[str, list[str]]]:
-        """The headings, and which memories stand below each: as the reply has it, the others where they stood."""
+        """Return each heading with the ids below it: as the reply has them, all others where they were."""
         after = decided.after
         found: dict[str, tuple[str, list[str]]] = {}
         home: dict[str, str] = {}
@@ -485,7 +472,7 @@ class _Dream:
         ]
 
     def _placed(self, decided: _Decided, new: core.CoreFile, file: core.CoreFile) -> Iterator[Operation]:
-        """The operations, with heading and number of each memory in the file as it is going to be."""
+        """Yield the operations with the heading and position that each memory gets in the new file."""
         waiting: dict[str, list[str]] = defaultdict(list)
         for _, ids in self._sections(decided):
             for memory_id in ids:
@@ -510,8 +497,10 @@ class _Dream:
                 yield Update(memory_id, heading=heading, position=number)
 
 
-def as_passed(step: Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]) -> Done:
-    """A decided dream as the guards let it through on another core: its diary and receipt tell what came of it.
+def as_passed(
+    step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]
+) -> job.Done:
+    """Return a decided dream whose diary and run report say what the guards let through on another core.
 
     Args:
         step: what was decided.
@@ -554,7 +543,7 @@ def as_passed(step: Done, before: Mapping[str, Memory], changes: Sequence[Change
                 lines.append(line)
         return "\n".join(lines) + gap + prose
 
-    edits = (replace(one, body=retold(one.body)) if isinstance(one, AppendDiary) else one for one in step.edits)
+    edits = (replace(one, body=retold(one.body)) if isinstance(one, job.AppendDiary) else one for one in step.edits)
     return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told})
 
 
@@ -573,13 +562,13 @@ def _told_of(refusal: Refusal) -> str:
 
 
 def _first(lines: list[str]) -> list[str]:
-    """The first of many lines, and how many there are besides."""
+    """Return the first lines of many, and a line that counts the others."""
     more = len(lines) - _MOST_TOLD
     return lines if more <= 0 else [*lines[:_MOST_TOLD], f"- … and {more} more; the receipt counts them."]
 
 
 def _weight(memory: Memory) -> tuple[float, str, str]:
-    """What goes first has the least: by importance, then by age."""
+    """Return the key that sorts memories by importance, then by age; the least one goes first."""
     by_hand = not memory.sources
     importance = memory.importance if memory.importance is not None else _BY_HAND if by_hand else _DEFAULT_IMPORTANCE
     return importance, memory.origin_at or memory.created_at, memory.id

@@ -152,7 +152,7 @@ def _joined(parts: Sequence[Parsed]) -> str:
 
 
 def _parts(lines: list[str]) -> dict[str, list[str]]:
-    """The lines of each section; of one that comes twice, as where the question is echoed, the last that has any."""
+    """Return the lines of each section; of a repeated one, as in an echo of the question, the last that has text."""
     found: dict[str, list[list[str]]] = {}
     for line, is_code in _with_code(lines):
         mark = None if is_code else _MARK.match(line)
@@ -169,7 +169,7 @@ def _says(lines: Sequence[str]) -> bool:
 
 
 def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it is code inside a bullet: there a mark is none.
+    """Yield each line, and True if it is code inside a bullet: a section mark in code does not count.
 
     A fence counts only behind a bullet of the memory, and only where another ends it: models put them around anything.
     """
@@ -195,12 +195,12 @@ def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _fence(line: str) -> str:
-    """The fence that a line opens, however far it is indented."""
+    """Return the fence that a line opens, however far it is indented; empty if it opens none."""
     return open_after("", line.strip())
 
 
 def _closing(lines: Sequence[str], at: int) -> int | None:
-    """Where a fence ends; None where nothing ends it ahead of the next section."""
+    """Return the index of the line that closes a fence; None if nothing closes it before the next section."""
     fence = _fence(lines[at])
     for end in range(at + 1, len(lines)):
         if _MARK.match(lines[end]) and not lines[at][:1].isspace():
@@ -211,7 +211,7 @@ def _closing(lines: Sequence[str], at: int) -> int | None:
 
 
 def _unfenced(lines: list[str]) -> list[str]:
-    """The lines of a section without a fence around all of them."""
+    """Return the lines of a section without a fence around all of them."""
     told = [at for at, line in enumerate(lines) if line.strip()]
     if told and _fence(lines[told[0]]):
         closing = _closing(lines, told[0])

@@ -15,33 +15,13 @@ from datetime import UTC, date
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import claims as reasons
-from memoryd.jobs import evidence, facts_reply, signals
+from memoryd.jobs import evidence, facts_reply, job, signals
 from memoryd.jobs.claims import Claim, Judged, Old, Outcome, counts, note_of
 from memoryd.jobs.claims import Step as Judgement
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.facts_reply import Offered, Removal, Rewritten
 from memoryd.jobs.footing import digest_of
-from memoryd.jobs.job import (
-    OFFLINE,
-    AddMemories,
-    AppendDaily,
-    Ask,
-    Done,
-    Edit,
-    EditFacts,
-    End,
-    LearnedFact,
-    LearnedSection,
-    MemoryType,
-    MoveWatermark,
-    NewMemory,
-    NothingToDo,
-    Quoted,
-    Rejected,
-    Reply,
-    Steps,
-)
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Cited, Pieces
 from memoryd.jobs.repair import Judges, judge
@@ -74,7 +54,11 @@ MOST_KNOWN = 80  # facts shown to the model: those that share words with the exc
 LONGEST_FACT = 300  # characters; longer words of the user are a memory of the core
 _HALF = 0.5  # of the content words of a fact that a correction ends, with nothing in its place
 _QUOTED = frozenset({Category.PREFERENCE, Category.GOAL, Category.CORRECTION, Category.BEHAVIOR})
-_TYPES = {Category.KNOWLEDGE: MemoryType.FACT, Category.CONTEXT: MemoryType.FACT, Category.GOAL: MemoryType.FACT}
+_TYPES = {
+    Category.KNOWLEDGE: job.MemoryType.FACT,
+    Category.CONTEXT: job.MemoryType.FACT,
+    Category.GOAL: job.MemoryType.FACT,
+}
 _MADE_UP = frozenset({Judgement.FLOOR, Judgement.QUOTE})  # steps that refuse what stands in nothing that was shown
 _SAID_NO = frozenset({*reasons.REASONS.values(), reasons.OLDER, reasons.LOSES})
 _FORM = '{"new": [{"content": "Lives in Oslo.", "category": "context", "confidence": 0.9, "cites": ["t3.2"]}]}'
@@ -108,10 +92,10 @@ class FactsInputs:
 class _Gathered:
     """What is asked about."""
 
-    material: tuple[Quoted, ...]
+    material: tuple[job.Quoted, ...]
     pieces: Pieces
     signals: Mapping[int, tuple[signals.Signal, ...]]  # by the seq of a user's turn
-    watermark: MoveWatermark
+    watermark: job.MoveWatermark
     receipt: dict[str, object]
 
 
@@ -123,34 +107,34 @@ class _Kept:
     written: Known  # lines of the day's files and of the core
     dropped: Counter[str]  # also what was left out ahead of the judging
     obeyed: set[str] = field(default_factory=set)  # words of the user that took back what goes
-    learned: list[LearnedFact] = field(default_factory=list)
+    learned: list[job.LearnedFact] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
-    memories: list[NewMemory] = field(default_factory=list)
+    memories: list[job.NewMemory] = field(default_factory=list)
     sections: dict[Section, list[Judged]] = field(default_factory=dict)
     lines: list[tuple[Judged, str]] = field(default_factory=list)  # for the day's file, with the claim each is of
     rows: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def decide(inputs: FactsInputs) -> Steps:
+def decide(inputs: FactsInputs) -> job.Steps:
     """Return what an extraction comes to."""
     if not inputs.turns:
-        return NothingToDo("no turns past the watermark")
+        return job.NothingToDo("no turns past the watermark")
     found = exchanges(inputs.turns)
     ready = found if inputs.drain else [one for one in found if one.complete or one is not found[-1]]
     if not ready and found:
-        return NothingToDo("no exchange is complete")
+        return job.NothingToDo("no exchange is complete")
     last = ready[-1].last_seq if ready and not inputs.drain else inputs.turns[-1].seq
     gathered = _gathered(inputs, ready, last)
     if not any(quoted.origin == Origin.USER.value for quoted in gathered.material):
         why = "nothing was said that could be a fact"
-        return NothingToDo(why, (gathered.watermark,), gathered.receipt)
-    answer: Reply = yield Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
+        return job.NothingToDo(why, (gathered.watermark,), gathered.receipt)
+    answer: job.Reply = yield job.Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
     parsed = facts_reply.parse(answer)
-    if isinstance(parsed, Rejected):
+    if isinstance(parsed, job.Rejected):
         return parsed
     foreign = Foreign((*inputs.earlier, *inputs.turns))
     dropped = Counter({"unreadable": parsed.unreadable})
-    judging = _judging(inputs, gathered, parsed, foreign, dropped, offline=answer.backend == OFFLINE)
+    judging = _judging(inputs, gathered, parsed, foreign, dropped, offline=answer.backend == job.OFFLINE)
     judging = yield from judge(judging, _FORM, _repaired)
     kept = _kept(inputs, gathered, foreign, judging.judged, dropped)
     return _ended(inputs, gathered, answer, judging.judged, kept)
@@ -163,7 +147,7 @@ def _gathered(inputs: FactsInputs, ready: Sequence[Exchange], last: int) -> _Gat
     telling = [one for one in ready if not all(signals.says_nothing(turn.text) for turn in one.asked)]
     asking = next((turn for turn in reversed(inputs.earlier) if evidence.is_said(turn)), None)
     before = asking if asking is not None and asking.origin is Origin.ASSISTANT else None
-    pieces: list[tuple[Quoted, Piece]] = []
+    pieces: list[tuple[job.Quoted, Piece]] = []
     hints = {}
     for exchange in telling:
         for turn in sorted((*exchange.asked, *exchange.answered), key=lambda one: one.seq):
@@ -182,12 +166,12 @@ def _gathered(inputs: FactsInputs, ready: Sequence[Exchange], last: int) -> _Gat
         "asked_about": len(telling),
         "hints": dict(sorted(Counter(hint.value for found in hints.values() for hint in found).items())),
     }
-    watermark = MoveWatermark(inputs.session_id, CONSUMER, last)
+    watermark = job.MoveWatermark(inputs.session_id, CONSUMER, last)
     material = tuple(quoted for quoted, _ in pieces)
     return _Gathered(material, Pieces.of(piece for _, piece in pieces), hints, watermark, receipt)
 
 
-def _shown(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[Quoted, Piece]:
+def _shown(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[job.Quoted, Piece]:
     """Return a turn as material and as a piece; one without a time counts as said now, since it is read soon after."""
     quoted = evidence.quote(turn, inputs.tz)
     at = turn.at or inputs.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -303,22 +287,24 @@ def _said_of(inputs: FactsInputs, section: Section) -> set[str]:
 # Judging
 
 
-def _repaired(answer: Reply) -> list[Claim]:
+def _repaired(answer: job.Reply) -> list[Claim]:
     parsed = facts_reply.parse(answer)
-    return [] if isinstance(parsed, Rejected) else [Claim("", one.content, one.cites) for one in parsed.offered]
+    return [] if isinstance(parsed, job.Rejected) else [Claim("", one.content, one.cites) for one in parsed.offered]
 
 
-def _ended(inputs: FactsInputs, gathered: _Gathered, answer: Reply, found: Sequence[Judged], kept: _Kept) -> End:
+def _ended(
+    inputs: FactsInputs, gathered: _Gathered, answer: job.Reply, found: Sequence[Judged], kept: _Kept
+) -> job.End:
     sections = _sections(inputs, kept)
-    edits: list[Edit] = []
+    edits: list[job.Edit] = []
     if kept.learned or kept.forgotten or sections:
-        edits.append(EditFacts(inputs.session_id, tuple(kept.learned), tuple(kept.forgotten), tuple(sections)))
+        edits.append(job.EditFacts(inputs.session_id, tuple(kept.learned), tuple(kept.forgotten), tuple(sections)))
     if kept.memories:
-        edits.append(AddMemories(tuple(kept.memories)))
+        edits.append(job.AddMemories(tuple(kept.memories)))
     edits += _blocks(inputs, kept.lines)
     made_up = [one for one in found if one.outcome is Outcome.REFUSED and _is_made_up(one)]
     if not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
-        return Rejected("nothing in the reply stands in the turns it cites")
+        return job.Rejected("nothing in the reply stands in the turns it cites")
     receipt = {
         **gathered.receipt,
         "reply": answer.counts,
@@ -332,9 +318,9 @@ def _ended(inputs: FactsInputs, gathered: _Gathered, answer: Reply, found: Seque
     }
     rows = tuple(kept.rows)
     if not edits:
-        return NothingToDo("nothing new about the user", (gathered.watermark,), receipt, rows)
+        return job.NothingToDo("nothing new about the user", (gathered.watermark,), receipt, rows)
     receipt["cites"] = {digest_of(text): list(one.ids) for one, text in kept.lines}
-    return Done((*edits, gathered.watermark), receipt, claims=rows)
+    return job.Done((*edits, gathered.watermark), receipt, claims=rows)
 
 
 def _is_made_up(judged: Judged) -> bool:
@@ -377,16 +363,16 @@ def _learn(inputs: FactsInputs, gathered: _Gathered, judged: Judged, kept: _Kept
         kept.dropped["tombstone"] += 1
     elif len(text) > LONGEST_FACT:
         kept.written.add(text)
-        kind = _TYPES.get(offered.category, MemoryType.PREFERENCE)
+        kind = _TYPES.get(offered.category, job.MemoryType.PREFERENCE)
         note = note_of(judged, inputs.folder)
-        kept.memories.append(NewMemory(kind, offered.confidence, text, sources, judged.ids, note))
+        kept.memories.append(job.NewMemory(kind, offered.confidence, text, sources, judged.ids, note))
     else:
         kept.known.add(text)
         hints = {hint for seq in sources for hint in gathered.signals.get(seq, ())}
         is_no_correction = offered.category == "correction" and signals.Signal.CORRECTION not in hints
         category = "context" if is_no_correction else offered.category
         note = note_of(judged, inputs.folder) if judged.is_quoted else None
-        kept.learned.append(LearnedFact(text, category, offered.confidence, sources, replaces, anew, note))
+        kept.learned.append(job.LearnedFact(text, category, offered.confidence, sources, replaces, anew, note))
 
 
 def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
@@ -481,7 +467,7 @@ def _units(text: str) -> list[str]:
 # What is written
 
 
-def _sections(inputs: FactsInputs, kept: _Kept) -> list[LearnedSection]:
+def _sections(inputs: FactsInputs, kept: _Kept) -> list[job.LearnedSection]:
     """Return the sections with their new sentences.
 
     What a section said stays, but for those on what passes, where a sentence that the model leaves out may go.
@@ -495,11 +481,11 @@ def _sections(inputs: FactsInputs, kept: _Kept) -> list[LearnedSection]:
         while len(parts) > 1 and len(" ".join(parts)) > LONGEST:
             parts.pop(0)
         sources = tuple(sorted({seq for one in judged for seq in one.seqs}))
-        found.append(LearnedSection(section.value, " ".join(parts)[:LONGEST], sources))
+        found.append(job.LearnedSection(section.value, " ".join(parts)[:LONGEST], sources))
     return found
 
 
-def _blocks(inputs: FactsInputs, lines: Sequence[tuple[Judged, str]]) -> list[AppendDaily]:
+def _blocks(inputs: FactsInputs, lines: Sequence[tuple[Judged, str]]) -> list[job.AppendDaily]:
     """Return the blocks for the daily files, each of the day on which its lines were said."""
     by_day: dict[date, list[tuple[str, str]]] = {}
     for judged, text in lines:

@@ -5,18 +5,17 @@
      "profile": {"work": {"text": "…", "cites": ["t3"]}}}
 
 Every key may be missing or empty; `facts` is read like `new`. A confidence may also be a text ("0.8"), a percentage
-(85, "85 %") or a word ("high"). A text may also be a list of text blocks. Thoughts, prose and fences around the object
-are passed over. Of several objects the last one that has one of these keys in its right type is taken: models show
-examples before they answer, not after. A value of a wrong type is dropped by itself. But a reply that removes anything
-and has a new fact that cannot be read is refused as a whole: that fact may be what should take the place of the one
-removed.
+(85, "85 %") or a word ("high"). A text may also be a list of text blocks. The parser skips prose and fences around the
+object. It takes the last object that has one of these keys in its right type: models show examples before they answer,
+not after. It drops a value of a wrong type. But it refuses the whole reply if the reply removes a fact and a new fact
+cannot be read: that new fact may replace the removed one.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs.job import Rejected, Reply
@@ -35,8 +34,6 @@ _KEYS = {"new": list, "facts": list, "remove": list, "profile": dict}
 _NEW = ("new", "facts")  # keys of new facts
 _LONGEST = 400_000  # characters; no answer is longer
 _MOST_ITEMS = 200
-_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_THOUGHTS_END = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)\s*>", re.IGNORECASE | re.DOTALL)
 _CITE = re.compile(r"t\d{1,9}(?:\.\d{1,4})?", re.IGNORECASE)
 _ID = re.compile(r"fact_[0-9a-f]{8}")
 
@@ -91,17 +88,8 @@ def parse(reply: Reply) -> Parsed | Rejected:
 
 def render(offered: Sequence[Offered], removals: Sequence[Removal] = ()) -> str:
     """Return the reply text that `parse` reads back to these facts."""
-    new = [
-        {
-            "content": one.content,
-            "category": one.category,
-            "confidence": one.confidence,
-            "cites": list(one.cites),
-            **({"replaces": list(one.replaces)} if one.replaces else {}),
-        }
-        for one in offered
-    ]
-    remove = {"remove": [{"id": one.id, "cites": list(one.cites)} for one in removals]} if removals else {}
+    new = [{name: value for name, value in asdict(one).items() if value or name != "replaces"} for one in offered]
+    remove = {"remove": [asdict(one) for one in removals]} if removals else {}
     return json.dumps({"new": new, **remove}, ensure_ascii=False)
 
 
@@ -124,14 +112,9 @@ def merge(replies: Sequence[Reply]) -> Reply | Rejected:
 
 
 def _answer(text: str) -> dict[str, Any] | None:
-    """Return the last object with the right keys, without thoughts if there is one there, else in the whole text."""
-    spoken = _THOUGHTS.sub(" ", text)
-    for part in dict.fromkeys((_THOUGHTS_END.sub("", spoken), spoken)):
-        objects = (value for value, _, _ in values(part, "{"))
-        found: list[dict[str, Any]] = [one for one in objects if _has_key(one)]
-        if found:
-            return found[-1]
-    return None
+    """Return the last object that has one of the right keys; None if there is none."""
+    found: list[dict[str, Any]] = [value for value, _, _ in values(text, "{") if _has_key(value)]
+    return found[-1] if found else None
 
 
 def _has_key(found: dict[str, Any]) -> bool:

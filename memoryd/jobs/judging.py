@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import REASONS, Claim, Judged, Outcome, Step
-from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry
+from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Subject
 from memoryd.jobs.weighing import Weigher, brings, class_question, is_newer, is_of_user, is_verbatim
 from memoryd.ledger import steering
 from memoryd.ledger.lane import Lane, MemoryClass, may_change
@@ -25,7 +25,7 @@ from memoryd.text.content import overlap, unlabelled
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from memoryd.jobs.claims import Old
     from memoryd.jobs.job import Ask, Reply
@@ -82,22 +82,25 @@ class Judging:
         return self._kind(class_question(text))
 
     def _questions(self, answers: Mapping[str, Answer | None]) -> list[Question]:
-        """Return all that is to be asked; a memory of which something is lost may be a rule, so that is asked then."""
+        """Return what is to be asked: whether claims are true, then the classes of true ones and of their memories."""
         weighed = [Weigher(self.context).weigh(one) for one in self.claims]
-        asked = [question for one in weighed for question in one.questions]
-        asked += self.others
+        classes = [one for one in self.others if one.subject is Subject.CLASS]
+        asked = [one for one in self.others if one.subject is not Subject.CLASS]
+        asked += (question for one in weighed for question in one.questions)
+        if opened := {one.key for one in asked} - answers.keys():
+            labels = (one for held in weighed for one in held.labels if one.key not in answers)
+            free = -len(opened) % (reader.MOST_CLAIMS - 1)  # places that the last batch has besides its decoy
+            return [*asked, *[*dict.fromkeys((*classes, *labels))][:free]]
+        true = [one for one in weighed if _is_true(one, answers)]
+        asked += (*classes, *(question for one in true for question in _labels(one, answers)))
         if any(one.key not in answers for one in asked):
             return asked
-        for one in weighed:
-            answer = answers[one.support.key] if one.support is not None else None
-            if answer is not None and answer.verdict in POSITIVE and answer.lost:
-                asked += (class_question(old.text) for old in one.judged.claim.olds if old.kind is None)
+        for one in true:
             label = answers[one.kind.key] if one.kind is not None else None
             # An order stays one whatever the reader calls it, as in `_supported`.
             is_order = steering.instructs(unlabelled(one.judged.text))
             is_open = label is not None and label.verdict in {MemoryClass.PROJECT, MemoryClass.LESSON} and not is_order
-            is_true = answer is not None and answer.verdict in POSITIVE
-            if is_true and not is_open and (own := self._own_words(one)):
+            if one.support is not None and not is_open and (own := self._own_words(one)):
                 asked += own.questions
         return asked
 
@@ -242,6 +245,20 @@ class Judging:
             else:
                 ended.append(old.id)
         return replace(judged, changes=(*judged.changes, *ended), ends_why=why)
+
+
+def _is_true(weighed: Weighed, answers: Mapping[str, Answer | None]) -> bool:
+    """Return whether the reader supports a claim, or need not be asked that."""
+    answer = answers[weighed.support.key] if weighed.support is not None else None
+    return weighed.support is None or (answer is not None and answer.verdict in POSITIVE)
+
+
+def _labels(weighed: Weighed, answers: Mapping[str, Answer | None]) -> Iterator[Question]:
+    """Yield what class a true claim and its memories have; one of which something is lost may be a rule."""
+    yield from weighed.labels
+    answer = answers[weighed.support.key] if weighed.support is not None else None
+    if answer is not None and answer.lost:
+        yield from (class_question(old.text) for old in weighed.judged.claim.olds if old.kind is None)
 
 
 def _is_merge(judged: Judged) -> bool:

@@ -48,6 +48,10 @@ _SHOWN_ID = 60
 
 _ID = {"type": "string", "description": "Such as core_1a2b3c4d."}
 _DAY = {"type": "string", "description": "YYYY-MM-DD"}
+_LINE = {"type": "string", "description": "One line."}
+_IDS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+_DETAILS = {"type": "array", "items": {"type": "string"}, "description": "Details that you leave out on purpose."}
+_SUMMARY = {"type": "string", "description": "What you have done and why."}
 
 
 def _tool(name: str, description: str, properties: dict[str, Any], *required: str) -> Tool:
@@ -67,39 +71,26 @@ TOOLS = {
         _tool(
             CONSOLIDATE,
             "Replace two or more memories by one shorter text that is true to all of them.",
-            {
-                "ids_to_merge": {"type": "array", "items": {"type": "string"}, "minItems": 2},
-                "new_content": {"type": "string", "description": "One line."},
-                "dropped": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Details that you leave out on purpose.",
-                },
-            },
+            {"ids_to_merge": _IDS, "new_content": _LINE, "dropped": _DETAILS},
             "ids_to_merge",
             "new_content",
         ),
         _tool(
             UPDATE,
             "Shorten one memory. Add nothing. Keep all of a rule, a preference, a promise or a claim about a person.",
-            {"id": _ID, "content": {"type": "string", "description": "One line."}},
+            {"id": _ID, "content": _LINE},
             "id",
             "content",
         ),
         _tool(DELETE, "Forget one memory.", {"id": _ID}, "id"),
         _tool(PROTECT, "Make one memory constitutional: nothing changes it from then on.", {"id": _ID}, "id"),
-        _tool(
-            COMPLETE,
-            "End this refinement.",
-            {"summary": {"type": "string", "description": "What you have done and why."}},
-            "summary",
-        ),
+        _tool(COMPLETE, "End this refinement.", {"summary": _SUMMARY}, "summary"),
     )
 }
 
 
 def tools(mode: str) -> tuple[Tool, ...]:
-    """The tools of a mode: where only duplicates are to go, none that brings in another text."""
+    """Return the tools of a mode; the mode for duplicates has no tool that writes a new text."""
     return tuple(tool for name, tool in TOOLS.items() if mode != DEDUP or name not in {CONSOLIDATE, UPDATE})
 
 
@@ -135,7 +126,7 @@ class Misuse:
     Attributes:
         why: for the model; it may repeat what the model wrote.
         allowed: what it can do instead.
-        verdict: for receipts, without any content: `error`, or the guard's name.
+        verdict: for run reports, without any content: `error`, or the guard's name.
         ids: memories of the agent that it named.
     """
 
@@ -258,7 +249,7 @@ def _update(memory: Memory, content: object) -> Cut | Misuse:
 
 
 def _ids(given: object) -> tuple[str, ...] | None:
-    """The ids, each once; a list that came as text is read as one."""
+    """Return the ids, each once, also of a list that came as text; None if there are no readable ids."""
     if isinstance(given, str):
         listed = _list(given)
         given = listed if listed is not None else [part.strip() for part in given.split(",")]
@@ -306,7 +297,7 @@ _ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
 def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
-    """The calls that a model wrote into its text: JSON objects, each on lines of its own.
+    """Return the calls that a model wrote into its text: JSON objects, each on lines of its own.
 
     Args:
         text: what it said.

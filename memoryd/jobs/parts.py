@@ -51,14 +51,7 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
     left = max(1, room - shared)
     pieces = [cut for piece in ask.material for cut in _cut(piece, left, count_tokens)]
     sizes = [size + PIECE_OVERHEAD for size in (count_tokens([piece.text for piece in pieces]) if pieces else [])]
-    groups: list[list[int]] = []
-    used = 0
-    for i, size in enumerate(sizes):
-        if not groups or used + size > left:
-            groups.append([])
-            used = 0
-        groups[-1].append(i)
-        used += size
+    groups = grouped(range(len(sizes)), sizes, left)
     total = sum(sizes)
     return tuple(
         replace(
@@ -68,6 +61,19 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
         )
         for group in groups
     )
+
+
+def grouped(items: Sequence[T], sizes: Sequence[int], room: int) -> list[list[T]]:
+    """Return items in order, in groups whose sizes add up to at most `room`; a larger item is a group by itself."""
+    groups: list[list[T]] = []
+    left = 0
+    for item, size in zip(items, sizes, strict=True):
+        if not groups or size > left:
+            groups.append([])
+            left = room
+        groups[-1].append(item)
+        left -= size
+    return groups
 
 
 def unusable(reply: Reply, most: float = inf) -> Rejected | None:

@@ -103,7 +103,10 @@ class Batch:
         """Return the question to the model."""
         items = ",\n".join(_compact(one.shown(name)) for name, one in self.questions)
         items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
-        return Ask(JOB, instructions, (), text=f"```json\n[{items}]\n```", about=self)
+        # A paragraph on a subject that no question has is left out.
+        absent = set(Subject) - {one.subject for _, one in self.questions}
+        parts = [one for one in instructions.split("\n\n") if one.partition(":")[0] not in absent]
+        return Ask(JOB, "\n\n".join(parts), (), text=f"```json\n[{items}]\n```", about=self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +149,24 @@ def _with_decoy(questions: Sequence[Question], others: Sequence[Line]) -> Batch:
 
 
 def _decoy(questions: Sequence[Question], others: Sequence[Line]) -> Question:
-    """Return the claim and the evidence of two questions that have least in common."""
+    """Return the claim and the evidence of two questions that have least in common, the shortest of these."""
     pairs = [
-        (overlap(one.claim, _said(other.evidence)) + overlap(_said(other.evidence), one.claim), at, one, other.evidence)
-        for at, one in enumerate(questions)
+        (overlap(one.claim, _said(other.evidence)) + overlap(_said(other.evidence), one.claim), one, other.evidence)
+        for one in questions
         for other in questions
         if one.claim != other.claim  # a claim may be asked about with several pieces of evidence, and be true to each
         and not {line.text for line in one.evidence} & {line.text for line in other.evidence}
     ]
     pairs += [
-        (1 + overlap(one.claim, line.text), at, one, (line,))
-        for at, one in enumerate(questions[:1])
+        (1 + overlap(one.claim, line.text), one, (line,))
+        for one in questions[:1]
         for line in others
         if line.text not in {held.text for held in one.evidence}
     ]
     if not pairs:
         return Question(Subject.SUPPORT, questions[0].claim, (_ELSEWHERE,))
-    _, _, claim, evidence = min(pairs, key=lambda pair: pair[:2])
-    return Question(Subject.SUPPORT, claim.claim, evidence)
+    made = ((shared, Question(Subject.SUPPORT, one.claim, evidence)) for shared, one, evidence in pairs)
+    return min(made, key=lambda pair: (pair[0], len(_compact(pair[1].shown("")))))[1]
 
 
 def _compact(value: object) -> str:
@@ -256,7 +259,9 @@ def inquire(
     missed: set[str] = set()
     while opened := {one.key: one for one in questions(answers) if one.key not in answers}:
         found = {key: answer for key in opened if (answer := known(key)) is not None}
-        waiting = [] if found else list(batches(opened.values(), spare))
+        # A batch of one subject needs only the paragraph on that.
+        order = sorted(opened.values(), key=lambda one: [*Subject].index(one.subject))
+        waiting = [] if found else list(batches(order, spare))
         # Where there is neither, each is too long for a batch.
         answers |= found if found or waiting else dict.fromkeys(opened)
         while waiting:

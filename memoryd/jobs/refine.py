@@ -2,8 +2,7 @@
 
 First it is asked whether it wants to. Then a second reader is asked about the new texts of an answer's calls, all at
 once, and the calls are carried out one after the other, each through the ledger's guards at once; what came of them
-goes back. What cuts the conversation short leaves what was done by then;
-whether that stays is not decided here.
+goes back. If something ends the conversation early, the caller decides whether the changes so far stay.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from memoryd.jobs import consent, knife
 from memoryd.jobs.condensation import read
 from memoryd.jobs.job import Ask, Exchange, Operate, Quoted, Rejected, Reply
 from memoryd.jobs.knife import Cut, Look
+from memoryd.jobs.parts import grouped
 from memoryd.jobs.refinement import COMPLETED, Session, described, first_said, ledger_line
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Talk:
         while True:
             shown, *rest = waiting
             yield from self._about(inputs, shown, is_part=bool(rest or summaries))
-            if self.session.ended is None:  # it is longer than the model's context: on half of the ledger, anew
+            if self.session.ended is None:  # longer than the model's context: retry with half of the ledger
                 room //= 2
                 left = [self.core[one] for batch in waiting for one in batch if one in self.core]
                 waiting = batches(left, room)
@@ -143,7 +143,7 @@ class Talk:
             earlier = (*earlier, Exchange(reply.text, (), (_NUDGE,)))
 
     def take(self, calls: Sequence[ToolCall]) -> Steps[tuple[str, ...]]:
-        """Have the second reader asked about the new texts of calls, carry them out, and return what came of each."""
+        """Ask the second reader about the new texts of calls, carry the calls out, and return the result of each."""
         answers = yield from read(self.session.drafts(calls, self.core), self.core.values(), self._judges)
         results = []
         for call in calls:
@@ -167,16 +167,8 @@ def merge(replies: Sequence[Reply]) -> Reply | Rejected:
 
 def batches(core: Sequence[Memory], room: int) -> tuple[tuple[str, ...], ...]:
     """Return the ids in batches whose ledgers have at most `room` tokens each, but at least one memory."""
-    found: list[list[str]] = [[]]
-    used = 0
-    for memory in core:
-        size = estimate(ledger_line(memory)) + _PIECE
-        if found[-1] and used + size > room:
-            found.append([])
-            used = 0
-        found[-1].append(memory.id)
-        used += size
-    return tuple(map(tuple, found))
+    sizes = [estimate(ledger_line(memory)) + _PIECE for memory in core]
+    return tuple(map(tuple, grouped([memory.id for memory in core], sizes, room))) or ((),)
 
 
 def nothing(inputs: RefineInputs) -> str | None:

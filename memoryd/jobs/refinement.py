@@ -63,8 +63,8 @@ class Session:
         untold: calls beyond those the timeline has.
         ended: how it ended: `completed`, `breaker`, or what cut it short; None while it goes on.
         why: of the breaker, the guard and its numbers.
-        summary: as the model sums it up; goes into the journal, not onto the receipt.
-        claims: what became of each new text, with the text; not on the receipt either.
+        summary: the model's own; it goes into the journal, not into the run report.
+        claims: what became of each new text, with the text; not in the run report either.
     """
 
     mode: str
@@ -157,7 +157,7 @@ class Session:
         return replace(self, ended=BREAKER, why=f"{guard}: {why}")
 
     def operate(self, cut: Cut, core: Mapping[str, Memory]) -> Operate:
-        """A cut as the ledger takes it, where what it is about is as this core has it."""
+        """Return a cut as an edit of the ledger, which holds only while its memories are as in `core`."""
         seen = {one: core[one].content for one in cut.ids}
         return Operate((cut.operation,), Door.REFINEMENT, seen, Begun(self.tokens, self.ids, self.mutations))
 
@@ -215,7 +215,7 @@ class Session:
         return replace(self, timeline=(*self.timeline, row))
 
     def row(self) -> dict[str, Any]:
-        """It as receipts show it: without the summary, which is a text."""
+        """Return the refinement as run reports show it: without the summary, which is content."""
         told: dict[str, Any] = {"mode": self.mode, "start": {"tokens": self.tokens, "memories": len(self.ids)}}
         told |= {"mutations": self.mutations, "steps": self.steps, "timeline": list(self.timeline)}
         told |= {"untold": self.untold} if self.untold else {}
@@ -223,10 +223,10 @@ class Session:
 
 
 def retold(timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None]) -> tuple[Mapping[str, Any], ...]:
-    """A timeline whose changes were judged anew: one that is refused by then tells the guard.
+    """Return a timeline whose changes were judged again: a change that is now refused names its guard.
 
     Args:
-        timeline: of a refinement, or of its receipt.
+        timeline: of a refinement, or of its run report.
         refused: of each change it tells as done, in order, what refuses it.
     """
     verdicts = iter(refused)
@@ -238,12 +238,12 @@ def retold(timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None
 
 
 def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Session) -> Session:
-    """A refinement as its receipt tells it, with the change that was made last, which the receipt was written with.
+    """Return a refinement as its run report has it, with the last change, which was written together with the report.
 
     Args:
-        row: of the receipt, what tells of the refinement.
-        receipt: all of it.
-        session: one that has not done anything, of the same mode.
+        row: the part of the run report about the refinement.
+        receipt: the whole run report.
+        session: a new one of the same mode.
     """
     start = row.get("start", {})
     made = replace(
@@ -266,7 +266,7 @@ def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Sessio
 
 
 def ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
-    """The state of the run, why, and how the journal tells it."""
+    """Return the state of the run, the reason for it, and the words for the journal."""
     if session.ended == COMPLETED:
         why = None if changed else "nothing was changed, whatever the summary says"
         return "succeeded", why, None
@@ -285,18 +285,18 @@ PROTECTED = "memory [CONSTITUTIONAL]"
 
 
 def ledger_line(memory: Memory) -> str:
-    """A memory as a search shows it, in one line: id, day, what the ledger says beside it, content."""
+    """Return a memory as a search shows it, on one line: id, day, description, content."""
     return f"{memory.id} {first_said(memory)} {described(memory)}: {memory.content}"
 
 
 def described(memory: Memory) -> str:
-    """What the ledger of the prompt says beside a memory: whether it is protected, its tokens, its tags."""
+    """Return what the prompt shows beside a memory: whether it is protected, its tokens, its tags."""
     tags = "".join(f", #{neutral(tag)}" for tag in memory.tags)
     return f"{PROTECTED if memory.constitutional else 'memory'}, {estimate(memory.content)} tokens{tags}"
 
 
 def first_said(memory: Memory) -> str:
-    """The day a memory was first said, YYYY-MM-DD, in UTC."""
+    """Return the day on which a memory was first said, YYYY-MM-DD, in UTC."""
     return (memory.origin_at or memory.created_at)[:10]
 
 

@@ -44,7 +44,7 @@ _ERROR = re.compile(
     r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"
     r"|(?:error|fatal|panic)(?:\[\w+\])?:|npm ERR!|E\s{2,}\S|--- FAIL)"
     r"|: (?:command not found|No such file or directory|Permission denied)\b"
-    r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+",
+    r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+"
 )
 _DIGITS = re.compile(r"\d+")  # a failure that comes again with other timings is the same failure
 _PASSES = re.compile(
@@ -131,7 +131,7 @@ class Reports:
         return FAILED + told + mend
 
     def _passes_later(self, turn: StoredTurn, error: str) -> bool:
-        """Say whether what a turn tells to have failed ran again and passed: the command, test or file, or all."""
+        """Return True if what a turn tells to have failed ran again and passed: the command, test or file, or all."""
         command = self._command_of(turn)
         named = f"{command} {error}"
         keys = [(_COMMAND, command)] if command or _is_of_test(error) else []
@@ -140,7 +140,7 @@ class Reports:
         return any(self._passed.get(key, 0) > turn.seq for key in keys)
 
     def _command_of(self, turn: StoredTurn) -> str:
-        """The command of a run; empty where the transcript does not tell."""
+        """Return the command of a run; empty if the transcript does not show it."""
         return self._commands.get(turn.tool_call_id or "", "")
 
     def _is_run(self, turn: StoredTurn) -> bool:
@@ -153,7 +153,7 @@ class Reports:
 
 
 def _passed(command: str, output: str) -> Iterator[tuple[str, str]]:
-    """What a run shows to be well: its command where nothing failed; its tests, its files or all where tests passed."""
+    """Yield what a run shows to pass: its command if nothing failed; its tests, its files or all if tests passed."""
     tail = output[-_TAIL:]
     if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
         return

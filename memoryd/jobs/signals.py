@@ -54,15 +54,14 @@ _CORRECTS = re.compile(
     r"i didn't (?:mean|say|ask)|i did not (?:mean|say)|(?:it|that) should (?:be|have been)|correction|instead of|"
     r"rather than|stop doing|don't do that)\b|^(?:no|nope|nah|wrong|actually|not quite)\b[ ,.!:—–-]|"  # noqa: RUF001
     r"\b(?:das (?:stimmt|ist) (?:so )?nicht|(?:das ist )?falsch|ich meinte|stattdessen|du irrst|eigentlich)\b|"
-    r"^nein\b[ ,.!]|\b(?:c'est (?:faux|incorrect)|ce n'est pas (?:ça|correct|vrai)|je voulais dire|en fait|"
-    r"plutôt que|tu te trompes)\b|^non\b[ ,.!]|\b(?:(?:eso )?no es (?:correcto|cierto|así|eso)|está mal|quise decir|"
-    r"quería decir|en realidad|te equivocas|en lugar de)\b|\b(?:(?:è )?sbagliato|non è (?:corretto|vero|così)|"
-    r"intendevo|volevo dire|in realtà|invece di|ti sbagli)\b|\b(?:(?:está|tá) errado|não é (?:isso|verdade|correto)|"
-    r"(?:eu )?quis dizer|na verdade|em vez de)\b|\b(?:dat (?:klopt|is) niet|(?:dat is )?fout|ik bedoelde|eigenlijk|"
-    r"in plaats van)\b|^nee\b[ ,.!]|不对|不對|错了|錯了|不是这样|不是這樣|我的意思是|其实|其實|应该是|應該是|搞错|"
-    r"違います|違う|間違(?:い|って|え)|そうじゃな|ではなく(?:て)?|じゃなくて|実は|(?:это|ты|вы) не(?:верно|"
-    r"правильно| так)|неверно|неправильно|ошиб(?:ка|ся|лась|лись)|я имел[аи]? в виду|на самом деле|^нет\b[ ,.!]|"
-    r"틀렸|그게 아니|아니라|사실은",
+    r"^nein\b[ ,.!]|\b(?:c'est (?:faux|incorrect)|ce n'est pas (?:ça|correct|vrai)|je voulais dire|en fait|plutôt que|"
+    r"tu te trompes)\b|^non\b[ ,.!]|\b(?:(?:eso )?no es (?:correcto|cierto|así|eso)|está mal|quise decir|quería decir|"
+    r"en realidad|te equivocas|en lugar de)\b|\b(?:(?:è )?sbagliato|non è (?:corretto|vero|così)|intendevo|volevo dire"
+    r"|in realtà|invece di|ti sbagli)\b|\b(?:(?:está|tá) errado|não é (?:isso|verdade|correto)|(?:eu )?quis dizer|"
+    r"na verdade|em vez de)\b|\b(?:dat (?:klopt|is) niet|(?:dat is )?fout|ik bedoelde|eigenlijk|in plaats van)\b|"
+    r"^nee\b[ ,.!]|不对|不對|错了|錯了|不是这样|不是這樣|我的意思是|其实|其實|应该是|應該是|搞错|違います|違う|"
+    r"間違(?:い|って|え)|そうじゃな|ではなく(?:て)?|じゃなくて|実は|(?:это|ты|вы) не(?:верно|правильно| так)|неверно|"
+    r"неправильно|ошиб(?:ка|ся|лась|лись)|я имел[аи]? в виду|на самом деле|^нет\b[ ,.!]|틀렸|그게 아니|아니라|사실은",
     re.IGNORECASE,
 )
 _REINFORCES = re.compile(
@@ -108,18 +107,16 @@ _FORGET = re.compile(
 # Something that was so has ended. "not … any more coffee" is an amount, "nicht mehr als" a comparison.
 _ENDED = re.compile(
     rf"\b(?:not|never|cannot|\w+n't)\b{_GAP}\b(?:any ?more|any longer)\b"
-    r"(?=\s*(?:[.,;:!—]|$|(?:and|but|because|since|so|now)\b))"
-    r"|\bno longer\b|\bnot any ?more\b"
-    r"|\b(?:nicht|kein\w{0,2}|nie) mehr\b(?! als\b)|\bkein\w{0,2} \w+ mehr\b(?! als\b)"
+    r"(?=\s*(?:[.,;:!—]|$|(?:and|but|because|since|so|now)\b))|\bno longer\b|\bnot any ?more\b|\b(?:nicht|kein\w{0,2}|"
+    r"nie) mehr\b(?! als\b)|\bkein\w{0,2} \w+ mehr\b(?! als\b)"
     rf"|\b(?:ne |n')(?:(?!\bque\b){_LETTER}){{1,40}}?\b(?<!non )plus\b(?! (?:que|tard|tôt|vite|loin|souvent)\b)"
     r"|\bya no\b(?! más\b)"
     rf"|\bnon {_LETTER}{{0,60}}?\bpiù\b(?! (?:di|che|tardi|presto|spesso)\b)"
     rf"|\bjá não\b|\bnão {_LETTER}{{0,60}}?\bmais\b(?! (?:de|do que|que|tarde|cedo)\b)"
-    r"|\bniet (?:\w+ )?meer\b(?! dan\b)|\bgeen (?:\w+ )?meer\b(?! dan\b)"
-    r"|\b(?:больше|уже) (?:не|нет)\b(?! (?:чем|менее)\b)"
-    r"|不再|已[经經]不|我[们們]?(?!想)[^,。!?\n]{0,8}(?:不(?![用要行好知明想得])|[没沒]有)[^,。!?\n]{1,12}了"
-    r"|もう(?!少し|一度|一回|ちょっと|すぐ)[^。!?\n]{1,30}?(?:ない|いません|ません|辞め|やめ)(?!か)"
-    r"|(?:더 이상|이제(?:는)?)[^.!?\n]{1,30}?(?:않|아니|없|안 )",
+    r"|\bniet (?:\w+ )?meer\b(?! dan\b)|\bgeen (?:\w+ )?meer\b(?! dan\b)|\b(?:больше|уже) (?:не|нет)\b(?! (?:чем|"
+    r"менее)\b)|不再|已[经經]不|我[们們]?(?!想)[^,。!?\n]{0,8}(?:不(?![用要行好知明想得])|[没沒]有)[^,。!?\n]{1,12}了|"
+    r"もう(?!少し|一度|一回|ちょっと|すぐ)[^。!?\n]{1,30}?(?:ない|いません|ません|辞め|やめ)(?!か)|(?:더 이상|"
+    r"이제(?:는)?)[^.!?\n]{1,30}?(?:않|아니|없|안 )",
     re.IGNORECASE,
 )
 _MACHINE = (
@@ -130,16 +127,14 @@ _DIED = re.compile(
     rf"\b(?:my|our) (?:{_MACHINE}[\w'-]+ ){{1,3}}"
     r"(?:(?:has |have )?(?:just |recently )?(?:died|passed away)|(?:is|are) dead)\b"
     rf"|\b(?:mein|unser)\w{{0,2}} (?:{_MACHINE}\w+ ){{1,2}}(?:ist|sind) (?:\w+ ){{0,2}}(?:gestorben|verstorben|tot)\b"
-    r"|\b(?:mon|ma|mes|notre|nos) (?:[\w'-]+ ){1,2}(?:est|sont) (?:\w+ )?(?:morte?s?|décédée?s?)\b"
-    r"|\b(?:mi|mis|nuestr[oa]s?) (?:\w+ ){1,2}(?:(?:se )?murió|falleció|ha (?:muerto|fallecido)|está muert[oa])\b"
-    r"|\b(?:mio|mia|nostr[oa]|mi[eo]i?) (?:\w+ ){1,2}è (?:mort[oa]|deceduto|deceduta|mancat[oa])\b"
-    r"|\b(?:meu|minha|nosso|nossa) (?:\w+ ){1,2}(?:morreu|faleceu)\b"
-    r"|\b(?:mijn|onze|ons) (?:\w+ ){1,2}is (?:\w+ )?(?:overleden|gestorven|dood)\b"
-    r"|\b(?:мо[йяи]|наша?)\b(?: \w+){1,2} (?:умер(?:ла|ли)?|скончал(?:ся|ась)|погиб(?:ла)?)\b"
-    r"|(?:\b(?:умер(?:ла|ли)?|скончал(?:ся|ась)) (?:мо[йяи]|наша?)\b)"
-    r"|我(?:的|家的?|们家的?)[^,。!?\n]{1,10}(?:死了|去世|过世|過世|走了)"
-    r"|(?:私の|うちの|我が家の)[^。、!?\n]{1,12}(?:死んだ|死にました|死んでしま|亡くな)"
-    r"|(?:우리|내|제)\s?[^.!?\n]{1,14}(?:죽었|돌아가셨|세상을 떠났)",
+    r"|\b(?:mon|ma|mes|notre|nos) (?:[\w'-]+ ){1,2}(?:est|sont) (?:\w+ )?(?:morte?s?|décédée?s?)\b|\b(?:mi|mis|"
+    r"nuestr[oa]s?) (?:\w+ ){1,2}(?:(?:se )?murió|falleció|ha (?:muerto|fallecido)|está muert[oa])\b|\b(?:mio|mia|"
+    r"nostr[oa]|mi[eo]i?) (?:\w+ ){1,2}è (?:mort[oa]|deceduto|deceduta|mancat[oa])\b|\b(?:meu|minha|nosso|"
+    r"nossa) (?:\w+ ){1,2}(?:morreu|faleceu)\b|\b(?:mijn|onze|ons) (?:\w+ ){1,2}is (?:\w+ )?(?:overleden|gestorven|"
+    r"dood)\b|\b(?:мо[йяи]|наша?)\b(?: \w+){1,2} (?:умер(?:ла|ли)?|скончал(?:ся|ась)|погиб(?:ла)?)\b|(?:\b(?:умер(?:ла"
+    r"|ли)?|скончал(?:ся|ась)) (?:мо[йяи]|наша?)\b)|我(?:的|家的?|们家的?)[^,。!?\n]{1,10}(?:死了|去世|过世|過世|走了)"
+    r"|(?:私の|うちの|我が家の)[^。、!?\n]{1,12}(?:死んだ|死にました|死んでしま|亡くな)|(?:우리|내|"
+    r"제)\s?[^.!?\n]{1,14}(?:죽었|돌아가셨|세상을 떠났)",
     re.IGNORECASE,
 )
 _LATER = r"(?! (?:later|tomorrow|then|next|when|after|yet|because|if|only|just|tonight|sure|today|soon)\b)"
@@ -149,15 +144,13 @@ _MOVED = re.compile(
     r"|\bnot (in|at|with|on|for) [^.!?;,\n]{1,40},? (?:but )?(?:now )?\2 [^.!?;,\n]{1,40}\bnow\b"
     rf"|\bjetzt {_WORDS}(in|bei|mit|auf|an) [^.!?;\n]{{1,40}}?,? (?:und )?nicht \3\b"
     r"|\bmaintenant,? (?:et )?(?:pas|non) (?:à|en|chez|au|aux)\b"
-    rf"|\bmaintenant {_WORDS}(?:à|en|chez|au|aux) [^.!?;\n]{{1,40}}?,? (?:et )?(?:pas|non|plus) (?:à|en|chez|au|aux)\b"
-    rf"|\bahora,? (?:y )?no en\b|\bahora {_WORDS}en [^.!?;\n]{{1,40}}?,? (?:y )?no en\b"
-    rf"|\b(?:adesso|ora) {_WORDS}(a|in|da) [^.!?;\n]{{1,40}}?,? (?:e )?non \4\b"
-    rf"|\bagora {_WORDS}(?:em|na|no) [^.!?;\n]{{1,40}}?,? (?:e )?não (?:em|na|no)\b"
-    rf"|\bnu {_WORDS}(in|bij|met|op) [^.!?;\n]{{1,40}}?,? (?:en )?niet \5\b"
+    rf"|\bmaintenant {_WORDS}(?:à|en|chez|au|aux) [^.!?;\n]{{1,40}}?,? (?:et )?(?:pas|non|plus) (?:à|en|chez|au|aux)\b|"
+    rf"\bahora,? (?:y )?no en\b|\bahora {_WORDS}en [^.!?;\n]{{1,40}}?,? (?:y )?no en\b|\b(?:adesso|ora) {_WORDS}(a|in|"
+    rf"da) [^.!?;\n]{{1,40}}?,? (?:e )?non \4\b|\bagora {_WORDS}(?:em|na|no) [^.!?;\n]{{1,40}}?,? (?:e )?não (?:em|na|"
+    rf"no)\b|\bnu {_WORDS}(in|bij|met|op) [^.!?;\n]{{1,40}}?,? (?:en )?niet \5\b"
     rf"|\b(?:теперь|сейчас) {_WORDS}(?:в|во|на) [^.!?;\n]{{1,40}}?,? (?:а )?не (?:в|во|на)\b"  # noqa: RUF001
-    r"|(?:现在|現在|如今)(?:是)?在[^。!?\n]{1,20}[,]?(?:而)?不(?:是)?在"
-    r"|今は[^。!?\n]{1,20}(?:ではな|じゃな)"
-    r"|(?:지금|이제)(?:은|는)?\s[^.!?\n]{1,20}(?:이지|에 있고|에 살고),?\s[^.!?\n]{1,15}아니",
+    r"|(?:现在|現在|如今)(?:是)?在[^。!?\n]{1,20}[,]?(?:而)?不(?:是)?在|今は[^。!?\n]{1,20}(?:ではな|じゃな)|(?:지금|"
+    r"이제)(?:은|는)?\s[^.!?\n]{1,20}(?:이지|에 있고|에 살고),?\s[^.!?\n]{1,15}아니",
     re.IGNORECASE,
 )
 # What stands before it in its sentence makes it a condition, a report or a wish.
@@ -190,7 +183,7 @@ def without_uploads(text: str) -> str:
 
 
 def says_nothing(text: str) -> bool:
-    """Say whether `text`, uploads taken out, only hands over a file or acknowledges what was said."""
+    """Return True if `text`, uploads taken out, only hands over a file or acknowledges what was said."""
     bare = without_uploads(text)
     if not bare or _HANDED.match(bare):
         return True
@@ -215,7 +208,7 @@ def signals(text: str) -> tuple[Signal, ...]:
 
 
 def retracts(text: str) -> bool:
-    """Say whether `text`, a message of the user, plainly takes back or ends something that was so.
+    """Return True if `text`, a message of the user, plainly takes back or ends something that was so.
 
     Such are "please forget that I …", "I don't work at … anymore", "my dog died" and "in Bruges now, not in Ghent". A
     question or a condition ends nothing.
@@ -244,7 +237,7 @@ def _tells_an_end(line: str) -> bool:
 
 
 def _is_supposed(text: str, start: int, end: int) -> bool:
-    """Say whether the sentence around a stretch is a question, or says "if" or its like ahead of it."""
+    """Return True if the sentence around a stretch is a question, or says "if" or its like ahead of it."""
     head = _END.split(text[:start])[-1]
     mark = _END.search(text, end)
     return bool(_SUPPOSED.search(head)) or (mark is not None and mark[0] == "?")

@@ -14,30 +14,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import claims as reasons
-from memoryd.jobs import compress, evidence, reply
+from memoryd.jobs import compress, evidence, job, reply
 from memoryd.jobs.claims import Claim, Judged, Outcome, counts, note_of
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.evidence import REPORT, Evidence
 from memoryd.jobs.footing import digest_of
-from memoryd.jobs.job import (
-    OFFLINE,
-    AddMemories,
-    AppendDaily,
-    Ask,
-    CompressedMessage,
-    Done,
-    Edit,
-    End,
-    Enter,
-    KeepSummary,
-    MemoryType,
-    MoveWatermark,
-    NewMemory,
-    NothingToDo,
-    Rejected,
-    Reply,
-    Steps,
-)
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import Judges, judge
@@ -60,13 +41,13 @@ CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # a memory from this on is meant for the core; the rest stays in the daily file
 # The types that may go into the core, and the class that each has; of a fact the second reader says it.
 CORE_CLASSES = {
-    MemoryType.PREFERENCE: MemoryClass.RULE,
-    MemoryType.DECISION: MemoryClass.PROJECT,
-    MemoryType.LEARNING: MemoryClass.LESSON,
-    MemoryType.FACT: None,
+    job.MemoryType.PREFERENCE: MemoryClass.RULE,
+    job.MemoryType.DECISION: MemoryClass.PROJECT,
+    job.MemoryType.LEARNING: MemoryClass.LESSON,
+    job.MemoryType.FACT: None,
 }
 REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
-# Why a claim is refused that stands in nothing that was shown.
+# Reasons that refuse a claim which nothing in the material supports.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
@@ -113,39 +94,39 @@ class _Told:
     """The claims that may be written, with the session compressed."""
 
     lines: tuple[reply.Told, ...]
-    memories: tuple[NewMemory, ...]
+    memories: tuple[job.NewMemory, ...]
     summary: str
-    messages: tuple[CompressedMessage, ...]
+    messages: tuple[job.CompressedMessage, ...]
     receipt: dict[str, object]
     claims: tuple[Mapping[str, Any], ...]
 
 
-def decide(inputs: SleepInputs) -> Steps:
+def decide(inputs: SleepInputs) -> job.Steps:
     """Return what a sleep comes to, phase by phase."""
     if not inputs.turns:
-        return NothingToDo("no turns past the watermark")
-    yield Enter("process")
+        return job.NothingToDo("no turns past the watermark")
+    yield job.Enter("process")
     gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz)
     if not any(quoted.origin != REPORT for quoted in gathered.material):
         why = "nothing was said that may be remembered"
         counted = {"unscanned": inputs.unscanned, **gathered.counts}
-        return NothingToDo(why, (_watermark(inputs),), {"process": counted})
-    yield Enter("summarize")
-    answer: Reply = yield _question(inputs, gathered)
+        return job.NothingToDo(why, (_watermark(inputs),), {"process": counted})
+    yield job.Enter("summarize")
+    answer: job.Reply = yield _question(inputs, gathered)
     parsed = reply.parse(answer)
-    if isinstance(parsed, Rejected):
+    if isinstance(parsed, job.Rejected):
         return parsed
     foreign = Foreign((*inputs.earlier, *inputs.turns))
     judging = yield from judge(_judging(inputs, gathered, parsed, answer, foreign), _FORM, _repaired)
     judged = judging.judged
     if judged and all(one.outcome is Outcome.REFUSED and one.why in _MADE_UP for one in judged):
-        return Rejected("nothing in the reply stands in the turns it cites")
+        return job.Rejected("nothing in the reply stands in the turns it cites")
     dropped = Counter(one.why for one in judged if one.outcome is Outcome.REFUSED)
     dropped["unreadable"] = parsed.unreadable
     told = _told(inputs, gathered, answer, foreign, judged)
-    yield Enter("consolidate")
+    yield job.Enter("consolidate")
     told = _consolidated(inputs, gathered, told, dropped)
-    yield Enter("save")
+    yield job.Enter("save")
     return _saved(inputs, told, dropped)
 
 
@@ -165,29 +146,31 @@ def _days(inputs: SleepInputs) -> int:
     return len({moments[turn.seq].date() for turn in inputs.turns if evidence.is_said(turn)}) or 1
 
 
-def _watermark(inputs: SleepInputs) -> MoveWatermark:
-    return MoveWatermark(inputs.session_id, CONSUMER, inputs.turns[-1].seq)
+def _watermark(inputs: SleepInputs) -> job.MoveWatermark:
+    return job.MoveWatermark(inputs.session_id, CONSUMER, inputs.turns[-1].seq)
 
 
 # Summarize
 
 
-def _question(inputs: SleepInputs, gathered: Evidence) -> Ask:
+def _question(inputs: SleepInputs, gathered: Evidence) -> job.Ask:
     context = [("words", str(_limit(inputs, gathered)))]
     if inputs.previous_summary:
         context.append(("summary so far", inputs.previous_summary))
     context += [("the agent's own summary", text) for text in gathered.summaries]
     if inputs.core:
         context.append(("known", "\n".join(f"- {text}" for text in inputs.core)))
-    return Ask(CONSUMER, inputs.instructions, gathered.material, tuple(context))
+    return job.Ask(CONSUMER, inputs.instructions, gathered.material, tuple(context))
 
 
-def _judging(inputs: SleepInputs, gathered: Evidence, parsed: reply.Parsed, answer: Reply, foreign: Foreign) -> Judging:
+def _judging(
+    inputs: SleepInputs, gathered: Evidence, parsed: reply.Parsed, answer: job.Reply, foreign: Foreign
+) -> Judging:
     made = context_of(
         Pieces.of(_without_echoes(one, foreign) for one in gathered.pieces),
         evidence.days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
         inputs.judges,
-        offline=answer.backend == OFFLINE,
+        offline=answer.backend == job.OFFLINE,
         foreign=foreign.outside,
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
@@ -205,7 +188,7 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
     return replace(piece, lines=tuple(lines))
 
 
-def _claim(name: str, told: reply.Told | NewMemory, memory: NewMemory | None) -> Claim:
+def _claim(name: str, told: reply.Told | job.NewMemory, memory: job.NewMemory | None) -> Claim:
     """Return a line of the reply as a claim; of the memories only the weighty ones are meant for the core."""
     cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
     core = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
@@ -213,15 +196,17 @@ def _claim(name: str, told: reply.Told | NewMemory, memory: NewMemory | None) ->
     return Claim(name, told.text, cites, core=core, kind=kind, origin=memory)
 
 
-def _repaired(answer: Reply) -> list[Claim]:
+def _repaired(answer: job.Reply) -> list[Claim]:
     parsed = reply.parse(answer)
-    if isinstance(parsed, Rejected):
+    if isinstance(parsed, job.Rejected):
         return []
-    back: list[reply.Told | NewMemory] = [*parsed.memories, *parsed.summary]
+    back: list[reply.Told | job.NewMemory] = [*parsed.memories, *parsed.summary]
     return [Claim("", one.text, one.cites) for one in back]
 
 
-def _told(inputs: SleepInputs, gathered: Evidence, answer: Reply, foreign: Foreign, judged: Sequence[Judged]) -> _Told:
+def _told(
+    inputs: SleepInputs, gathered: Evidence, answer: job.Reply, foreign: Foreign, judged: Sequence[Judged]
+) -> _Told:
     lines = tuple(line for one in judged if (line := _line(inputs, one, foreign)))
     memories = tuple(memory for one in judged if (memory := _memory(inputs, one)))
     summary = _running(inputs, lines, memories)
@@ -239,10 +224,10 @@ def _told(inputs: SleepInputs, gathered: Evidence, answer: Reply, foreign: Forei
     return _Told(lines, memories, summary, messages, receipt, rows)
 
 
-def _memory(inputs: SleepInputs, judged: Judged) -> NewMemory | None:
+def _memory(inputs: SleepInputs, judged: Judged) -> job.NewMemory | None:
     """Return what a claim brings into the core; None where that is nothing."""
     memory = judged.claim.origin
-    if judged.outcome is Outcome.REFUSED or not judged.core or not isinstance(memory, NewMemory):
+    if judged.outcome is Outcome.REFUSED or not judged.core or not isinstance(memory, job.NewMemory):
         return None
     note = note_of(judged, inputs.folder) if judged.is_quoted else None
     return replace(memory, text=judged.text, sources=judged.seqs, cites=judged.ids, note=note)
@@ -257,7 +242,7 @@ def _line(inputs: SleepInputs, judged: Judged, foreign: Foreign) -> reply.Told |
     if judged.outcome is Outcome.REFUSED:
         words = neutral(judged.user_words) if judged.claim.core else ""
         return reply.Told(seqs, f"User: {words}", ids, required=True) if words else None
-    if judged.core and isinstance(judged.claim.origin, NewMemory):
+    if judged.core and isinstance(judged.claim.origin, job.NewMemory):
         return None
     text = judged.text
     if judged.outcome is Outcome.QUOTED:
@@ -282,7 +267,7 @@ def _by_speaker(text: str, judged: Judged) -> str:
     return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
 
 
-def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequence[NewMemory]) -> str:
+def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequence[job.NewMemory]) -> str:
     earlier = [line for line in (inputs.previous_summary or "").splitlines() if line.strip()]
     known = Known(earlier)
     for text in [*(line.text for line in lines), *(memory.text for memory in memories)]:
@@ -294,7 +279,7 @@ def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequenc
 
 
 def _receipt(
-    inputs: SleepInputs, gathered: Evidence, answer: Reply, messages: Sequence[CompressedMessage]
+    inputs: SleepInputs, gathered: Evidence, answer: job.Reply, messages: Sequence[job.CompressedMessage]
 ) -> dict[str, object]:
     limit = int(inputs.window * inputs.budget)
     return {
@@ -335,7 +320,7 @@ def _consolidated(inputs: SleepInputs, gathered: Evidence, told: _Told, dropped:
 
 
 def _news(
-    inputs: SleepInputs, told: _Told, minor: Sequence[NewMemory], core: Known, dropped: Counter[str]
+    inputs: SleepInputs, told: _Told, minor: Sequence[job.NewMemory], core: Known, dropped: Counter[str]
 ) -> list[reply.Told]:
     """Return the lines for the daily file: the summary's, then minor memories that neither a line nor the core says."""
     known = Known([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
@@ -367,7 +352,7 @@ def _within(
 # Save
 
 
-def _saved(inputs: SleepInputs, told: _Told, dropped: Counter[str]) -> End:
+def _saved(inputs: SleepInputs, told: _Told, dropped: Counter[str]) -> job.End:
     types = Counter(memory.type.value for memory in told.memories)
     receipt = {
         **told.receipt,
@@ -378,17 +363,17 @@ def _saved(inputs: SleepInputs, told: _Told, dropped: Counter[str]) -> End:
         },
     }
     if not told.lines and not told.memories:
-        return NothingToDo("nothing new worth keeping", (_watermark(inputs),), receipt, told.claims)
-    edits: list[Edit] = list(_daily(inputs, told.lines))
+        return job.NothingToDo("nothing new worth keeping", (_watermark(inputs),), receipt, told.claims)
+    edits: list[job.Edit] = list(_daily(inputs, told.lines))
     receipt["save"] = {"blocks": len(edits), "core": len(told.memories)}
     if told.memories:
-        edits.append(AddMemories(told.memories))
-    edits += [KeepSummary(inputs.session_id, told.summary, told.messages), _watermark(inputs)]
+        edits.append(job.AddMemories(told.memories))
+    edits += [job.KeepSummary(inputs.session_id, told.summary, told.messages), _watermark(inputs)]
     receipt["cites"] = {digest_of(line.text): list(line.cites) for line in told.lines if line.cites}
-    return Done(tuple(edits), receipt, claims=told.claims)
+    return job.Done(tuple(edits), receipt, claims=told.claims)
 
 
-def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[AppendDaily]:
+def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[job.AppendDaily]:
     moments = _moments(inputs)
     clocks: dict[date, list[str]] = {}
     for turn in inputs.turns:
@@ -404,12 +389,12 @@ def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[AppendDaily
 
 def block_of(
     day: date, reason: str, lines: Sequence[str], clocks: tuple[str, str], program: str | None, session_id: str
-) -> AppendDaily:
+) -> job.AppendDaily:
     """Return lines of a session as a block for the file of a day; `clocks` say when they begin and end."""
     body = [f"- {line}" for line in lines]
     if program is not None:
         body.insert(0, daily.attribution(program, *clocks, neutral(session_id)))
-    return AppendDaily(day, reason, clocks[-1], "\n".join(body))
+    return job.AppendDaily(day, reason, clocks[-1], "\n".join(body))
 
 
 def _moments(inputs: SleepInputs) -> dict[int, datetime]:

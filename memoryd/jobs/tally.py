@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,11 +39,11 @@ class Tally:
 
     @property
     def changes(self) -> int:
-        """Memories that the refinement itself has changed."""
+        """Return how many memories the refinement itself has changed."""
         return self.merged + self.updated + self.deleted + self.protected
 
     def row(self) -> dict[str, int]:
-        """As receipts show it."""
+        """Return the counts as run reports show them."""
         return asdict(self)
 
     def told(self) -> str:
@@ -58,7 +59,7 @@ class Tally:
 
 def tally(entries: Iterable[Audited]) -> Tally:
     """Count the entries of one run."""
-    counts = dict.fromkeys(("merged", "into", "updated", "deleted", "protected", "duplicates", "saved"), 0)
+    counts = Counter[str]()
     for one in entries:
         after = None if one.after is None else from_json(one.after)
         before = None if one.before is None else from_json(one.before)
@@ -132,5 +133,5 @@ def _capital(text: str) -> str:
 
 
 def counted(entry: str) -> str:
-    """An entry of the journal as an agent is told it: without the model's words, which could give it orders."""
+    """Return a journal entry as it is injected: without the model's words, which could give the agent orders."""
     return entry.partition(_SAID)[0]

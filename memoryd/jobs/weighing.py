@@ -96,9 +96,13 @@ class Weighed:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """Return all that the reader is asked."""
-        own = (one for one in (self.scope, self.support, self.kind) if one is not None)
-        return (*own, *self.kinds.values(), *self.ends.values())
+        """Return what the reader is asked about its truth."""
+        return (*(one for one in (self.scope, self.support) if one is not None), *self.ends.values())
+
+    @property
+    def labels(self) -> tuple[Question, ...]:
+        """Return what the reader is asked about classes."""
+        return (*(one for one in (self.kind,) if one is not None), *self.kinds.values())
 
 
 def class_question(text: str) -> Question:

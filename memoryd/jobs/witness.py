@@ -66,7 +66,7 @@ class Heard:
 
     @cached_property
     def foreign(self) -> Foreign:
-        """Return what only outside text brought up there."""
+        """Return the tokens that occur only in outside text there."""
         return Foreign(self.turns)
 
     @cached_property
@@ -132,7 +132,7 @@ class Witness:
         return (session, (seq,)) if share >= _LEAST else None
 
     def _without(self, text: str) -> str:
-        """Return a text without what only outside text brought up in any of the sessions: it may stem from each."""
+        """Return a text without the foreign tokens of all sessions, because it may stem from any of them."""
         for heard in self._heard:
             text = heard.foreign.without(text, heard.id)
         return text

@@ -1,4 +1,4 @@
-"""Accounting: what became of each earlier memory in a rewrite, so that none is lost by not being spoken of."""
+"""Accounting: what became of each earlier memory in a rewrite, so that none is lost because nothing mentions it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Rewrite:
 
 
 def archiving(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operation]:
-    """What has to be done besides `operations` to what the rewrite does not mention: nothing, or archive it."""
+    """Return the operations that archive what the rewrite does not mention; none if such memories are kept."""
     if rewrite.unmentioned is Unmentioned.KEEP:
         return []
     spoken = {memory_id for operation in operations for memory_id, _ in _claims(operation)}
@@ -54,7 +54,7 @@ def archiving(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operati
 
 
 def dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict[str, Disposition]:
-    """What became of each earlier memory that is accounted for; see `unaccounted` for the others."""
+    """Return the disposition of each earlier memory that is accounted for; see `unaccounted` for the others."""
     bad = set(unaccounted(rewrite, operations))
     found = {memory_id: Disposition.KEPT for memory_id in rewrite.earlier if memory_id not in bad}
     for operation in operations:
@@ -65,7 +65,7 @@ def dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict[str,
 
 
 def unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
-    """Ids of earlier memories that do not end in exactly one disposition, in order.
+    """Return the ids of earlier memories that do not end in exactly one disposition, in order.
 
     Those are: ended in a way that is none (deleted, evicted …); reworded, merged or ended by more than one operation;
     not mentioned, and yet changed where such are kept, or left alone where such are archived.
@@ -81,7 +81,7 @@ def unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
 
 
 def _claims(operation: Operation) -> list[tuple[str, Disposition | None]]:
-    """(id, disposition) of each memory an operation reworded or ended; None where that is no disposition."""
+    """Return (id, disposition) of each memory that an operation reworded or ended; None for any other ending."""
     if isinstance(operation, Update):
         return [] if operation.content is None else [(operation.id, Disposition.REWORDED)]
     if isinstance(operation, Merge):

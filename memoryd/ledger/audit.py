@@ -90,24 +90,24 @@ class Replayed:
 
 
 def genesis(agent_id: str) -> str:
-    """What the first entry of an agent has as the hash before it."""
+    """Return the hash that stands before the first entry of an agent."""
     return digest(f"memoryd audit of {agent_id}")
 
 
 def digest(text: str) -> str:
-    """Hex sha256 of a state."""
+    """Return the hex sha256 of a state."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def watermark(session_id: str, consumer: str) -> str:
-    """How the audit names a watermark."""
+    """Return the name of a watermark in the audit."""
     return f"{WATERMARK}{session_id}:{consumer}"
 
 
 def events_of(
     changes: Iterable[Change], *, at: str, agent_id: str, actor: str, run_id: str | None
 ) -> tuple[list[Event], dict[str, str]]:
-    """The events of changes of memories in order, and all their states by digest."""
+    """Return the events of changes of memories in order, and all their states by digest."""
     events: list[Event] = []
     texts: dict[str, str] = {}
     for change in changes:
@@ -122,7 +122,7 @@ def events_of(
 
 
 def link(events: Iterable[Event], *, last_hash: str | None, first_id: int) -> Iterator[Entry]:
-    """Events of one agent as entries that go on with its chain.
+    """Yield the events of one agent as entries that continue its chain.
 
     Args:
         events: in order, all of one agent.
@@ -141,7 +141,7 @@ def _hash(prev_hash: str, event: Sequence[str | None]) -> str:
 
 
 def check(entries: Iterable[Entry]) -> Iterator[Problem]:
-    """What is wrong with the chain: the first problem lies at the first bad entry.
+    """Yield what is wrong with the chain; the first problem is at the first bad entry.
 
     Each entry whose own hash is wrong is named, each that does not follow from the one before it, and each whose
     `before` is not what the same memory was left as. An end that was cut off cannot be seen here; it shows where the
@@ -166,7 +166,7 @@ def check(entries: Iterable[Entry]) -> Iterator[Problem]:
 
 
 def replay(entries: Iterable[Entry], texts: Callable[[str], str | None]) -> Replayed:
-    """The states that the audit of one agent leads to.
+    """Return the states that the audit of one agent leads to.
 
     Args:
         entries: of one agent, by id.
@@ -184,11 +184,11 @@ def replay(entries: Iterable[Entry], texts: Callable[[str], str | None]) -> Repl
 
 
 def state(**values: str | int | None) -> str:
-    """The canonical state of what is no memory: a watermark, a file, a run."""
+    """Return the canonical state of a thing that is not a memory: a watermark, a file, a run."""
     return canonical(values)
 
 
 def values_of(text: str) -> dict[str, str | int | None]:
-    """What `state` was made from."""
+    """Return the values from which `state` was made."""
     values: dict[str, str | int | None] = json.loads(text)
     return values

@@ -94,7 +94,7 @@ def said(text: str, said_on: date) -> set[Day]:
 
 
 def among(readings: Sequence[Day], held: set[Day]) -> bool:
-    """Say whether one of `held` names all that one of `readings` names."""
+    """Return True if one of `held` names all that one of `readings` names."""
     return any(
         all(one is None or one == other for one, other in zip(reading, day, strict=True))
         for reading in readings

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
@@ -83,15 +85,15 @@ class Cut:
     spared: tuple[str, ...] = ()
 
     def says(self, text: str) -> bool:
-        """Whether a text says one of the forgotten ones."""
+        """Return True if `text` contains a forgotten text."""
         return next(_spans(self, text), None) is not None
 
     def equals(self, text: str) -> bool:
-        """Whether a text is one of the forgotten ones, and says nothing else."""
+        """Return True if `text` is a forgotten text and nothing else."""
         return _bare(text) in _searched(self).keys
 
     def of_text(self, text: str) -> str:
-        """The text without what is forgotten."""
+        """Return `text` without what is forgotten."""
         kept: list[str] = []
         end = 0
         for first, last in _spans(self, text):
@@ -100,7 +102,7 @@ class Cut:
         return _EMPTY.sub("", "".join((*kept, text[end:]))) if kept else text
 
     def of_core(self, data: bytes) -> bytes:
-        """The bytes of `MEMORY.md` without it: bullets that say only it go, what hangs below them stays as it is."""
+        """Return `MEMORY.md` without what is forgotten. A bullet goes if it says nothing else; text below it stays."""
         file = core.parse(data)
         going = [
             core.Remove(bullet.position)
@@ -110,7 +112,7 @@ class Cut:
         return self._of_bytes(core.edit(file, going) if going else data)
 
     def of_daily(self, path: str, data: bytes) -> bytes:
-        """The bytes of a daily file without it; a block of which nothing is left goes with its heading."""
+        """Return a daily file without what is forgotten; an emptied block goes with its heading."""
         new = data
         for block in self.blocks:
             at = daily.find_block(new, block.sha256, block.size) if block.path == path else None
@@ -122,14 +124,14 @@ class Cut:
         return new if cut == new else _without_empty(new, cut)
 
     def of_part(self, path: str, data: bytes) -> bytes:
-        """A part of a daily file without it; what others' blocks say stays."""
+        """Return a part of a daily file without what is forgotten; the blocks in `others` stay."""
         if self._of_bytes(data) == data:
             return data
         parts = _parted(data, self._spans(path, data))
         return b"".join(part if is_others else self._of_bytes(part) for part, is_others in parts)
 
     def _left(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
-        """Where what is left of `blocks` stands that somebody has changed: what holds most of the lines."""
+        """Return the spans of blocks that somebody has changed: those that still hold most of the forgotten lines."""
         missing = sum(daily.find_block(data, one.sha256, one.size) is None for one in self.blocks if one.path == path)
         if not missing or not self.lines:
             return []
@@ -146,13 +148,13 @@ class Cut:
         return sorted((first, last) for _, first, last in sorted(found)[:missing])
 
     def edited(self, path: str, data: bytes) -> list[str]:
-        """The lines of what is left of `blocks` in a daily file, which are not there as they were written."""
+        """Return the lines of changed `blocks` that are left in a daily file."""
         left = b"".join(data[first:last] for first, last in self._left(path, data, data))
         bodies = (block.body for block in daily.parse(left).blocks)
         return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line.strip()]
 
     def _spans(self, path: str, data: bytes) -> list[tuple[int, int]]:
-        """Where the others' blocks are, in order; blocks never overlap."""
+        """Return the spans of the blocks in `others`, in order; blocks never overlap."""
         found = ((daily.find_block(data, one.sha256, one.size), one) for one in self.others if one.path == path)
         return sorted({(at, at + one.size) for at, one in found if at is not None})
 
@@ -161,12 +163,12 @@ class Cut:
         return self.of_text(text).encode("utf-8", "surrogateescape")
 
     def row(self) -> dict[str, Any]:
-        """As an intent holds it."""
+        """Return the cut as the row of an intent holds it."""
         return asdict(self)
 
 
 def _parted(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
-    """The parts of bytes in order, each with whether it is one of the spans."""
+    """Yield the parts of bytes in order, and for each whether it is one of the spans."""
     end = 0
     for first, last in spans:
         yield data[end:first], False
@@ -176,7 +178,7 @@ def _parted(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[byt
 
 
 def cut_of_row(row: Mapping[str, Any]) -> Cut:
-    """What `Cut.row` was made from."""
+    """Return the cut from which `Cut.row` was made."""
     return Cut(
         tuple(row["texts"]),
         tuple(Block(*one) for one in row["blocks"]),
@@ -187,19 +189,19 @@ def cut_of_row(row: Mapping[str, Any]) -> Cut:
 
 
 def cut_of(texts: Iterable[str], blocks: Iterable[Block] = (), others: Iterable[Block] = ()) -> Cut:
-    """A cut of these texts; blank ones and those said twice are left out."""
+    """Return a cut of these texts, without blank ones and duplicates."""
     return Cut(_once(texts), tuple(blocks), tuple(others))
 
 
 def lines_of(
     texts: Iterable[str], blocks: Iterable[Block] = (), others: Iterable[Block] = (), spared: Iterable[str] = ()
 ) -> Cut:
-    """A cut of what these texts are whole lines of."""
+    """Return a cut that removes these texts where each is a whole line."""
     return sparing(Cut((), tuple(blocks), tuple(others), _once(texts)), spared)
 
 
 def sparing(cut: Cut, texts: Iterable[str]) -> Cut:
-    """The cut that leaves these texts whole."""
+    """Return a copy of `cut` that keeps `texts`."""
     return replace(cut, spared=_once(text for text in texts if cut.says(text)))
 
 
@@ -235,13 +237,13 @@ def _searched(cut: Cut) -> _Searched:
 
 
 def _is_long(key: str) -> bool:
-    """Whether a text says enough to be one thing only, wherever it stands."""
+    """Return True if a text is long enough to mean only one thing wherever it occurs."""
     wide = sum(len(run) for run in prose.wide_runs(key) if prose.is_wide(run))
     return wide >= _FEWEST_WIDE or len(key.split()) >= _FEWEST_WORDS
 
 
 def _spans(cut: Cut, text: str) -> Iterator[tuple[int, int]]:
-    """Where what is forgotten stands in a text, in order."""
+    """Yield the spans of a text that are forgotten, in order."""
     searched = _searched(cut)
     if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_folded(text)):
         return
@@ -266,25 +268,21 @@ def _spans(cut: Cut, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
-    """Whether what begins here belongs to the character before."""
+    """Return True if the character at `at` is a part of the one before it."""
     return 0 < at < len(folded) and (places[at] == places[at - 1] or unicodedata.combining(folded[at]) > 0)
 
 
 def _outside(
     hits: Iterable[tuple[int, int, _Where]], spared: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int, _Where]]:
-    """The hits that lie in none of the spared spans."""
-    number, reach = 0, 0
-    for first, last, where in sorted(hits):
-        while number < len(spared) and spared[number][0] <= first:
-            reach = max(reach, spared[number][1])
-            number += 1
-        if last > reach:
-            yield first, last, where
+) -> list[tuple[int, int, _Where]]:
+    """Return the hits that are in none of the spared spans, both in order."""
+    starts = [first for first, _ in spared]
+    reach = [0, *accumulate((last for _, last in spared), max)]  # the farthest end of the spans that begin so far
+    return [hit for hit in sorted(hits) if hit[1] > reach[bisect_right(starts, hit[0])]]
 
 
 def _whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] | None:
-    """The span with who said it, where the text stands as it is looked for."""
+    """Return the span of a hit with its speaker label; None if the hit is not where the text is looked for."""
     near = max(0, first - _FARTHEST)
     label = _BEFORE.search(text, near, first)
     begin = label.start() if label else first
@@ -309,7 +307,7 @@ def _sentences(line: str) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _is_apart(text: str, first: int, last: int) -> bool:
-    """Whether a span begins and ends with words; a script without spaces does not show where they do."""
+    """Return True if a span begins and ends at word boundaries; a script without spaces has none."""
     before, after = text[first - 1 : first], text[last : last + 1]
     begins = not _is_word(before) or not _is_word(text[first]) or prose.is_wide(text[first])
     return begins and (not _is_word(after) or not _is_word(text[last - 1]) or prose.is_wide(text[last - 1]))
@@ -320,7 +318,7 @@ def _is_word(char: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """What is looked for: the text folded, without who said it, its bullet and its full stop."""
+    """Return the folded text without its speaker label, its bullet mark and its full stop."""
     told = text.strip().removeprefix("- ").strip()
     label = _LABELLED.match(told)
     told = told[label.end() if label else 0 :]
@@ -332,7 +330,7 @@ def _folded(text: str) -> str:
 
 
 def _placed(text: str) -> tuple[str, list[int]]:
-    """The text folded, and where each character of that stands."""
+    """Return the text folded, and the place of each folded character in `text`."""
     out: list[str] = []
     places: list[int] = []
     for place, char in enumerate(text):
@@ -361,7 +359,7 @@ _FOLDS = _Folds()
 
 
 def _without_empty(old: bytes, new: bytes) -> bytes:
-    """The daily file without the blocks that lost all they said; sections that were empty before stay."""
+    """Return the daily file without the blocks that lost all their text; blocks that were empty before stay."""
     were = Counter(block.raw for block in daily.parse(old).blocks if daily.says_nothing(block.body))
     file = daily.parse(new)
     kept = []

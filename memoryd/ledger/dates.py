@@ -10,21 +10,15 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {word: n for n, word in enumerate(_COUNTED)}
 _NUMBERS |= {"a": 1, "an": 1}
-_SAME_DAY = {"today": 0, "tonight": 0, "yesterday": -1, "last night": -1, "tomorrow": 1}
-# Words of other languages that mean one day only; "morgen" and "mañana" mean two things and are left alone.
-_SAME_DAY |= {"gestern": -1, "vorgestern": -2, "heute": 0, "übermorgen": 2, "hier soir": -1, "ayer": -1, "anteayer": -2}
-_SAME_DAY |= {
-    "昨天": -1,
-    "昨日": -1,
-    "前天": -2,
-    "一昨日": -2,
-    "今天": 0,
-    "今日": 0,
-    "明天": 1,
-    "明日": 1,
-    "어제": -1,
-    "내일": 1,
+# Only words that mean one day: "morgen" is tomorrow or the morning, and so is "mañana".
+_SAME_DAY_LISTS = {
+    -2: "vorgestern|anteayer|前天|一昨日",
+    -1: "yesterday|last night|gestern|hier soir|ayer|昨天|昨日|어제",
+    0: "today|tonight|heute|今天|今日",
+    1: "tomorrow|明天|明日|내일",
+    2: "übermorgen",
 }
+_SAME_DAY = {word: days for days, words in _SAME_DAY_LISTS.items() for word in words.split("|")}
 _LATIN = "|".join(
     sorted((word for word in _SAME_DAY if word[0].isalpha() and ord(word[0]) < 0x250), key=len, reverse=True)
 )

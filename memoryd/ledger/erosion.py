@@ -1,11 +1,10 @@
-"""Erosion: how much of what the core said is said no more, however it went: ended, merged, or reworded bit by bit.
+"""Erosion: how many tokens of the core are lost, by an end, by a merge, or by one rewording after another.
 
-Where a second reader has found a merge or a rewording true, only what was named as lost counts (`Memory.lost`). Else it
-is measured clause by clause, against what stood for the memory from then on. A clause is gone whole where a number or a
-name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike otherwise.
-Of other clauses the missing words count. Words without content never do, nor does a clause that another memory holds to
-the word: when that one is let go in its turn, that counts. A number or name that something newer has another in place
-of is not lost, but known better.
+If a second reader accepted a merge or a rewording, only what it named as lost counts (`Memory.lost`). Else the loss is
+measured clause by clause against the successors of the memory. A clause is lost whole if one of its numbers or names is
+lost, or more than a quarter of its words: else memories that differ in little more would count as alike. Of other
+clauses the missing words count. Words without content do not count, and neither does a clause that another memory has
+word for word: it counts when that memory is lost too. A number or a name that a newer one replaces is not lost.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ WINDOW = timedelta(days=30)
 _HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words
 _SHARED = 2  # words of a text that a memory besides those that stand for it must have to be about the same
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # written large, and not at the beginning of a sentence
-# Taken back, or a person's own act.
+# Undone, or a person's own act.
 _NO_LOSS = frozenset({Ending.UNDONE, Ending.ERASED})
 
 
 class Drop(NamedTuple):
-    """A text of the core that was ended, or said otherwise, by whatever but a person's hand."""
+    """A text of the core that was ended or reworded, but not by a person."""
 
     at: str  # UTC, ISO 8601
     said: str
-    heirs: tuple[str, ...] = ()  # the texts that stood for it from then on
+    heirs: tuple[str, ...] = ()  # the texts of its successors
     is_superseded: bool = False  # they have other values for its numbers and names
     counted: int | None = None  # tokens that count as lost, where a second reader has said what is; else measured
 
 
 def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> Drop | None:
-    """What a change let go; None where it is no change of what the core says, or no loss.
+    """Return what a change let go; None if the core says the same, or if nothing is lost.
 
     Args:
         at: when, UTC, ISO 8601.
         before: the memory as it was.
         after: as it is then.
-        heirs: what stands for it then, see `heirs_of`.
+        heirs: its successors at that time, see `heirs_of`.
     """
     if not before.is_live or before.kind is not Kind.CORE or after.ended_as in _NO_LOSS:
         return None
@@ -67,7 +66,7 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
 
 
 def _mends(before: str, after: str) -> bool:
-    """Whether a rewording gives other values, as an agent does by its tools: number for number, name for name."""
+    """Return True if a rewording only gives new values: a number for each number, a name for each name."""
     gone = [*map(str.isalpha, _exact(before) - _forms(after))]
     new = [*map(str.isalpha, _exact(after) - _forms(before))]
     return bool(new) and set(gone) <= set(new)
@@ -78,7 +77,7 @@ def _exact(text: str) -> frozenset[str]:
 
 
 def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
-    """The live core memories that stand for one: itself, or what its successors come to in the end.
+    """Return the live core memories that stand for one: itself, or its last successors.
 
     Args:
         memory_id: of the memory.
@@ -98,7 +97,7 @@ def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memo
 
 
 def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) -> list[tuple[str, Drop]]:
-    """What changes let go, in order, each with the id of the memory.
+    """Return what changes let go, in order, each with the id of the memory.
 
     Args:
         changes: one after the other.
@@ -116,13 +115,13 @@ def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) ->
 
 
 def within(drops: Iterable[Drop], now: str) -> list[Drop]:
-    """Those within the window of erosion that ends now; one exactly 30 days old is outside."""
+    """Return the drops within the window that ends now; one that is exactly 30 days old is outside."""
     start = datetime.fromisoformat(now) - WINDOW
     return [drop for drop in drops if datetime.fromisoformat(drop.at) > start]
 
 
 def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str], int]) -> int:
-    """Tokens of what was dropped that neither its heirs nor another text of the core holds.
+    """Count dropped tokens that survive in no successor and in no other text of the core.
 
     Args:
         drops: in the order in which they came.
@@ -151,13 +150,13 @@ class _Clause(NamedTuple):
     exact: frozenset[str]  # numbers and names
 
     def missing(self, held: frozenset[str]) -> int:
-        """How many of its words count as gone where these forms are held."""
+        """Count the words of the clause that are lost if only these forms are left."""
         gone = self.words - held
         is_gone = self.exact & gone or len(gone) > (1 - _HELD) * len(self.words)
         return len(self.words) if is_gone else len(gone)
 
     def unsaid(self, held: frozenset[str]) -> int:
-        """How many of its words, but for numbers and names, are not among these forms."""
+        """Count the words of the clause, without numbers and names, that are not among these forms."""
         return len(self.words - self.exact - held)
 
 
@@ -172,7 +171,7 @@ class _Others:
                 self._by_form[form].append(at)
 
     def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
-        """Whether a text that outlived one has all words of a clause, and is about the same as that one with these."""
+        """Return True if a text after `behind` has all words of a clause and is about the same as what was dropped."""
         rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
         least = min(_SHARED, len(asked))
         later = (self._forms[at] for at in rarest if at > behind)

@@ -1,13 +1,13 @@
-"""Facts: short statements about the user, each with a category and a confidence; what may be done to the store of them.
+"""Facts: short statements about the user, each with a category and a confidence, and the operations on their store.
 
-A store is a value made from the live `fact` rows of one agent. Nothing here changes it: what is asked for comes back as
-ledger operations, with what the asker is to be told.
+A store is a value made from the live `fact` rows of one agent. Nothing here changes it: each method returns ledger
+operations, and what to report to the caller.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
+from bisect import insort
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -85,7 +85,7 @@ class Created:
 
     operations: tuple[Operation, ...]
     outcomes: tuple[Outcome, ...]  # one for each fact asked for
-    evicted: tuple[Fact, ...] = ()  # who went because the store was full
+    evicted: tuple[Fact, ...] = ()  # facts that a full store ended
 
 
 def fact_of(memory: Memory) -> Fact:
@@ -206,9 +206,8 @@ class _Growing(Store):
         super().__init__(store.all())
         self._used = set(self._facts)  # evicted ones among them
         self._max = max(1, max_facts)
-        self._protected = protected
-        self._least: list[tuple[float, str, int, str]] = []  # made when the store is full for the first time
-        self._drawn = 0
+        free = (fact for fact in self._facts.values() if fact.id not in protected)
+        self._least = sorted(self._rank(fact, 0) for fact in free)
         self.operations: list[Operation] = []
         self.evicted: list[Fact] = []
 
@@ -236,25 +235,21 @@ class _Growing(Store):
         self._facts[fact_id] = fact
         self._used.add(fact_id)
         self._ids[normal(fact.content)] = fact_id
-        self._drawn += 1
-        if self._least:
-            heapq.heappush(self._least, self._rank(fact, self._drawn))
+        insort(self._least, self._rank(fact, len(self.operations)))
         return fact
 
     def _evict(self) -> bool:
         """End the least sure fact; say whether there was one that may go."""
         if not self._least:
-            self._least = [self._rank(fact, 0) for fact in self._facts.values() if fact.id not in self._protected]
-            heapq.heapify(self._least)
-        if not self._least:
             return False
-        fact = self._facts.pop(heapq.heappop(self._least)[-1])
+        fact = self._facts.pop(self._least.pop(0)[-1])
         self._ids.pop(normal(fact.content), None)
         self.operations.append(Delete(fact.id, Ending.EVICTED))
         self.evicted.append(fact)
         return True
 
-    def _rank(self, fact: Fact, order: int) -> tuple[float, str, int, str]:
+    @staticmethod
+    def _rank(fact: Fact, order: int) -> tuple[float, str, int, str]:
         return fact.confidence, fact.created_at, order, fact.id
 
 
@@ -275,10 +270,7 @@ def _searched(fact: Fact) -> str:
 def checked(new: NewFact) -> NewFact:
     """Return the fact trimmed; raises ValueError for a value that is no good."""
     return replace(
-        new,
-        content=_content(new.content),
-        category=_category(new.category),
-        confidence=_confidence(new.confidence),
+        new, content=_content(new.content), category=_category(new.category), confidence=_confidence(new.confidence)
     )
 
 

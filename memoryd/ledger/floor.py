@@ -47,7 +47,7 @@ _LETTERS = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts with spaces between 
 # A word with a mark inside that prose does not have: a path, a file, a version, a flag, an address, camelCase, a1.
 _MARKED = re.compile(
     r"(?<![\w/.@-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
-    rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)",
+    rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)"
 )
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:[.,]\d+)*")  # noqa: RUF001
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'’-]*")  # noqa: RUF001
@@ -61,12 +61,13 @@ _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
 # Tags too: where one could be taken for a program's, it is written with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
 _GERMAN = re.compile(
-    r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf)\b"
+    r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf"
+    r"|zu|von|bei|beim|nach|nur|nie|wenn|dass|darf|hat|werden|wurden?|sich|auch|noch|oder|aber|kein(?:e[mnrs]?)?)\b"
 )
 _NOT_ONLY_GERMAN = frozenset({"am", "die", "des", "den", "im", "das"})
 _FEWEST_GERMAN = 2  # such words that make a text German
 HELD = 0.6  # share of the content words of a text that what says it has
-_PART = 4  # letters that two words must share to be parts of one compound
+_PART = 4  # letters of a word whose ending may differ
 _FORTNIGHT = 14  # days
 # English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Chinese, Japanese, Korean.
 _WEEKDAY_LISTS = (
@@ -157,8 +158,8 @@ class Material:
     def __init__(self, text: str, said_on: date) -> None:
         self._text, self._said_on = text, said_on
 
-    def has(self, token: Token, *, loosely: bool = False) -> bool:
-        """Return whether `token` occurs here; a name loosely, as a form or a part of a word."""
+    def has(self, token: Token) -> bool:
+        """Return True if `token` occurs here, be it in another form."""
         match token.kind:
             case TokenKind.NUMBER:
                 said = _readings(token.text) | _spoken(token.text)
@@ -171,7 +172,7 @@ class Material:
                     or self._occurs(token.text)
                 )
             case TokenKind.NAME:
-                return self._has_name(token.text, loosely=loosely)
+                return self._has_name(token.text)
             case TokenKind.MARK:
                 has = self._occurs(token.text) or self._has_version(token.text) or self._has_parts(token.text)
                 return has or self._has_value(token.text)
@@ -275,22 +276,15 @@ class Material:
         if not re.fullmatch(r"[^\W_]+(?:[-/][^\W_]+)+", text):
             return False
         parts = re.split(r"[-/]", text)
-        return all((part.isdigit() and part in self._numbers) or self._has_name(part, loosely=True) for part in parts)
+        return all((part.isdigit() and part in self._numbers) or self._has_name(part) for part in parts)
 
-    def _has_name(self, name: str, *, loosely: bool) -> bool:
+    def _has_name(self, name: str) -> bool:
         word = re.sub(r"['’]s?$", "", name.casefold())  # noqa: RUF001
-        forms = {word, full(word), *(part for part in word.split("-") if part)}
         if word in self._words or full(word) in {full(one) for one in self._words} or stem(word) in self._stems:
             return True
-        if "-" in word and all(self._has_name(part, loosely=loosely) for part in forms - {word} if "-" not in part):
+        if "-" in word and all(self._has_name(part) for part in word.split("-") if part):
             return True
-        return self._occurs(word) or (loosely and self._shares_part(word))
-
-    def _shares_part(self, word: str) -> bool:
-        """Return whether a word holds one that occurs, or is a part of one: "Fräskopf" of "Kopf"."""
-        return any(
-            len(other) >= _PART and (other in word or (len(word) >= _PART and word in other)) for other in self._words
-        )
+        return self._occurs(word)
 
 
 def _bare(text: str) -> str:
@@ -337,9 +331,7 @@ def missing(text: str, materials: Sequence[Material]) -> list[Token]:
     """
     loosely = writes_nouns_large(text) or any(one.writes_nouns_large for one in materials)
     return [
-        one
-        for one in tokens(text, loosely=loosely)
-        if not _is_common(one) and not any(m.has(one, loosely=loosely) for m in materials)
+        one for one in tokens(text, loosely=loosely) if not _is_common(one) and not any(m.has(one) for m in materials)
     ]
 
 

@@ -1,8 +1,8 @@
-"""Foreign tokens: the commands, packages, hosts, URLs, accounts and addresses that only outside text brought up.
+"""Foreign tokens: commands, packages, hosts, URLs, accounts and addresses that occur only in outside text.
 
-A planted order works through such a token, however it is worded. So its origin decides: the place where the token first
-occurs in the session. What the person typed anywhere, or the assistant named first, is inside. All other tokens are
-foreign and reach no memory and no other session.
+A planted order needs such a token, however it is worded. So the place where the token first occurs in the session
+decides. A token is inside if the person typed it anywhere, or if the assistant named it first. All other tokens are
+foreign: they reach no memory and no other session.
 
 The search begins at the claim: its few candidates are looked up in the folded turns, by their letters and digits alone.
 A word that could be anything is foreign only where an outside text asks for it: behind "install", in a manifest.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ONLY_A_PAGE = "something only a page asked for"
 _REPLACED = re.compile(rf"{ONLY_A_PAGE}; session:")
-# What a token stands in and makes no sense without it: the code or link, the rest of the word, a pipe to a shell.
+# The code or link around a token, the rest of its word, a pipe to a shell: they make no sense without the token.
 _FRAME = re.compile(r"(`{1,3})(?!`)[^`\n]{1,600}\1|!?\[[^\]\n]{0,300}\]\([^)\n]{0,600}\)|<[^<>\s]{1,600}>")
 _SIGN = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u052f@%&#=+~^$/\\"
 _AHEAD = re.compile(rf"[{_SIGN}:.?-]*+$")
@@ -161,7 +161,7 @@ class Foreign:
         return self.found(text) or ((text,) if self.echoes(text) else ())
 
     def echoes(self, text: str) -> bool:
-        """Return whether `text` has a clause, word for word, that outside text brought up and nobody typed.
+        """Return True if `text` has a clause that occurs word for word in outside text, and that nobody typed.
 
         The assistant may read an order out, and so make it seem its own, or offer it to be chosen. Fewer than three
         words, such as a path or a name, are no clause.
@@ -212,7 +212,7 @@ class Foreign:
         return is_outside and not any(_is_within(one.keys[0], remote) for remote in self._remotes)
 
     def _first_outside(self, name: str, key: str, kind: str) -> bool:
-        """Say whether a name first occurs outside; a word, in a place that asks for it."""
+        """Return True if a name first occurs outside; a word, in a place that asks for it."""
         flat, starts = self._flat
         at = flat.find(key) if key else -1
         while at >= 0:
@@ -228,31 +228,31 @@ class Foreign:
 
     @cached_property
     def _turns(self) -> list[tuple[str, bool]]:
-        """Each turn folded, and whether it is inside; what the person typed is asked for apart."""
+        """Return each turn folded, and True if the assistant said it; `_is_typed` looks up the person's words."""
         own = (_is_of(one, Origin.ASSISTANT) and one.kind is not Kind.SUMMARY for one in self._stored)
         return [(folded(one.text), is_inside) for one, is_inside in zip(self._stored, own, strict=True)]
 
     @cached_property
     def _flat(self) -> tuple[str, list[int]]:
-        """The letters of all turns, and where those of each begin."""
+        """Return the letters and digits of all turns as one text, and the place where each turn begins."""
         flat = [squeezed(text) for text, _ in self._turns]
         return "\n".join(flat), [0, *accumulate(len(one) + 1 for one in flat)]
 
     @cached_property
     def _typed(self) -> list[str]:
-        """The person's own words, squeezed."""
+        """Return the person's own words, squeezed."""
         return [squeezed(folded(voice.own(one.text))) for one in self._stored if _is_of(one, Origin.USER)]
 
     @cached_property
     def _paths(self) -> set[str]:
-        """The letters of the names in paths of the assistant's calls: they are the work at hand."""
+        """Return the squeezed names in the paths of the assistant's calls: these are the files at work."""
         calls = (one.text for one in self._stored if one.kind is Kind.TOOL_CALL and _is_of(one, Origin.ASSISTANT))
         paths = {found[1] or found[0] for call in calls for found in _PATHS.finditer(call)}
         parts = (part for path in paths if not _FETCHED.search(path) for part in re.split(r"[/\\]", path))
         return {squeezed(folded(part)) for part in parts}
 
     def _is_typed(self, name: str, key: str) -> bool:
-        """Say whether the person typed a name, or a call of the assistant works on what is called so."""
+        """Return True if the person typed a name, or a call of the assistant works on what is called so."""
         for place, turn in enumerate(self._stored):
             if _is_of(turn, Origin.USER) and key in squeezed(self._turns[place][0]):
                 if place not in self._own:
@@ -263,7 +263,7 @@ class Foreign:
 
     @cached_property
     def _asked(self) -> set[str]:
-        """The plain words that an outside text asks for."""
+        """Return the plain words that an outside text asks for."""
         return {one for text, is_inside in self._turns if not is_inside for one in _NAMED.findall(text)} - _ORDINARY
 
     @cached_property
@@ -295,7 +295,7 @@ def _is_of(turn: StoredTurn, origin: Origin) -> bool:
 
 
 def _counts(text: str, start: int, end: int, kind: str) -> bool:
-    """Say whether a place in an outside text brings a name up as what its kind says."""
+    """Return True if a place in an outside text brings a name up as what its kind says."""
     before, after = text[max(0, start - 60) : start], text[end : end + 40]
     if kind == "dotted":
         return _DOTTED.search(before) is not None
@@ -356,7 +356,7 @@ def _places(address: str) -> Iterator[str]:
 
 
 def _is_within(name: str, remote: str) -> bool:
-    """Say whether an address is the repository `host/account/name`, or a part of it, or its host or account."""
+    """Return True if an address is the repository `host/account/name`, or a part of it, or its host or account."""
     host, account, rest = [*remote.split("/", 2), "", ""][:3]
     plain = name.rpartition("@")[2].replace(":", "/", 1).removesuffix(".git")
     parts = {host, account, rest, f"{host}/{account}", f"{account}/{rest}"}

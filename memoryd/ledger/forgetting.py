@@ -1,13 +1,12 @@
 """Forgetting: which memories lose their text when one of them, or a session, is to be forgotten, and which stay.
 
-With a memory go those that became it, and those that say what it says and nothing else. What was derived from a
-memory, or learned from a session, stays where its other sources hold it; where nothing else does, it goes as well, and
-what had been merged into it comes back. What is ended already is treated like what is live: its text is still there.
+Forgetting a memory also erases those that became it, and those that say exactly the same. A memory that was derived
+from it, or learned from the session, stays if its other sources say it. Else it is erased too, and the memories that
+were merged into it are restored. Ended memories are treated like live ones, because their text is still stored.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -18,7 +17,7 @@ from memoryd.ledger.cut import cut_of
 from memoryd.ledger.floor import Material, missing
 from memoryd.ledger.memory import Ending, erased, hash_of
 from memoryd.ledger.operation import Change, text_of
-from memoryd.text.content import LABELS, overlap, stems
+from memoryd.text.content import LABELS, overlap, stems, unlabelled
 from memoryd.text.sentences import texts
 from memoryd.tiers.core import normal
 
@@ -40,11 +39,10 @@ NOTED = "only its note held it"
 MERGED = "it had been merged into one that went"
 
 _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
-_LABEL = re.compile(rf"(?:{LABELS}):\s+(?=\S)", re.IGNORECASE)
 _ENDS = (".", "!", "?", ";", "…", "。")
 _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 
-# Whether a text stands in these records, or in these texts of other memories.
+# Tells whether these records, or these texts of other memories, say a text.
 Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
 
 
@@ -68,13 +66,13 @@ class Verdict:
 def of_memory(
     memories: Mapping[str, Memory], memory_id: str, versions: Mapping[str, Collection[str]], grounded: Grounded
 ) -> Verdict:
-    """What forgetting one memory comes to.
+    """Return what becomes of all memories when one is forgotten.
 
     Args:
         memories: all of the agent, by id, live and ended.
         memory_id: which; one of them.
         versions: texts that memories had before, by id.
-        grounded: says whether a text stands in what is left of its sources.
+        grounded: returns True if the remaining sources of a text say it.
     """
     gone = {memory_id: NAMED}
     while more := {
@@ -89,7 +87,7 @@ def of_memory(
 
 
 def of_sessions(memories: Mapping[str, Memory], sessions: Collection[str], grounded: Grounded) -> Verdict:
-    """What forgetting sessions comes to; see `of_memory`."""
+    """Return what becomes of all memories when sessions are forgotten; see `of_memory`."""
     return _verdict(memories, {}, sessions, grounded)
 
 
@@ -117,7 +115,7 @@ def _touched(memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: 
 def _falling(
     memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
-    """Memories that what is left of their sources does not hold; first those of which nothing is left."""
+    """Return memories whose remaining sources do not say them; first only those without any source left."""
     ungrounded = {}
     alone = {}
     for one in _touched(memories, gone, sessions):
@@ -131,7 +129,7 @@ def _falling(
 
 
 def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
-    """The memory without the sources of the sessions, and without those it had only from memories that go."""
+    """Return the memory without sources of the sessions, and without those it had only from memories that go."""
     parents = [one for one in memory.derived_from if one in memories and one not in gone]
     held = {source for one in parents for source in memories[one].sources}
     lost = {source for one in memory.derived_from if one in gone for source in memories[one].sources} - held
@@ -169,7 +167,7 @@ def why_kept(was: Memory, left: Memory) -> str:
 def changes_of(
     memories: Mapping[str, Memory], verdict: Verdict, now: str, salt: Callable[[], str]
 ) -> tuple[Change, ...]:
-    """The verdict as changes of the ledger.
+    """Return the verdict as changes of the ledger.
 
     Args:
         memories: as of the verdict.
@@ -192,7 +190,7 @@ class Version(NamedTuple):
 
 
 def section_left(versions: Sequence[Version], sessions: Collection[str], grounded: Grounded) -> str:
-    """What is left of a section: sentences that came in without these sessions, or that other records say.
+    """Return what is left of a section: sentences that came without these sessions, or that other records say.
 
     Args:
         versions: oldest first; the last is what the section says now.
@@ -215,21 +213,20 @@ def _came_with(versions: Sequence[Version], sentence: str, sessions: Collection[
 
 
 def without_marked(text: str, mark: str) -> str:
-    """The text without the sentences that hold a mark."""
+    """Return the text without the sentences that contain a mark."""
     return " ".join(sentence for sentence in texts(text) if mark not in sentence) if mark in text else text
 
 
 def likenesses(text: str) -> tuple[str, ...]:
-    """Hashes of a text, its own first, and of those that differ only in who says it and the punctuation around it."""
-    label = _LABEL.match(text)
-    said = text[label.end() if label else 0 :].strip()
+    """Return the hash of a text, then the hashes of the text with other speaker labels and other punctuation."""
+    said = unlabelled(text).strip()
     bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
     forms = (f"{who}{one}{end}" for one in bare for who in ("", *_SAYS) for end in ("", *_ENDS))
     return tuple(dict.fromkeys((hash_of(text), *map(hash_of, forms))))
 
 
 def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
-    """When a text was last forgotten, be it under another label or with other punctuation; None where never.
+    """Return when a text was last forgotten, also with another label or punctuation; None if it never was.
 
     Args:
         text: that is to come in.
@@ -239,7 +236,7 @@ def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
 
 
 def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
-    """When a text was last forgotten that holds all of this one, in whatever order; None where none does.
+    """Return when a text was last forgotten that holds all words of this one, in any order; None if none does.
 
     Args:
         text: that is to come in.
@@ -260,12 +257,12 @@ def _material(text: str) -> Material:
 
 
 def is_said_since(operation: Operation, since: str) -> bool:
-    """Whether the operation cites a record of a person that is younger."""
+    """Return True if the operation cites a person's record that is younger than `since`."""
     return any(cite.origin == "user" and cite.at and cite.at > since for cite in getattr(operation, "cites", ()))
 
 
 def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> frozenset[str]:
-    """Hashes of forgotten texts that a record of a person, younger than the forgetting, is cited for.
+    """Return hashes of forgotten texts for which operations cite a person's record from after the forgetting.
 
     Args:
         operations: which cite records.

@@ -1,14 +1,14 @@
-"""The gate: guards that may refuse operations before they are applied, the same for every door.
+"""Guards: checks that may refuse operations before they are applied, the same for every source of operations.
 
-Some refuse one operation (constitutional, erasure, tombstone, and the checks of texts that a caller adds), and with it
-what stands on it; some refuse the whole run (retention, erosion, cap, accounting). Each comparison and its limit:
+Some guards refuse one operation and those that depend on it: constitutional, erasure, tombstone, and the checks that a
+caller adds. Others refuse the whole run: retention, erosion, cap, accounting. Each comparison and its limit:
 
 - retention: refused when tokens left < floor * tokens at the start; exactly the floor is allowed.
 - erosion: refused when tokens lost > percent of (tokens live now + tokens lost before); exactly the percent is allowed.
   What is lost by an end, a merge or a rewording, and for how long it counts: `erosion`.
 - cap: refused when operations > max; exactly max are allowed.
 
-A person's own hand (`OWNER`, `FILE`) is stopped by the constitutional guard alone.
+Only the constitutional guard refuses an edit of a person (`OWNER`, `FILE`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,7 @@ from memoryd.ledger.accounting import unaccounted
 from memoryd.ledger.forgetting import buried_since, is_said_since, likenesses
 from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
-from memoryd.ledger.operation import (
-    Add,
-    Delete,
-    Merge,
-    Protect,
-    Restore,
-    Unprotect,
-    Update,
-    apply,
-    ids_of,
-    text_of,
-)
+from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Unprotect, Update, apply, ids_of, text_of
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
@@ -49,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Door(StrEnum):
-    """By which door operations come."""
+    """The source of operations."""
 
     OWNER = "owner"  # a command of the person who owns the workspace
     FILE = "file"  # an edit of the file by whoever, imported
@@ -62,12 +51,12 @@ class Door(StrEnum):
 
 
 _OWN_HAND = frozenset({Door.OWNER, Door.FILE})
-# Dedup loses no text: what it ends lives on in an equal copy.
+# Dedup loses no text: an equal copy of each ended memory stays.
 _BOUNDED = frozenset(Door) - _OWN_HAND - {Door.DEDUP}
 
 
 class Guard(StrEnum):
-    """The names of the guards, as receipts and logs show them."""
+    """The names of the guards, as run reports and logs show them."""
 
     CONSTITUTIONAL = "constitutional"
     RETENTION = "retention"
@@ -124,7 +113,7 @@ class Limits:
 class Begun:
     """A refinement as the guards see it.
 
-    What came since it began by other ways, such as a journal entry that was promoted, is no part of what is left.
+    Memories that other sources add after it began, such as a promoted journal entry, do not count as left.
     """
 
     tokens: int  # of the live core when it began
@@ -137,21 +126,21 @@ class Context:
     """All that the guards go by.
 
     Attributes:
-        door: by which the operations come.
+        door: the source of the operations.
         agent_id: whose ledger it is.
         memories: by id, as they are now: every live one, and the ended ones that operations name; where operations only
             add, nothing can be lost and the live ones may be left out.
         count_tokens: tokens of a text.
         limits: the configured ones.
-        begun: the refinement they are part of; None where the core is measured as it is now.
-        drops: what was let go within the window of erosion before these operations, in order.
+        begun: the refinement they are part of; None if the core is measured as it is now.
+        drops: what the core lost within the window of erosion before these operations, in order.
         tombstones: hashes of the texts that were forgotten on purpose.
-        buried: texts that were forgotten on purpose and are known still, each with when: a rewrite may not bring back
-            either what one of them says in other words.
+        buried: texts that were forgotten on purpose and are still known, each with its time. A rewrite may not add
+            what one of them says in other words.
         said_anew: hashes of texts that a person has said since.
         protected_by_agent: ids of memories that are constitutional because a refinement made them so.
-        rewrite: what a rewrite speaks of; None where this is none.
-        seen: texts by id, as they were when the operations were decided; what is not in it may be as it likes.
+        rewrite: what a rewrite mentions; None if this is no rewrite.
+        seen: texts by id, as they were when the operations were decided; other memories may have changed.
     """
 
     door: Door
@@ -170,7 +159,7 @@ class Context:
 
 
 def core_tokens(memories: Iterable[Memory], count_tokens: Callable[[str], int]) -> int:
-    """Tokens of the live core. Facts and journal entries are no part of it."""
+    """Count the tokens of the live core, without facts and journal entries."""
     return sum(map(count_tokens, _core_texts(memories)))
 
 
@@ -179,7 +168,7 @@ def _core_texts(memories: Iterable[Memory]) -> list[str]:
 
 
 def rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
-    """Refusals as receipts show them: guard, ids and numbers, never a text."""
+    """Return refusals as run reports show them: guard, ids and numbers, never a text."""
     return [
         {"guard": str(one.guard), "memories": list(one.memory_ids), "why": one.why, "numbers": dict(one.numbers)}
         for one in refusals
@@ -191,7 +180,7 @@ def judge(
     operations: Sequence[Operation],
     checks: Sequence[Callable[[Operation], RefusedOperation | None]] = (),
 ) -> Judged:
-    """What of the operations may be done.
+    """Return which of the operations may be done, and why the others may not.
 
     Args:
         context: what the guards go by.
@@ -212,7 +201,7 @@ def judge(
         accepted.append(operation)
         if isinstance(operation, Protect):
             barred.add(operation.id)
-    for _ in operations:  # what falls may bear others
+    for _ in operations:  # others may depend on an operation that is now refused
         fallen = _fallen(accepted, refusals)
         if not fallen:
             break
@@ -243,7 +232,7 @@ _Why = tuple[Guard, tuple[str, ...], str] | None
 
 
 def _constitutional(context: Context, operation: Operation, barred: Collection[str]) -> _Why:
-    """A protected memory is not changed by any door; only its place in the file is a person's to choose."""
+    """Refuse a change of a protected memory; only a person may move it within the file."""
     if not isinstance(operation, Update | Merge | Delete):
         return None
     if isinstance(operation, Update) and _is_place(operation) and context.door in _OWN_HAND:
@@ -257,7 +246,7 @@ def _is_place(update: Update) -> bool:
 
 
 def _protection(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Protection is the owner's to give and to take; a refinement gives it, and takes back what one gave."""
+    """Refuse a change of protection, but for the owner's; a refinement may protect, and undo its own protection."""
     if not isinstance(operation, Protect | Unprotect) or context.door is Door.OWNER:
         return None
     if context.door is Door.REFINEMENT and (
@@ -274,7 +263,7 @@ def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -
 
 
 def _edited(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """What somebody has changed or ended since is no longer what was decided about."""
+    """Refuse an operation on a memory that was changed or ended after the decision."""
     named = (*ids_of(operation), *(operation.successors if isinstance(operation, Delete) else ()))
     moved = tuple(memory_id for memory_id in named if memory_id in context.seen and _has_moved(context, memory_id))
     return (Guard.EDITED, moved, "it was changed since the decision was made") if moved else None
@@ -286,7 +275,7 @@ def _has_moved(context: Context, memory_id: str) -> bool:
 
 
 def _tombstone(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """What was forgotten on purpose comes back only by a person's hand or word."""
+    """Refuse what was forgotten on purpose, unless a person brings it back or says it again."""
     if context.door in _OWN_HAND:
         return None
     if isinstance(operation, Restore):
@@ -303,7 +292,7 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
 
 
 def _heading(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """A rewrite puts memories below headings that there are, or below a theme."""
+    """Refuse a new heading of a rewrite that is more than a theme."""
     if context.door is not Door.REWRITE or not isinstance(operation, Add | Update | Merge) or not operation.heading:
         return None
     name = normal(operation.heading)
@@ -320,7 +309,7 @@ def _is_forgotten(context: Context, operation: Operation, text: str) -> bool:
 
 
 def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
-    """What stands on refused operations: it names a memory they would have made, or replaces one they would end."""
+    """Refuse what depends on refused operations: it names a memory they add, or replaces one they end."""
     refused = [(one, one.operation) for one in refusals]
     unmade = {op.id: one for one, op in refused if isinstance(op, Add | Merge) and op.id is not None}
     spared = {new: one for one, op in refused if isinstance(op, Delete) for new in op.successors}
@@ -343,11 +332,7 @@ def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation])
 def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedRun]:
     numbers = count()
     changes = apply(
-        context.memories,
-        operations,
-        agent_id=context.agent_id,
-        now="",
-        new_hex=lambda: f"{next(numbers):08x}",
+        context.memories, operations, agent_id=context.agent_id, now="", new_hex=lambda: f"{next(numbers):08x}"
     )
     if context.door in _BOUNDED:
         yield from _retention(context, _after(context, changes))
@@ -373,7 +358,7 @@ def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[Refuse
 
 
 def _stemming(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
-    """The memories that were there at the start, and what was made of them."""
+    """Return the memories that were there when the refinement began, and what was derived from them."""
     if context.begun is None:
         return after.values()
     start = context.begun.ids
@@ -400,7 +385,7 @@ class Erosion:
 
 
 def erode(context: Context, changes: Sequence[Change]) -> Erosion:
-    """What changes would lose of the core.
+    """Return what changes would lose of the core.
 
     Args:
         context: what the guards go by, with all of the live core.
@@ -416,7 +401,7 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
 
 
 def fits_behind(context: Context, refused: Refusal) -> str | None:
-    """The time of the loss that has to be 30 days old for what erosion refused to be let through, with none besides.
+    """Return the time of the earlier loss that must leave the 30 days until the guard lets the refused changes pass.
 
     Args:
         context: what the guards went by.

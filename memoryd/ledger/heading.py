@@ -1,6 +1,7 @@
-"""Heading: whether a line that is to stand above memories names a theme, and says nothing.
+"""Headings: the check that a heading above memories only names a theme.
 
-A heading is read by the agent as the memories are, and stands on no source: it may claim, order and identify nothing.
+The agent reads a heading like the memories below it, but no source supports a heading. So it may state nothing, order
+nothing and identify nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SAYS = re.compile(
 
 
 def is_theme(heading: str) -> bool:
-    """Say whether a heading is a few neutral words that state nothing, order nobody and name nothing exactly."""
+    """Return True if a heading is a few neutral words that state nothing, order nobody and name nothing exactly."""
     if heading != neutral(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
         return False
     exact = (one for one in tokens(heading) if one.kind is not TokenKind.NAME)

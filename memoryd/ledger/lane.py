@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Lane(IntEnum):
     """Whose word a sentence is, from the lowest to the highest."""
 
-    NONE = 0  # injected by a hook or by memoryd: no evidence at all
+    NONE = 0  # injected by a hook or by memoryd: no evidence
     UNKNOWN = 1  # nobody knows who wrote it
     OUTSIDE = 2  # tools, pages, pasted or quoted text, other people and agents
     ASSISTANT = 3

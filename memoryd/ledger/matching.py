@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ class Imported:
 
 
 def is_conflicted(data: bytes) -> bool:
-    """Whether git left a merge for somebody to solve: its three markers in order, none of them in a code fence."""
+    """Return True if the file has git's three conflict markers in order, none of them in a code fence."""
     fence: bytes | None = None
     found = 0
     for line in lines_of(data):
@@ -81,7 +82,7 @@ def is_conflicted(data: bytes) -> bool:
 
 
 def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str]) -> Imported:
-    """What somebody did to the file, as operations.
+    """Return what somebody did to the file, as operations.
 
     A memory keeps its id when it is moved or reworded. Of a split one the part most like it keeps the id, the others
     are new and derive from it; of joined ones the first keeps it. A protected memory is not changed: where the file
@@ -100,7 +101,7 @@ def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str
 
 
 def places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str, int]:
-    """Where each memory stands among the bullets of a file, by equal texts; those not there are left out.
+    """Return the position of each memory among the bullets of a file, by equal texts; missing ones are left out.
 
     Of equal texts, one under the memory's own heading comes first, then the first in the file.
     """
@@ -138,7 +139,7 @@ class _Pairing:
         return olds, news
 
     def pair_equal(self) -> None:
-        """Equal texts: under the same heading first, then wherever they are, the first with the first."""
+        """Pair equal texts: first under the same heading, then anywhere, in order."""
         self._pair_by(
             [*zip(self.old_texts, self.old_headings, strict=True)],
             [*zip(self.new_texts, self.new_headings, strict=True)],
@@ -156,7 +157,7 @@ class _Pairing:
                 self.pair(queue.pop(), index)
 
     def pair_similar(self) -> None:
-        """Similar texts, the most similar pair first."""
+        """Pair similar texts, the most similar pair first."""
         olds, news = self._left()
         if not olds or not news:
             return
@@ -182,19 +183,16 @@ class _Pairing:
                 self.pair(old, new)
 
     def _gaps(self, olds: Sequence[int], news: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """Of each that is left, the new index of the last paired one above it; -1 for none."""
-        above_old, last = {}, -1
-        for index in range(len(self.old)):
-            above_old[index] = last
-            last = self.new_of.get(index, last)
-        above_new, last = {}, -1
-        for index in range(len(self.new)):
-            above_new[index] = last
-            last = index if index in self.old_of else last
-        return {index: above_old[index] for index in olds}, {index: above_new[index] for index in news}
+        """Return, for each unpaired index, the new index of the nearest pair above it; -1 for none."""
+        pairs = sorted(self.new_of.items())
+        old_paired, new_paired = [old for old, _ in pairs], sorted(self.old_of)
+        return (
+            {one: pairs[at - 1][1] if (at := bisect_left(old_paired, one)) else -1 for one in olds},
+            {one: new_paired[at - 1] if (at := bisect_left(new_paired, one)) else -1 for one in news},
+        )
 
     def pair_parts(self) -> None:
-        """Bullets that are parts of an old text that changed, and old texts that are parts of a changed bullet."""
+        """Pair bullets that are parts of a changed old text, and old texts that are parts of a changed bullet."""
         olds, news = self._left()
         changed = [old for old, new in self.new_of.items() if self.old_texts[old] != self.new_texts[new]]
         wholes_old = {index: _words(self.old_texts[index]) for index in (*changed, *olds)}
@@ -221,7 +219,7 @@ def _lonely(gaps: Iterable[int]) -> set[int]:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words of a text; where words are written without spaces, every two characters."""
+    """Return the words of a text; of a script without spaces, every pair of characters."""
     found: set[str] = set()
     for word in _WORD.findall(text):
         if len(word) > 2 and _UNSPACED.search(word):
@@ -232,7 +230,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _whole_of(part: frozenset[str], wholes: dict[int, frozenset[str]]) -> int | None:
-    """The whole that has nearly all words of a part; the one that has most, the first of equals."""
+    """Return the index of the whole that has most words of a part, the first of equals; None if none has nearly all."""
     if len(part) < _PART_WORDS:
         return None
     shares = {index: len(part & whole) / len(part) for index, whole in wholes.items() if len(whole) > len(part)}
@@ -274,7 +272,7 @@ class _Import:
         return Imported(tuple(self.operations), tuple(self.put_back))
 
     def _release(self) -> None:
-        """A protected memory is put back as it was, so what others were joined with it to is the others' bullet."""
+        """Give the bullet of a protected memory to a memory joined with it: the protected one is put back as it was."""
         pairing = self.pairing
         joined = pairing.joined_to
         pairing.joined_to = {old: new for old, new in joined.items() if not self.old[old].constitutional}
@@ -322,7 +320,7 @@ class _Import:
         )
 
     def _insert(self, index: int, memory: Memory) -> None:
-        """Back ahead of the bullet it stood ahead of, if that is there and under its heading still; else at the end."""
+        """Put a memory back before the bullet that followed it, if that is still under its heading; else at the end."""
         pairing = self.pairing
         below = index + 1
         while below < len(self.old) and below not in pairing.new_of:

@@ -105,12 +105,12 @@ _LATER = ("note", "lost")  # fields that states of earlier versions do not have:
 
 
 def hash_of(content: str) -> str:
-    """Hex sha256 of the normalised text: equal for texts that say the same letter by letter."""
+    """Return the hex sha256 of the normalised text: equal for texts that say the same letter by letter."""
     return hashlib.sha256(normal(content).encode()).hexdigest()
 
 
 def draw_id(kind: Kind, new_hex: Callable[[], str], taken: Container[str]) -> str:
-    """A new id of its kind; ones that are taken are drawn again.
+    """Return a new id of its kind; taken ids are drawn again.
 
     Args:
         kind: decides the prefix.
@@ -130,22 +130,22 @@ def draw_id(kind: Kind, new_hex: Callable[[], str], taken: Container[str]) -> st
 
 
 def draw_salt(new_hex: Callable[[], str]) -> str:
-    """32 random hex digits, from a source that draws eight at a time."""
+    """Return 32 random hex digits from a source that draws eight at a time."""
     return "".join(new_hex() for _ in range(4))
 
 
 def united(*groups: Iterable[Any]) -> tuple[Any, ...]:
-    """All items of all groups once, in order of first appearance."""
+    """Return all items of all groups once, in order of first appearance."""
     return tuple(dict.fromkeys(item for group in groups for item in group))
 
 
 def reworded(memory: Memory, content: str) -> Memory:
-    """The memory with another text, its hash with it."""
+    """Return the memory with another text and its hash."""
     return replace(memory, content=content, content_hash=hash_of(content), lost=None)
 
 
 def erased(memory: Memory, now: str, salt: str) -> Memory:
-    """What is left of a memory whose text is to be gone: identity, dates, and the hash that keeps it forgotten.
+    """Return what is left of an erased memory: identity, dates, and the hash that keeps it forgotten.
 
     The salt is another one: with the old it could be tried out whether an old digest is that of a guessed text.
     """
@@ -168,12 +168,12 @@ def erased(memory: Memory, now: str, salt: str) -> Memory:
 
 
 def canonical(value: Any) -> str:
-    """The one way to write a JSON value: keys sorted, no spaces, characters as they are."""
+    """Return the canonical JSON of a value: keys sorted, no spaces, characters not escaped."""
     return _ENCODER.encode(value)
 
 
 def to_json(memory: Memory) -> str:
-    """The canonical state of a memory, as the audit digests and keeps it."""
+    """Return the canonical state of a memory, as the audit digests and stores it."""
     # Not dataclasses.asdict, which copies deeply and takes four times as long.
     values = {name: getattr(memory, name) for name in _FIELDS}
     for name in _LATER:
@@ -183,7 +183,7 @@ def to_json(memory: Memory) -> str:
 
 
 def from_json(text: str) -> Memory:
-    """The memory of a state made by `to_json`.
+    """Return the memory of a state made by `to_json`.
 
     Raises:
         StateError: the text is no such state.
@@ -208,7 +208,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def source_of(state: Mapping[str, Any]) -> Source:
-    """A source as the `sources` column of the memory table holds it; keys of later versions are passed over.
+    """Return a source from an item of the `sources` column; keys of later versions are ignored.
 
     Raises:
         KeyError: a key is missing.
@@ -217,7 +217,7 @@ def source_of(state: Mapping[str, Any]) -> Source:
 
 
 def sources_from_json(text: str) -> tuple[Source, ...]:
-    """The sources of a row of the memory table.
+    """Return the sources of a row of the memory table.
 
     Raises:
         StateError: the column holds something else.
@@ -229,5 +229,5 @@ def sources_from_json(text: str) -> tuple[Source, ...]:
 
 
 def sources_to_json(sources: Iterable[Source]) -> str:
-    """Sources as the `sources` column of the memory table holds them."""
+    """Return sources as the `sources` column of the memory table holds them."""
     return canonical([asdict(source) for source in sources])

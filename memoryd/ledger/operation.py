@@ -162,14 +162,14 @@ class Change:
 
 
 def ids_of(operation: Operation) -> tuple[str, ...]:
-    """Ids of the memories an operation changes; a new one only where its id was given ahead."""
+    """Return the ids of the memories that an operation changes; a new one only if its id was given."""
     if isinstance(operation, Merge):
         return united(operation.ids, (operation.id,) if operation.id else ())
     return (operation.id,) if operation.id is not None else ()
 
 
 def text_of(operation: Operation) -> str | None:
-    """The text an operation brings in; None where it brings none."""
+    """Return the text that an operation brings in; None if it brings none."""
     return operation.content if isinstance(operation, Add | Update | Merge) else None
 
 
@@ -189,7 +189,7 @@ def apply(
     new_hex: Callable[[], str],
     taken: Container[str] = (),
 ) -> list[Change]:
-    """What the operations do, one after the other; all of them or none.
+    """Return the changes that operations make, one after the other; all of them or none.
 
     Args:
         memories: by id, live and ended, all that the operations name.
@@ -322,7 +322,7 @@ class _Ledger:
         return replace(memory, deleted_at=None, ended_as=None, successors=(), lost=None)
 
     def check_successors(self, operation: Operation) -> None:
-        """A successor must be live when all is done, or itself have one that is."""
+        """Raise an error if a successor is neither live at the end nor has a live successor itself."""
         if isinstance(operation, Delete) and operation.successors:
             gone = [one for one in operation.successors if not self._lives_on(one, operation.id)]
             if gone:

@@ -17,7 +17,7 @@ STEP = 1024
 
 
 def placed(numbers: Sequence[int | None]) -> list[int]:
-    """Strictly growing numbers for memories in file order, as many as can be the ones they have.
+    """Return strictly growing numbers for memories in file order; as many as possible keep their number.
 
     Args:
         numbers: what each has now, None for a new one.
@@ -39,7 +39,7 @@ def placed(numbers: Sequence[int | None]) -> list[int]:
 
 
 def _between(low: int | None, high: int | None, count: int) -> list[int] | None:
-    """That many growing numbers between two; None where there are not so many."""
+    """Return `count` growing numbers between two; None if there is no room for so many."""
     if low is None:
         low = 0 if high is None else high - STEP * (count + 1)
     if high is None:
@@ -50,7 +50,7 @@ def _between(low: int | None, high: int | None, count: int) -> list[int] | None:
 
 
 def _longest(numbers: Sequence[int | None]) -> list[int]:
-    """Indexes of a longest growing part (patience sorting: Fredman, 1975)."""
+    """Return the indexes of a longest growing part (patience sorting: Fredman, 1975)."""
     tails: list[int] = []  # the smallest last number of a growing part of each length …
     at: list[int] = []  # … and where it is
     previous: dict[int, int] = {}

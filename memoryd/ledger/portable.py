@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,17 +31,14 @@ if TYPE_CHECKING:
 FORMAT = "memoryd-facts"
 _VERSION = 1
 _DEERFLOW = {
-    "user": {
-        "workContext": Section.WORK,
-        "personalContext": Section.PERSONAL,
-        "topOfMind": Section.TOP_OF_MIND,
-    },
+    "user": {"workContext": Section.WORK, "personalContext": Section.PERSONAL, "topOfMind": Section.TOP_OF_MIND},
     "history": {
         "recentMonths": Section.RECENT,
         "earlierContext": Section.EARLIER,
         "longTermBackground": Section.BACKGROUND,
     },
 }
+_FACT_KEYS = {"created_at": "createdAt"}  # the fields of a fact whose name in a file differs
 _ID = re.compile(r"fact_[0-9a-f]{8}")
 _MOST = 100_000  # facts of one file
 
@@ -154,14 +151,7 @@ def _time(value: Any, at: str) -> str | None:
 
 
 def _fact(fact: Fact) -> dict[str, Any]:
-    return {
-        "id": fact.id,
-        "content": fact.content,
-        "category": fact.category,
-        "confidence": fact.confidence,
-        "createdAt": fact.created_at,
-        "source": fact.source,
-    }
+    return {_FACT_KEYS.get(name, name): value for name, value in asdict(fact).items()}
 
 
 def _entry(entry: Entry) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Projection: changes of the ledger as edits of the file, so that it holds what was decided and nothing else moves."""
+"""Projection: changes of the ledger as edits of `MEMORY.md`, so that no other part of the file moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Standing = Stood | Memory
 
 
 def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.Edit]:
-    """The edits that bring a file to what its ledger holds after changes; of several to one memory the sum counts.
+    """Return the edits that bring a file to the state of its ledger after changes; each memory counts once.
 
     Args:
         order: the live core memories before the changes, one for each bullet of the file, in its order.
@@ -56,7 +56,7 @@ def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.
 
 
 def _below(order: Sequence[Standing], last: dict[str, Memory], memory: Memory) -> int | None:
-    """The place of the bullet a memory comes ahead of: the next of its heading that stays; None for the end."""
+    """Return the place of the bullet before which a memory goes, the next one that stays; None for the end."""
     if memory.position is None:
         return None
     for place, other in enumerate(order):

@@ -8,7 +8,7 @@ _TEXTS = re.compile(
     r"\$\(cat <<.*?\n\s*\)|<<-?\s*\\*['\"]?(\w+)\b.*?\n\s*\1\b|\$?'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL
 )
 _PARTS = re.compile(r"&&|\|\||[;|\n]")
-# Calls of which no line is a text of somebody else. Any other program in the same call could show one.
+# Calls that print no text of other people. Any other program in the same call could print one.
 _PLAIN = re.compile(
     r"(?:(?:cd|rm|mkdir|sleep|true)\b|(?:head|tail|sort)(?:\s+-\w+)*(?:\s+\d?>\S+)*$|git(?:\s+-C\s+\S+)?\s+(?:remote|push"
     r"|fetch|pull|clone|add|commit|status|branch|checkout|switch|rev-parse|submodule|log\s+--oneline)\b"

@@ -1,4 +1,4 @@
-"""Rolling back: the states to go back to, and what stands in the way.
+"""Rolling back: the states to restore, and the changes that prevent it.
 
 A plan looks at each thing a run changed (memories, watermarks, files) at three times: before the run, after it, now.
 Where now is as after, it goes back to as before. Where a later run changed a memory, both cannot be had: that is a
@@ -27,7 +27,7 @@ OPERATION = "rollback"  # as the audit names it
 
 _TELLS_MORE = "memoryd job show tells what that was, without its text"
 _MOVING = (WATERMARK, FILE)
-_STAYS = (GRANT, SESSION)  # who was let in, and what they read, cannot be taken back; nor what was forgotten
+_STAYS = (GRANT, SESSION)  # an access that was used, and a forgotten session, cannot be undone
 _NO_MEMORY = (*_MOVING, *_STAYS, RUN, PROPOSAL, PROFILE)
 
 
@@ -99,7 +99,7 @@ class _Trace:
 
 
 def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
-    """Name the later changes that stand in the way; an edit by hand has no run, but a number in the audit."""
+    """Return the names of the later changes that prevent a rollback; an edit by hand has an audit id but no run."""
     return "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
 
 
@@ -111,7 +111,7 @@ def plan(
     now: str,
     only: Collection[int] | None = None,
 ) -> Plan:
-    """How to take back all that one run did, or some of it.
+    """Return how to undo all that one run did, or some of it.
 
     Args:
         entries: all of the run's agent, by id.
@@ -148,7 +148,7 @@ def plan(
 def operation_of(
     entries: Sequence[Entry], texts: Callable[[str], str | None], *, run_id: str, memory_id: str
 ) -> frozenset[int]:
-    """The numbers of the entries of the last operation by which a run changed a memory: a merge changes several.
+    """Return the entry ids of a run's last operation on a memory; a merge has several entries.
 
     Args:
         entries: all of the run's agent, by id.
@@ -168,7 +168,7 @@ def operation_of(
 
 
 def _made(entry: Entry, texts: Callable[[str], str | None]) -> str | None:
-    """The memory that a merge has made, by an entry of the merge; None of any other operation."""
+    """Return the id of the memory that a merge made, by any entry of the merge; None for other operations."""
     if entry.operation != "merge":
         return None
     if entry.before is None:
@@ -182,7 +182,7 @@ BACK, OUT, AS_BEFORE, REWORDED = "brought back", "taken out", "as before", "text
 
 
 def became(before: str | None, after: str | None) -> str:
-    """What a rollback makes of a memory, for people; states as those of a `Step`."""
+    """Return what a rollback does to a memory, in words for people; states are as those of a `Step`."""
     was, is_now = (None if one is None else from_json(one) for one in (before, after))
     if is_now is None or not is_now.is_live:
         return OUT if was is not None and was.is_live else AS_BEFORE
@@ -192,7 +192,7 @@ def became(before: str | None, after: str | None) -> str:
 
 
 def last_of_change(entries: Iterable[Entry], audit_id: int) -> int:
-    """The id of the last entry that was written at once with this one: half of a change is no state there ever was.
+    """Return the id of the last entry that was written together with this one: half a change was never a state.
 
     A run's entries are written at once; so are those of an edit by hand, which has no run and ends with the file's.
     """
@@ -212,7 +212,7 @@ def _is_one_edit(entry: Entry, following: Entry) -> bool:
 
 
 def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, audit_id: int, now: str) -> Plan:
-    """How to bring everything back to as it was when an entry, and what was changed with it, had just been written.
+    """Return how to restore the state right after an entry and the entries written together with it.
 
     But for what was forgotten since: that is left as it is.
 
@@ -305,7 +305,7 @@ def _plan(
 
 
 def _alike(memory_id: str, one: str | None, other: str | None, texts: Callable[[str], str | None]) -> bool:
-    """Whether two states differ in nothing but when they were written: what was done in between came to nothing."""
+    """Return True if two states differ only in their time of writing."""
     if one == other or one is None or other is None or memory_id.startswith(_NO_MEMORY):
         return one == other
     states = [texts(one), texts(other)]
@@ -319,7 +319,7 @@ def _ended_as(memory_id: str, known: str | None, texts: Callable[[str], str | No
 
 
 def _step(memory_id: str, trace: _Trace, texts: Callable[[str], str | None], now: str) -> Step | None:
-    """None: a state that is needed is erased."""
+    """Return the step of one trace; None if a state that it needs is erased."""
     current = None if trace.now is None else texts(trace.now)
     goal = None if trace.before is None else texts(trace.before)
     if (goal is None) != (trace.before is None) or (current is None) != (trace.now is None):
@@ -335,7 +335,7 @@ def _ends(step: Step) -> bool:
 
 
 def _needed(ending: set[str], ends: dict[str, Entry], texts: Callable[[str], str | None]) -> Iterator[Conflict]:
-    """Memories that would end, though a later run ended others because these say it."""
+    """Yield memories that would end although a later run ended others in their favour."""
     if not ending:
         return
     for memory_id, entry in ends.items():

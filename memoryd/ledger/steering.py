@@ -1,7 +1,7 @@
-"""Steering: wording by which a text reads as an order or tells of somebody's likes, in several languages.
+"""Steering: wording by which a text reads as an order, or as somebody's likes, in several languages.
 
-Such cues prove nothing and miss much: they sort what is already known to be somebody's word, and keep orders out of
-headings. Whose word a text is, its record decides (`lane`).
+Such cues prove nothing and miss much. They sort texts whose speaker is already known, and keep orders out of headings.
+The record of a text decides who said it (`lane`).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _PREFERS = re.compile(
 
 
 def instructs(text: str) -> bool:
-    """Say whether `text` reads as an order or a rule for somebody."""
+    """Return True if `text` reads as an order or a rule for somebody."""
     plain = unicodedata.normalize("NFKC", text)
     return _INSTRUCTS.search(plain) is not None or _IMPERATIVE.search(plain) is not None
 
 
 def prefers(text: str) -> bool:
-    """Say whether `text` tells of somebody's likes, wishes or choices."""
+    """Return True if `text` tells of somebody's likes, wishes or choices."""
     return _PREFERS.search(unicodedata.normalize("NFKC", text)) is not None

@@ -44,12 +44,12 @@ _STATE = re.compile(
 
 
 def is_open(text: str) -> bool:
-    """Say whether `text`, a sentence, tells what somebody still has to do."""
+    """Return True if `text`, a sentence, tells what somebody still has to do."""
     return _LABELLED.match(text) is not None or _STILL.search(text) is not None
 
 
 def is_left(text: str) -> bool:
-    """Say whether `text`, a sentence, tells what is open, or in what state work was left: its branch, no commit."""
+    """Return True if `text`, a sentence, tells what is open, or in what state work was left: its branch, no commit."""
     return is_open(text) or _STATE.search(text) is not None
 
 
@@ -60,7 +60,7 @@ def label(text: str) -> str | None:
 
 
 def is_label(text: str) -> bool:
-    """Say whether `text` is a label and no more, so that what comes after it is open."""
+    """Return True if `text` is a label and no more, so that what comes after it is open."""
     return label(text) == text
 
 

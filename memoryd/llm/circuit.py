@@ -28,7 +28,7 @@ class Circuit:
 
 
 def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
-    """Say whether a question may be asked now; while half open, only one may."""
+    """Return True if a question may be asked now; while half open, only one may."""
     if circuit.open_until is None:
         return circuit, True
     if now < circuit.open_until or circuit.probing:

@@ -42,7 +42,7 @@ class Endpoint:
 
     @property
     def url(self) -> BaseUrl:
-        """The base URL in its parts.
+        """Return the base URL in its parts.
 
         Raises:
             AddressError: a model may not be asked there.
@@ -51,11 +51,11 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The endpoint as rows, logs and alarms name it."""
+        """Return the name of the endpoint in rows, logs and alarms."""
         return f"{self.model} at {self.url.host}:{self.url.port}"
 
     @property
     def deadlines(self) -> Deadlines:
-        """The parts of `timeout`. A server that needs nearly all of it for its first byte would not finish in it."""
+        """Return the parts of `timeout`: a server that needs nearly all of it for its first byte would not finish."""
         whole = self.timeout
         return Deadlines(min(_CONNECT_SECONDS, whole / 4), whole * 3 / 4, min(_IDLE_SECONDS, whole / 2), whole)

@@ -46,7 +46,7 @@ _OUTPUT = _patterns(rf"{_MAX}\W+(?:\w+\W+){{0,6}}?(?:too (?:large|high|big)|exce
 _CONTEXT = _patterns(
     r"context[_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available |model'?s )?context|"
     r"too many (?:input )?tokens|(?:prompt|input) is too long|reduce the length|larger than the context|"
-    rf"{_MAX} must be at least 1\b|truncate prompt with n_keep|request too large",
+    rf"{_MAX} must be at least 1\b|truncate prompt with n_keep|request too large"
 )
 
 

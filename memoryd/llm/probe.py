@@ -80,7 +80,7 @@ def probe(endpoint: Endpoint) -> Probed:
 
 
 def _names(body: bytes) -> set[str]:
-    """The ids in a list of models; none where the body is no such list."""
+    """Return the ids in a list of models; none if the body is no such list."""
     try:
         value: Any = json.loads(body)
         return {one["id"] for one in value["data"] if isinstance(one["id"], str)}

@@ -61,14 +61,14 @@ class Assembly:
 
     @property
     def finish_reason(self) -> str:
-        """The end in our words: stop, length, refusal or error."""
+        """Return why the answer ended: stop, length, refusal or error."""
         if self.refused:
             return "refusal"
         return "stop" if self.called and self.end in _CALLING else _ENDS.get(self.end or "", "error")
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls of tools, in order."""
+        """Return the tool calls, in order."""
         return tuple(
             ToolCall(call.id or f"call_{number}", call.name, "".join(call.arguments))
             for number, call in enumerate(self.called)

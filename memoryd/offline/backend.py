@@ -142,7 +142,7 @@ def _day(quoted: Quoted) -> date | None:
 
 
 def _working(material: Sequence[Quoted], said: Sequence[Said]) -> bool:
-    """Say whether the assistant works or lectures for the user, rather than talking with them as an equal."""
+    """Return True if the assistant works or lectures for the user, rather than talking with them as an equal."""
     own = [one.text for one in said if one.by_user]
     reported = any(quoted.origin == REPORT for quoted in material)
     return reported or lasting.lectures(own, [one.text for one in said if not one.by_user])
@@ -275,7 +275,7 @@ def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
 
 
 def _still_failing(facts: Sequence[Quoted], said: Sequence[Said]) -> list[Quoted]:
-    """Return the facts without failures that passed later, or of which the assistant said later that they are fixed."""
+    """Return the facts without failures that passed later, or that the assistant later called fixed."""
     fixes = [
         (int(one.id[1:]), frozenset(words.content(sentence.text)) - _OF_FAILURES)
         for one in said

@@ -81,7 +81,7 @@ class _Saying(NamedTuple):
 
     @property
     def is_daily(self) -> bool:
-        """Whether it is no memory yet."""
+        """Return True if it is a sentence of a daily entry, not a memory."""
         return self.id.startswith("d")
 
 
@@ -215,7 +215,7 @@ class _Night:
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def sections(self) -> list[Section]:
-        """The core as it is to be: earlier memories where they were, new ones under the heading they belong to."""
+        """Return the new core: earlier memories where they were, new ones under the heading they belong to."""
         found: dict[str, list[Bullet]] = {"": []}
         for memory in self._stays:
             if _CITING.search(memory.text):
@@ -229,7 +229,7 @@ class _Night:
         return [Section(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
 
     def diary(self) -> str:
-        """What was done and what was left, in counts and in the words of the memories themselves."""
+        """Return what was done and what was left out, in counts and in the words of the memories themselves."""
         days = sorted({quoted.at[:10] for quoted in self._daily if quoted.at})
         span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
         types = Counter(str(offer.type) for offer, _ in self._new.values())

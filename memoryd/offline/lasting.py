@@ -34,25 +34,22 @@ def _cue(
 
 
 _DO = (
-    r"(?:use|run|write|commit|push|pull|add|put|format|test|deploy|ask|check|delete|touch|edit|change|include|"
-    r"reply|answer|respond|"
-    r"send|start|keep|make|mock|merge|rebase|skip|assume|generate|create|log|print|import|install|leave|remove|"
-    r"mention|show|"
-    r"translate|speak|schedule|book|order|call|sign|prefix|document|squash|amend|hard-?code|refactor|update|read|do)"
+    r"(?:use|run|write|commit|push|pull|add|put|format|test|deploy|ask|check|delete|touch|edit|change|include|reply|"
+    r"answer|respond|send|start|keep|make|mock|merge|rebase|skip|assume|generate|create|log|print|import|install|leave|"
+    r"remove|mention|show|translate|speak|schedule|book|order|call|sign|prefix|document|squash|amend|hard-?code|"
+    r"refactor|update|read|do)"
 )
 _HABIT = r"(?:use|run|write|commit|take|drink|eat|wear|buy|read|deploy|test|sign|fly|sleep)"
 _KIN = (
-    r"(?:wife|husband|partner|fianc\w+|boyfriend|girlfriend|son|daughter|dog|cat|puppy|kitten|mother|mom|father|"
-    r"dad|sister|"
-    r"brother|boss|manager|team lead|company|pet)"
+    r"(?:wife|husband|partner|fianc\w+|boyfriend|girlfriend|son|daughter|dog|cat|puppy|kitten|mother|mom|father|dad|"
+    r"sister|brother|boss|manager|team lead|company|pet)"
 )
 _DATUM = (
     r"(?:birthday|e-?mail|phone number|address|editor|timezone|time zone|job title|username|native language|pronouns)"
 )
 _OURS = (
-    r"(?:stack|repo(?:sitory)?|api|database|db|ci|server|production|staging|app|backend|frontend|build|cluster|"
-    r"deadline|"
-    r"convention|style guide|default branch)"
+    r"(?:stack|repo(?:sitory)?|api|database|db|ci|server|production|staging|app|backend|frontend|build|cluster|deadline"
+    r"|convention|style guide|default branch)"
 )
 _WHY = r"^(?=.*\b(?:because|since|so that|due to|to avoid|as (?:it|we|they|that)|otherwise)\b)"
 _HAVE = r"\bi(?:'ve| have)? (?:just |finally |recently |already )?"
@@ -228,7 +225,7 @@ def _stands(sentence: str, cue: Cue) -> bool:
 
 
 def lectures(own: Iterable[str], other: Iterable[str]) -> bool:
-    """Say whether an assistant's messages are so much longer than the user's own that it works for them or teaches.
+    """Return True if an assistant's messages are so much longer than the user's own that it works for them or teaches.
 
     In a talk of equals a statement is told, not decided or learned, and the words of both weigh the same.
     """

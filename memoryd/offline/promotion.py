@@ -53,7 +53,6 @@ _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
 _UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
-_DENIES = re.compile(r"\b(?:not|never|no|nicht|nie|kein\w*|pas|jamais|nunca|non|не)\b|n't\b|[不没]|ない", re.IGNORECASE)
 
 _POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
 
@@ -73,7 +72,7 @@ class Entry(NamedTuple):
 
     @property
     def by_user(self) -> bool:
-        """Whether the user said it."""
+        """Return True if the user said it."""
         return self.origin in {USER, HAND}
 
     def told(self, text: str) -> str:
@@ -114,18 +113,18 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
 
 
 def is_open(text: str) -> bool:
-    """Say whether `text` tells what somebody still has to do, which is of the day and not of the core."""
+    """Return True if `text` tells what somebody still has to do, which is of the day and not of the core."""
     return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
 
 
 def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
-    """Say whether an assistant works for the user: tools reported, or it says far more than the user."""
+    """Return True if an assistant works for the user: tools reported, or it says far more than the user."""
     own = [one.text for one in given if one.by_user]
     return reported or lasting.lectures(own, [one.text for one in given if one.origin == ASSISTANT])
 
 
 def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:
-    """Return of which type a text of the entry is; by wording alone, so a fact unless it shows another."""
+    """Return the type of a text of the entry by its wording; a fact if the wording shows no other type."""
     cue = _cue_of(entry, text, working=working)
     if cue:
         return cue.type
@@ -142,7 +141,7 @@ def key_of(text: str) -> Key:
     """Return what texts that say the same have in common: their content words in order, small talk apart."""
     said = unlabelled(text)
     found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
-    denial = ("not",) if _DENIES.search(said) else ()
+    denial = ("not",) if replacement.denies(said) else ()
     return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.same(text),)
 
 

@@ -214,13 +214,13 @@ def competes(newer: str, older: str) -> bool:
 
 def _reorders(newer: str, older: str) -> bool:
     order = read(newer).order
-    is_same = order == read(older).order and len(order) >= _FEWEST_REORDERED and _denies(newer) == _denies(older)
+    is_same = order == read(older).order and len(order) >= _FEWEST_REORDERED and denies(newer) == denies(older)
     return is_same and not _ASKS.search(newer) and normal.same(newer) != normal.same(older)
 
 
 def _ends(newer: str, older: str) -> bool:
     words = read(older).words
-    if _denies(older) or not any(gone <= words for gone in ended(newer)) or ended(older):
+    if denies(older) or not any(gone <= words for gone in ended(newer)) or ended(older):
         return False
     is_of_other = _FIRST.search(fold(older)) and _THIRD.search(fold(newer)) and not _FIRST.search(fold(newer))
     return not is_of_other
@@ -229,10 +229,11 @@ def _ends(newer: str, older: str) -> bool:
 def _is_other_value(newer: str, older: str) -> bool:
     new, old = read(newer), read(older)
     is_same = bool(new.subject) and (new.subject, new.shape) == (old.subject, old.shape)
-    return is_same and new.value != old.value and not _denies(older) and not _denies(newer)
+    return is_same and new.value != old.value and not denies(older) and not denies(newer)
 
 
-def _denies(text: str) -> bool:
+def denies(text: str) -> bool:
+    """Return True if `text` says that something is not so."""
     return _DENIES.search(fold(text)) is not None
 
 

@@ -36,5 +36,5 @@ def sentences(text: str) -> list[str]:
 
 
 def is_question(sentence: str) -> bool:
-    """Say whether `sentence` asks."""
+    """Return True if `sentence` asks."""
     return sentence.rstrip("\"'”’)] 」』").endswith(("?", "？", "؟", ";?"))  # noqa: RUF001 - full-width mark

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.jobs.duplicates import Known
+from memoryd.jobs.parts import grouped
 from memoryd.ledger import steering
 from memoryd.offline import cues, words
 from memoryd.offline.sentences import Sentence, is_question
@@ -29,7 +30,6 @@ _LEAST_REPORT = 4  # content words without which an assistant at work only narra
 _RECENT = 8  # messages in which a word counts as already under discussion
 _LONGEST = 800  # characters; what is longer without an end to its sentence is no sentence
 _CHATTER_WEIGHT = 0.3
-_FIXED_WEIGHT, _FAILED_WEIGHT = 2.0, 0.1  # that a fault is gone tells more than that it was there
 
 
 class Said(NamedTuple):
@@ -111,16 +111,16 @@ class _Reading:
             is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
             mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
             parts.append(_Part(number, text, keys, mass, prose.words(text)))
-        return _fixes_first(parts) if self._working and not one.by_user else parts
+        return parts
 
     def _is_idle(self, text: str, *, by_user: bool) -> bool:
-        """Questions and narration tell nothing, but a user at work asks for things in questions."""
+        """Return True for a question or narration; but a user at work asks for things in questions."""
         if is_question(text):
             return not (self._working and by_user)
         return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
 
     def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
-        """An acknowledgement tells nothing, nor do words just said, unless they answer a question."""
+        """Return True if a sentence only acknowledges or repeats what was just said, and answers no question."""
         by_user = self._said[turn].by_user
         rest = signals.after_assent(text)
         if not by_user and self._asserted.says((rest or text).strip()):
@@ -165,27 +165,11 @@ class _Reading:
         return before.id, next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
 
 
-def _fixes_first(parts: list[_Part]) -> list[_Part]:
-    """Return the parts with more weight on what tells a fix, and less on a failure before it that gives no reason."""
-    fixed = [at for at, part in enumerate(parts) if cues.FIXED.search(part.text.lower())]
-    return [
-        part._replace(mass=part.mass * _FIXED_WEIGHT)
-        if at in fixed
-        else part._replace(mass=part.mass * _FAILED_WEIGHT)
-        if fixed and at < fixed[-1] and cues.FAILS.search(part.text.lower())
-        else part
-        for at, part in enumerate(parts)
-    ]
-
-
 def _names(said: Sequence[Said]) -> frozenset[str]:
-    """Return the keys by which the speakers address each other, with short forms such as Mel for Melanie."""
-    names = {key for one in said for key in words.content(one.speaker)}
+    """Return the keys of the names of the speakers, and of those by which they call each other more than once."""
     called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
-    names |= {words.key_of(name) for name, n in called.items() if n > 1}
-    capital = {word for one in said for word in cues.CAPITAL.findall(one.text)}
-    short = {words.key_of(word) for word in capital if any(name.startswith(word.casefold()) for name in names)}
-    return frozenset(names | short)
+    names = (*(one.speaker for one in said), *(name for name, times in called.items() if times > 1))
+    return frozenset(key for name in names for key in words.content(name))
 
 
 def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:
@@ -203,15 +187,7 @@ def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> 
 def _units(parts: list[_Part], longest: int) -> list[list[_Part]]:
     if sum(part.words for part in parts) <= 1.5 * longest:
         return [parts] if parts else []
-    units: list[list[_Part]] = [[]]
-    held = 0
-    for part in parts:
-        if units[-1] and held + part.words > longest:
-            units.append([])
-            held = 0
-        units[-1].append(part)
-        held += part.words
-    return units
+    return grouped(parts, [part.words for part in parts], longest)
 
 
 def _trim(unit: list[_Part]) -> list[_Part]:

@@ -17,6 +17,7 @@ from memoryd.changing import forgetting, ledger_runs, rescrub, restore, saving
 from memoryd.database import alarms, query, runs, spend, sqlite, texts
 from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
+from memoryd.files.log import bound
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
@@ -266,7 +267,8 @@ class Runner:
                 return None
             self.active[run.id] = run
         try:
-            self._execute(run)
+            with bound(agent=run.agent_id, run=run.id):
+                self._execute(run)
         finally:
             del self.active[run.id]
         return runs.get_run(self.engine, run.id)

@@ -45,14 +45,14 @@ def _serve(call: Call, settings: Settings, agent: Agent, address: str | None) ->
     """Serve until the end; whether all calls have ended."""
     import anyio
 
-    from memoryd.files.log import Log
+    from memoryd.files.log import get_logger
     from memoryd.files.token_file import read_or_make
     from memoryd.interfaces.mcp import loopback, serving
     from memoryd.interfaces.mcp.calls import Calls
     from memoryd.interfaces.mcp.server import make_server
     from memoryd.interfaces.mcp.tools import Memory
 
-    log = Log("memoryd").bind(part="mcp", agent=agent.id)
+    log = get_logger(part="mcp", agent=agent.id)
     calls = Calls(log)
     run: Any
     with Memory(settings, agent) as memory:
