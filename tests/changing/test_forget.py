@@ -1,0 +1,701 @@
+"""`forget`: a memory, or all that a session said, is in no byte any more but the transcript's."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from datetime import timedelta
+
+import pytest
+from edited_world import World
+from facts_world import store_on
+from scratch import STARTED, Scratch, filler, message, said
+from sweep import KILLED, Point, forked
+
+import memoryd
+from memoryd.changing import forgetting, ledger_runs, saving
+from memoryd.daemon.once import read_all, run_once
+from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
+from memoryd.errors import StateError
+from memoryd.files import regular
+from memoryd.ledger import audit as chain
+from memoryd.ledger.facts import NewFact
+from memoryd.ledger.memory import Ending
+from memoryd.ledger.operation import Merge, Update, apply
+from memoryd.ledger.profile import Entry, Section
+from memoryd.running import retry
+
+TABS = "I prefer tabs over spaces in all Makefiles"
+POSTGRES = "We decided to keep the orders in PostgreSQL 16"
+SUITE = "Please always run the whole test suite before every commit"
+
+
+ECHO = (
+    ("user", "Yes: we decided to keep the orders in PostgreSQL 16, because the reports need window functions."),
+    ("assistant", "So it stays."),
+)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """An installation that has slept over one session, once for all tests of this module."""
+    made = World(tmp_path_factory.mktemp("forget") / "scratch")
+    with made.open():
+        run_once(made.app)
+        made.take()
+        made.sleep()
+        made.take()
+    return made.scratch
+
+
+def moved(root):
+    """The world of a copied installation."""
+    made = object.__new__(World)
+    made.scratch = Scratch.at(root)
+    made.path = made.scratch.workspace / "MEMORY.md"
+    return made
+
+
+@pytest.fixture
+def world(tmp_path, template):
+    shutil.copytree(template.root, tmp_path / "scratch")
+    made = moved(tmp_path / "scratch")
+    made.scratch.config.write_text(made.scratch.config.read_text().replace(str(template.root), str(made.scratch.root)))
+    with made.open():
+        yield made
+
+
+def holders(world, *words):
+    """Files that hold one of these words, in any case; the transcripts are the agent's own."""
+    return [
+        (str(path.relative_to(world.scratch.root)), word)
+        for path in sorted(world.scratch.root.rglob("*"))
+        if path.is_file() and "/sessions/" not in str(path)
+        for word in words
+        if word.lower().encode() in path.read_bytes().lower()
+    ]
+
+
+def forget(world, **target):
+    row = world.do(forgetting.KIND, **target)
+    assert row["state"] == "succeeded", row
+    assert world.problems() == []
+    return row["receipt"][forgetting.KIND]
+
+
+def the_session(world):
+    return world.scratch.query("SELECT id FROM session ORDER BY seen_at, id")[0][0]
+
+
+def saying(world, words):
+    return next(memory for memory in world.live() if words in memory.content)
+
+
+def cite(world, memory, session):
+    """Let a memory stand on all turns of another session as well."""
+    with sqlite.reading(world.app.engine) as connection:
+        seqs = [row[0] for row in connection.exec_driver_sql("SELECT seq FROM turn WHERE session_id = ?", (session,))]
+        cites = turns.sources(connection, session, seqs)
+    done(world, Update(memory.id, cites=cites))
+
+
+def done(world, operation):
+    """Carry an operation out in the ledger alone; what it changed."""
+    held = {memory.id: memory for memory in world.live()}
+    now = world.app.clock.text()
+    with sqlite.writing(world.app.engine) as connection:
+        changes = apply(held, [operation], agent_id="demo", now=now, new_hex=world.app.runner.new_id)
+        audit.record(connection, changes, at=now, agent_id="demo", actor="human", run_id=None)
+    return changes
+
+
+# --- a memory ---
+
+
+def test_a_memory_is_in_no_byte_any_more_and_only_it(world):
+    tabs, before = saying(world, "tabs"), world.rows()
+    backup = world.scratch.workspace / ".continuum/memory/backup/run-old/MEMORY.md"
+    backup.parent.mkdir(parents=True)
+    backup.write_text(world.text())
+    assert {path for path, _ in holders(world, TABS)} >= {"state/memoryd.db", "workspace/MEMORY.md"}
+    told = forget(world, memory=tabs.id)
+    assert holders(world, "my name is Ottilie", TABS) == []
+    assert told["memories"] == {tabs.id: {"became": "erased", "why": forgetting.forgetting.NAMED}}
+    assert (told["copies"]["files"], told["left"]) == (1, [])
+    assert told["beside"]["sessions"] == [the_session(world)]
+    assert backup.read_text().count("- ") == 5
+    dailies = "".join(world.scratch.dailies().values())
+    assert all(words in text for words in (POSTGRES, SUITE) for text in (world.text(), dailies))
+    assert [row for row in world.rows() if row[0] != tabs.id] == [row for row in before if row[0] != tabs.id]
+    assert [(row[2], row[8]) for row in world.rows() if row[0] == tabs.id] == [("", Ending.ERASED)]
+    assert world.audited()[-4:].count(("human", "forget", tabs.id)) == 1
+    assert {actor for actor, operation, _ in world.audited() if operation == "forget"} == {"human"}
+
+
+def test_what_a_memory_said_before_goes_with_it(world):
+    tea = world.id_of("another old one, about tea")
+    world.write(world.text().replace("about tea", "about green tea from Uji"))
+    world.take()
+    fact = store_on(world.app.engine, world.scratch.workspace, world.app.clock).create(
+        [NewFact("Another old one,  about tea.", "preference", 0.9)]
+    )
+    told = forget(world, memory=tea)
+    assert set(told["memories"]) == {tea, fact.outcomes[0].fact.id}
+    assert holders(world, "another old one", "uji") == []
+
+
+def test_what_another_memory_said_before_it_was_reworded_goes_with_it(world):
+    rule = saying(world, "never deploy").id
+    world.write(world.text().replace("never deploy on a Friday", "never deploy on a Monday"))
+    world.take()
+    assert saying(world, "never deploy").id == rule
+    store = store_on(world.app.engine, world.scratch.workspace, world.app.clock)
+    forget(world, memory=store.create([NewFact("deploy on a Friday", "behavior", 0.9)]).outcomes[0].fact.id)
+    assert holders(world, "Friday") == []
+    assert saying(world, "never deploy on a Monday").id == rule
+
+
+def test_what_was_merged_with_it_comes_back_into_the_file(world):
+    old, rule = saying(world, "an old one"), saying(world, "never deploy")
+    merged = done(world, Merge((old.id, rule.id), "an ancient thing that Ottilie ships on Saturdays alone"))[0].after
+    world.write(world.text().replace(f"- {rule.content}\n", "").replace(old.content, merged.content, 1))
+    world.take()
+    assert world.problems() == []
+    told = forget(world, memory=old.id)
+    assert {one: became["became"] for one, became in told["memories"].items()} == {
+        old.id: "erased",
+        merged.id: "erased",
+        rule.id: "restored",
+    }
+    assert f"- {rule.content}\n" in world.text()
+    assert holders(world, "an ancient thing") == []
+
+
+def test_it_does_not_come_back_unless_it_is_said_anew(world):
+    forget(world, memory=saying(world, "tabs").id)
+    world.scratch.append([*said(10), filler(minute=41)], name="two")
+    run_once(world.app)
+    receipts = [json.loads(row[0]) for row in world.scratch.query("SELECT receipt FROM job_run WHERE kind = 'sleep'")]
+    assert [one["guard"] for receipt in receipts for one in receipt.get("refused", ())] == ["tombstone"]
+    assert TABS not in world.text()
+    world.scratch.append([*said(60), filler(minute=70)], name="three")
+    clock = world.app.clock
+    object.__setattr__(clock, "now", lambda: STARTED + timedelta(minutes=80))
+    run_once(world.app)
+    assert TABS in world.text()
+
+
+def test_a_protected_memory_is_let_go_of_first(world):
+    rule, before = saying(world, "tabs").id, world.text()
+    world.own("protect", rule)
+    row = world.do(forgetting.KIND, memory=rule)
+    assert row["state"] == "declined"
+    assert all(words in row["why"] for words in (rule, "unprotect"))
+    assert world.do(forgetting.KIND, session=the_session(world))["state"] == "declined"
+    assert world.text() == before
+    world.own("unprotect", rule)
+    forget(world, memory=rule)
+
+
+def test_no_way_leads_back(world):
+    tabs, sleep = saying(world, "tabs").id, world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0]
+    entry = world.scratch.query("SELECT max(id) FROM audit")[0][0]
+    forget(world, memory=tabs)
+    mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget'")[0][0]
+    for options, why in (({"run": sleep}, f"{tabs} erased"), ({"run": mine}, mine)):
+        row = world.do(ledger_runs.ROLLBACK, **options)
+        assert row["state"] == "declined"
+        assert why in row["why"]
+        assert "cannot be brought back" in row["why"]
+    row = world.do(ledger_runs.ROLLBACK, to=entry)
+    assert (row["state"], tabs in row["receipt"]["rollback"]["stayed"]) == ("skipped", True)
+    row = world.own("restore", tabs)
+    assert row["state"] == "declined"
+    assert "erased" in row["why"]
+    with reads.open_reader(world.app.database) as reader:
+        history = reads.history(reader, "demo", tabs)
+    assert [(one["operation"], one["content"], one["ended_as"]) for one in history] == [
+        ("add", None, None),
+        ("forget", "", "erased"),
+    ]
+    assert holders(world, TABS) == []
+
+
+WALRUS = (
+    ("user", "Is the walrus-umbrella build in src/walrus.py red today?"),
+    ("assistant", "The walrus-umbrella build was red: src/walrus.py line 44 failed, I fixed the parser there."),
+)
+
+
+def slept_apart(world):
+    """Another session, of which a sleep leaves nothing but a block; its id and that of the sleep."""
+    core, before = world.text(), {row[0] for row in world.scratch.query("SELECT id FROM job_run")}
+    world.scratch.append([*(message(role, text, 40) for role, text in WALRUS), filler(minute=41)], name="two")
+    run_once(world.app)
+    (sleep,) = {row[0] for row in world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")} - before
+    assert world.text() == core
+    assert "walrus" in "".join(world.scratch.dailies().values())
+    return world.scratch.query("SELECT session_id FROM job_run WHERE id = ?", sleep)[0][0], sleep
+
+
+def rolled_back(world, **target):
+    row = world.do(ledger_runs.ROLLBACK, **target)
+    assert row["state"] == "succeeded", row
+    return row["id"]
+
+
+def test_no_rollback_of_a_rollback_brings_a_block_back(world):
+    session, sleep = slept_apart(world)
+    daily = next((world.scratch.workspace / "memory").glob("*.md"))
+    conflict = daily.with_name(f"{daily.name}.conflict-deadbeef")
+    conflict.write_bytes(daily.read_bytes())
+    back = rolled_back(world, run=sleep)
+    kept = world.scratch.workspace / ".continuum/memory/backup" / back / daily.name
+    whole = kept.read_bytes()
+    forget(world, session=session)
+    assert POSTGRES in kept.read_text()  # of the same file another session's block stays
+    assert POSTGRES in conflict.read_text()
+    assert holders(world, "walrus") == []
+    kept.write_bytes(whole)  # as somebody has it who puts an old copy of the workspace back
+    marks = world.scratch.query("SELECT consumer, seq FROM watermark WHERE session_id = ? ORDER BY 1", session)
+    rolled_back(world, run=back)
+    assert [name for name, _ in holders(world, "walrus")] == [str(kept.relative_to(world.scratch.root))]
+    assert world.scratch.query("SELECT consumer, seq FROM watermark WHERE session_id = ? ORDER BY 1", session) == marks
+    assert world.problems() == []
+
+
+def test_behind_an_entry_of_the_audit_all_is_taken_back_but_forgetting(world):
+    start = world.scratch.query("SELECT max(id) FROM audit")[0][0]
+    session, _ = slept_apart(world)
+    tabs = saying(world, "tabs").id
+    forget(world, session=session)
+    forget(world, memory=tabs)
+    world.write(world.text() + "- mine, later\n")
+    world.take()
+    marks = world.scratch.query("SELECT session_id, consumer, seq FROM watermark ORDER BY 1, 2")
+    mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget' AND session_id IS NULL")
+    for (run_id,) in mine:
+        row = world.do(ledger_runs.ROLLBACK, run=run_id)
+        assert (row["state"], "cannot be brought back" in row["why"]) == ("declined", True)
+    row = world.do(ledger_runs.ROLLBACK, to=start)
+    assert row["state"] == "succeeded", row
+    assert tabs in row["receipt"]["rollback"]["stayed"]
+    assert "mine, later" not in world.text()
+    assert holders(world, "walrus", TABS) == []
+    assert world.scratch.query("SELECT session_id, consumer, seq FROM watermark ORDER BY 1, 2") == marks
+    assert [row[8] for row in world.rows() if row[0] == tabs] == [Ending.ERASED]
+    assert world.problems() == []
+
+
+def test_what_is_left_of_a_sentence_is_not_remembered_as_one(world):
+    world.scratch.append([message("user", "On my boat: I prefer rope over chain, always.", 44)], name="two")
+    read_all(world.app)
+    store = store_on(world.app.engine, world.scratch.workspace, world.app.clock)
+    forget(world, memory=store.create([NewFact("I prefer rope over chain", "preference", 0.9)]).outcomes[0].fact.id)
+    assert world.scratch.query("SELECT text FROM turn ORDER BY id DESC LIMIT 1") == [
+        ("On my boat: [forgotten], always.",)
+    ]
+    world.scratch.append([filler(minute=45)], name="two")
+    run_once(world.app)
+    assert "boat" not in world.text() + "".join(world.scratch.dailies().values())
+
+
+# --- a session ---
+
+
+def test_a_session_is_in_no_byte_any_more_and_its_rows_stay(world):
+    session = the_session(world)
+    columns = "SELECT seq, record_id, role, tokens, first_byte, last_byte, sha256 FROM turn ORDER BY seq"
+    rows = world.scratch.query(columns)
+    told = forget(world, session=session)
+    assert holders(world, "postgresql", "ottilie", "whole test suite", "nightly build") == []
+    assert world.scratch.query(columns) == rows
+    assert world.scratch.query("SELECT DISTINCT text, withheld FROM turn") == [("", "forgotten")]
+    assert (told["counts"]["turns"], told["counts"]["summaries"], told["counts"]["blocks"]) == (7, 1, 1)
+    assert {one["became"] for one in told["memories"].values()} == {"erased"}
+    assert [memory.content for memory in world.live()] == [
+        *("an old one", "another old one, about tea", "never deploy on a Friday"),
+    ]
+    assert ("human", "forget", f"session:{session}") in world.audited()
+    assert world.scratch.query("SELECT DISTINCT consumer, seq FROM watermark ORDER BY 1") == [
+        ("facts", 7),
+        ("sleep", 7),
+    ]
+    assert world.scratch.query("PRAGMA freelist_count") == [(0,)]
+    row = world.do(ledger_runs.ROLLBACK, run=world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0])
+    assert row["state"] == "declined"
+    assert holders(world, "postgresql") == []
+
+
+def test_what_somebody_wrote_into_its_block_stays(world):
+    path = next((world.scratch.workspace / "memory").glob("*.md"))
+    path.write_text(path.read_text().replace("- Assistant: Noted:", "- mine: call the plumber\n- Assistant: Noted:"))
+    told = forget(world, session=the_session(world))
+    assert told["counts"]["blocks"] == 1
+    assert [line for line in path.read_text().splitlines() if line.startswith("- ")] == ["- mine: call the plumber"]
+    assert holders(world, "postgresql", "ottilie") == []
+
+
+def test_what_a_person_wrote_stays_where_it_only_quotes_the_session(world):
+    path = next((world.scratch.workspace / "memory").glob("*.md"))
+    line = next(line for line in path.read_text().splitlines() if POSTGRES in line)
+    mine = f"\n## Mine (23:00)\n\nThey told me that {line.partition(': ')[2].rstrip('.')} and I never do.\n"
+    path.write_text(path.read_text() + mine)
+    tabs = saying(world, "tabs")
+    longer = f"Anna thinks that {tabs.content.removeprefix('User: ').rstrip('.')}, and the pager rings on Mondays"
+    world.write(world.text() + f"- {longer}\n")
+    world.take()
+    other = saying(world, "pager").id
+    told = forget(world, memory=tabs.id)
+    assert f"- {longer}\n" in world.text()
+    assert told["beside"]["memories"].count(other) == 1
+    forget(world, session=the_session(world))
+    assert path.read_text().endswith(mine)
+    assert f"- {longer}\n" in world.text()
+
+
+def test_what_another_session_says_too_stays(world):
+    session = the_session(world)
+    world.scratch.append([message(role, text, 40) for role, text in ECHO], name="two")
+    read_all(world.app)
+    postgres, other = saying(world, POSTGRES), world.scratch.query("SELECT id FROM session ORDER BY id DESC")[0][0]
+    cite(world, postgres, other)
+    told = forget(world, session=session)
+    assert told["memories"][postgres.id]["became"] == "kept"
+    assert saying(world, POSTGRES).sources[0].session == other
+    assert [one.content for one in world.live()] == [
+        *("an old one", "another old one, about tea", "never deploy on a Friday", postgres.content),
+    ]
+    assert world.scratch.query("SELECT count(*) FROM turn WHERE session_id = ? AND text <> ''", other) == [(2,)]
+    forget(world, session=other)
+    assert holders(world, "postgresql") == []
+
+
+def test_its_records_are_never_read_again_and_later_ones_are(world):
+    session = the_session(world)
+    forget(world, session=session)
+    path = world.scratch.sessions / "one.jsonl"
+    data = path.read_bytes()
+    copy = path.with_name("copy.jsonl")
+    for act in (
+        lambda: path.write_bytes(b""),
+        lambda: path.write_bytes(data),
+        lambda: path.write_bytes(data.replace(b'": "', b'":  "')),  # the same records in other bytes
+        lambda: copy.write_bytes(data),
+        lambda: (copy.unlink(), path.rename(copy), copy.rename(path)),
+        world.app.runner.recover,
+    ):
+        act()
+        run_once(world.app)
+        assert world.scratch.query("SELECT session_id, seq, record_id, at, text FROM turn WHERE text <> ''") == []
+    world.scratch.append([message("user", "I prefer rope over chain on my boat.", 44), filler(minute=45)])
+    run_once(world.app)
+    assert world.scratch.query("SELECT count(*) FROM turn WHERE text <> ''") == [(2,)]
+    assert "rope over chain" in world.text()
+    assert holders(world, "postgresql") == []
+    assert world.problems() == []
+
+
+def test_a_record_with_an_id_is_known_again_in_other_bytes(world):
+    record = message("user", "My boat is called Albatros.", 44, uuid="0b1a9c1e-9d1f-4c51-8f4e-6a3b1c2d3e4f")
+    path = world.scratch.append([record], name="two")
+    read_all(world.app)
+    forget(world, session=world.scratch.query("SELECT session_id FROM turn ORDER BY id DESC")[0][0])
+    for text in (json.dumps(record | {"more": 1}), json.dumps(record | {"content": "It is the Albatros."})):
+        path.write_text(text + "\n")
+        read_all(world.app)
+        assert holders(world, "albatros") == []
+
+
+def test_lines_of_a_now_file_are_never_read_again_and_later_ones_are(world):
+    path = world.scratch.workspace / ".continuum/memory/NOW-2026-03-04T08-00.md"
+    path.write_text("## User: My boat is called Albatros.\n\n## Agent: A fine name.\n")
+
+    def read():
+        os.utime(path, (STARTED.timestamp(), STARTED.timestamp()))
+        world.app.ingest.documents.forget({session for (session,) in world.scratch.query("SELECT id FROM session")})
+        run_once(world.app)
+        return [row[0] for row in world.scratch.query("SELECT text FROM turn WHERE text <> '' AND seq < 9 ORDER BY id")]
+
+    assert read()[-2:] == ["My boat is called Albatros.", "A fine name."]
+    session = world.scratch.query("SELECT session_id FROM turn ORDER BY id DESC")[0][0]
+    forget(world, session=session)
+    for text in (path.read_text() + "\n", path.read_text().replace("## Agent", "It sails.\n\n## Agent")):
+        path.write_text(text)
+        assert "Albatros" not in " ".join(read())
+    assert read()[-1] == "It sails."
+    assert [name for name, _ in holders(world, "albatros")] == [f"workspace/.continuum/memory/{path.name}"]
+
+
+def test_a_database_that_is_made_anew_has_not_learned_it_again(world):
+    forget(world, session=the_session(world))
+    world.app.close()
+    (world.scratch.state / "memoryd.db").write_bytes(b"damaged" * 99)
+    with world.open():
+        run_once(world.app)
+        assert world.scratch.query("SELECT count(*), min(withheld) FROM turn") == [(7, "forgotten")]
+        assert holders(world, "postgresql") == []
+
+
+def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
+    session, words = the_session(world), "We decided to keep the orders in PostgreSQL 16."
+    witness = {"since": "2026"}
+
+    def save(text, **more):
+        run_id = runs.new_run_id(world.app.clock.now())
+        options = {"day": "2026-03-04", "clock": "09:45", **more}
+        row = {"id": run_id, "kind": saving.SAVE, "agent_id": "demo", "actor": "agent-tool", "trigger": "agent"}
+        row |= {"created_at": world.app.clock.text(), "scheduled_for": world.app.clock.text(), "options": options}
+        with sqlite.writing(world.app.engine) as connection:
+            runs.enqueue(connection, row)
+            runs.give_text(connection, run_id, text)
+        world.app.runner.run_next(only=run_id)
+        return run_id
+
+    save(words, witness=witness)
+    world.scratch.append([message("user", "What about lunch?", 44)], name="two")
+    read_all(world.app)
+    unsure = save("The kitchen was painted blue.", witness=witness)
+    save("A person writes of PostgreSQL.")
+    told = forget(world, session=session)
+    text = "".join(world.scratch.dailies().values())
+    assert [words in text, "kitchen" in text, "A person writes" in text] == [False, True, True]
+    assert told["beside"]["notes"] == [unsure]
+    assert told["counts"]["blocks"] == 2
+
+
+def test_records_without_a_time_are_known_again_as_often_as_they_were_said(world):
+    said_twice = {"role": "user", "content": "My boat is called Albatros."}
+    path = world.scratch.append([said_twice, said_twice], name="two")
+    read_all(world.app)
+    session = world.scratch.query("SELECT session_id FROM turn ORDER BY id DESC")[0][0]
+    forget(world, session=session)
+
+    def albatros():
+        return world.scratch.query("SELECT count(*), sum(text <> '') FROM turn WHERE session_id = ?", session)
+
+    assert albatros() == [(2, 0)]
+    world.app.close()
+    (world.scratch.state / "memoryd.db").write_bytes(b"damaged" * 99)
+    with world.open():
+        run_once(world.app)
+        assert albatros() == [(2, 0)]
+        assert holders(world, "albatros") == []
+        with path.open("a") as file:
+            file.write(json.dumps(said_twice) + "\n")
+        read_all(world.app)
+        assert albatros() == [(3, 1)]
+
+
+# --- wherever it is ---
+
+
+def test_copies_that_others_keep_lose_it_as_well(world, tmp_path):
+    """A state that a restore has put aside, a version somebody has open, a reply that was paid for, what waits."""
+    tabs, session = saying(world, "tabs"), the_session(world)
+    own = world.scratch.workspace / ".continuum/memory"
+    late = own / f".late-{regular.digest(world.path.read_bytes())}-{world.path.stat().st_size}-{'0' * 16}-MEMORY.md"
+    late.write_bytes(world.path.read_bytes() + b"- somebody wrote this late\n")
+    aside = world.scratch.state / "memoryd.replaced-20260304T080000"
+    aside.mkdir()
+    world.scratch.query("SELECT 1")
+    sqlite.empty_log(world.app.engine)
+    shutil.copy(world.scratch.state / "memoryd.db", aside / "memoryd.db")
+    for kind, state in (("facts", "queued"), ("sleep", "dead")):
+        world.scratch.change(
+            "INSERT INTO job_run (id, kind, agent_id, session_id, actor, trigger, state, created_at, scheduled_for,"
+            " attempt, fence, cancel_requested, tokens_in, tokens_out, reply, refused, receipt, options)"
+            " VALUES (?, ?, 'demo', ?, 'memoryd', 'manual', ?, 'x', '2999', 0, 0, 0, 0, 0, ?, ?, '{}', '{}')",
+            f"run-{kind}", kind, session, state, json.dumps({"text": f"- {TABS}"}), f"refused: {TABS}",
+        )  # fmt: skip
+    forget(world, memory=tabs.id)
+    assert holders(world, "my name is Ottilie", TABS) == []
+    assert "- somebody wrote this late" in world.text()
+    assert world.scratch.query("SELECT state FROM job_run WHERE id = 'run-facts'") == [("queued",)]
+    engine = sqlite.connect(aside / "memoryd.db")
+    with sqlite.reading(engine) as connection:
+        assert list(chain.check(audit.entries(connection, "demo"))) == []
+        assert connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one() == 6
+    world.scratch.change(
+        "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('waiting', 'demo', 'facts', 'x', 'x')"
+    )
+    forget(world, session=session)
+    assert holders(world, "postgresql", "ottilie") == []
+    assert world.scratch.query("SELECT state FROM job_run WHERE id = 'run-facts'") == [("cancelled",)]
+    assert world.scratch.query("SELECT count(*) FROM alarm WHERE cleared_at IS NULL") == [(0,)]
+    engine.dispose()
+
+
+def test_another_agent_keeps_what_it_has(world):
+    scratch = world.scratch
+    with sqlite.writing(world.app.engine) as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO agent VALUES ('other', ?, 1, 0, '2026')", (str(scratch.root / "other"),)
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq,"
+            " gauge, counted_seq) VALUES ('s', 'other', 's', 'messages', 'ended', '2026', '2026', 0, 0, '{}', 0)"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO session_summary VALUES ('s', ?, '[]', '2026', NULL, NULL)",
+            (f"- {saying(world, 'tabs').content}",),
+        )
+    forget(world, memory=saying(world, "tabs").id)
+    assert TABS in scratch.query("SELECT summary FROM session_summary WHERE session_id = 's'")[0][0]
+
+
+def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
+    session = the_session(world)
+    read_all(world.app)
+    seqs = [row[0] for row in world.scratch.query("SELECT seq FROM turn WHERE session_id = ?", session)]
+    texts = ("Works by hand.", "Works by hand. The orders are in PostgreSQL 16.")
+    with sqlite.writing(world.app.engine) as connection:
+        for text, cites in zip(texts, ((), turns.sources(connection, session, seqs)), strict=True):
+            state = profile.write(
+                connection, "demo", Section.WORK, Entry(text, "2026"), sources=cites, run_id=None,
+                new_hex=world.app.runner.new_id,
+            )  # fmt: skip
+            audit.note(
+                connection, [("profile", *state)], at="2026", agent_id="demo", actor="memoryd", run_id=None
+            )  # fmt: skip
+    told = forget(world, session=session)
+    assert told["counts"]["sections"] == 1
+    assert world.scratch.query("SELECT text FROM profile_section") == [("Works by hand.",)]
+    assert holders(world, "postgresql") == []
+    with sqlite.writing(world.app.engine) as connection:
+        fact = store_on(world.app.engine, world.scratch.workspace, world.app.clock)
+    one = fact.create([NewFact("Works by hand", "knowledge", 0.9)]).outcomes[0].fact.id
+    forget(world, memory=one)
+    assert world.scratch.query("SELECT text FROM profile_section") == []
+    assert holders(world, "works by hand") == []
+
+
+def test_what_it_took_out_stays_told_however_often_the_rest_fails(world, monkeypatch):
+    def fails(engine):
+        raise StateError("cannot be written anew")
+
+    tabs = saying(world, "tabs").id
+    with monkeypatch.context() as patch:
+        patch.setattr(texts, "rewrite_file", fails)
+        patch.setattr(retry, "decide", lambda *_, **__: retry.GiveUp())
+        row = world.do(forgetting.KIND, memory=tabs)
+    assert row["state"] == "dead"
+    assert row["receipt"][forgetting.KIND]["memory"] == tabs
+
+
+# --- stopped ---
+
+EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 8
+
+
+@pytest.mark.parametrize("what", ["memory", "session"])
+def test_stopped_at_any_step_the_next_start_completes_it(tmp_path, world, what):
+    target = {what: saying(world, "tabs").id if what == "memory" else the_session(world)}
+    words = ("my name is Ottilie", TABS) if what == "memory" else ("postgresql", "ottilie", "nightly build")
+    backup = world.scratch.workspace / ".continuum/memory/backup/run-old/MEMORY.md"
+    backup.parent.mkdir(parents=True)
+    backup.write_text(world.text())
+    world.app.close()
+    template = world.scratch.root
+
+    def one(number):
+        root = tmp_path / f"point-{number}"
+        shutil.copytree(template, root)
+        (root / "memoryd.yaml").write_text((root / "memoryd.yaml").read_text().replace(str(template), str(root)))
+        point = Point(number, lambda: (root / "names").write_text(json.dumps(point.names)), kill=True)
+
+        def act():
+            opened = moved(root)
+            with opened.open(point):
+                opened.do(forgetting.KIND, **target)
+            (root / "names").write_text(json.dumps(point.names))
+
+        code = forked(act)
+        return root, code, json.loads((root / "names").read_text())
+
+    _, code, steps = one(0)
+    assert code == 0
+    assert {"before:intent", "after:intent", "before:swap", "after:rows", "before:vacuum", "after:vacuum"} <= set(steps)
+    chosen = {steps.index(name) + 1 for name in ("after:intent", "after:rows", "after:vacuum")}
+    for number in sorted({*range(1, len(steps) + 1, EVERY), *chosen}):
+        root, code, names = one(number)
+        assert code == KILLED
+        is_edited = number % 2 == 1 or names[-1] == "after:intent"
+        assert moved(root).scratch.query("SELECT state FROM job_run WHERE kind = 'forget'") == [("running",)]
+        after = moved(root)
+        if is_edited:  # by somebody, before the next start
+            after.path.write_text(after.text() + "- a line of mine\n")
+        with after.open():
+            run_once(after.app)
+            after.take()
+            assert ("- a line of mine\n" in after.text()) is is_edited
+            assert holders(after, *words) == [], names[-1]
+            assert after.problems() == []
+            assert after.scratch.query("SELECT state FROM job_run WHERE kind = 'forget'") == [("succeeded",)]
+            assert after.scratch.query("SELECT count(*) FROM audit WHERE operation = 'forget'")[0][0] > 0
+        shutil.rmtree(root)
+
+
+# --- by the doors ---
+
+
+def test_the_commands_tell_no_content_and_what_stays(world):
+    world.app.close()
+    scratch = world.scratch
+    text = scratch.config.read_text().replace('"redact"', '"off"')  # a daemon takes a second to load the rules
+    ingest = '"ingest": {"polling": "always", "rescan": "60s"}'  # so that it sees no line before it is told to look
+    text = text.replace('"scrub"', f'{ingest}, "scrub"')
+    scratch.config.write_text(text.replace('"context_window"', '"privacy": "silo", "context_window"'))
+    tabs, session = saying(world, "tabs").id, the_session(world)
+    assert list(scratch.json("forget", tabs[:9], "--dry-run")["memories"]) == [tabs]
+    assert TABS in scratch.core
+    for target in ("core_ffffffff", "no-such-session"):
+        assert scratch.json("forget", target, code=3)["code"] == "not_found"
+    scratch.json("core", "protect", tabs)
+    assert scratch.json("forget", tabs, "--yes", code=4)["code"] == "refused"
+    scratch.json("core", "unprotect", tabs)
+    scratch.append([message("user", "My boat is called Albatros.", 44)], name="two")
+    with scratch.daemon():
+        assert scratch.json("forget", tabs, code=2)["message"].startswith("there is no terminal to ask on")
+        done = scratch.run("forget", tabs, "--yes")
+        assert done.returncode == 0, done.stderr
+        assert all(words in done.stdout for words in ("erased", "transcripts", "backup"))
+        assert "Ottilie" not in done.stdout
+        assert scratch.json("core", "restore", tabs, code=4)["code"] == "refused"
+        memory = memoryd.Memory(scratch.workspace, scratch.config)
+        told = memory.forget(session)
+        assert (told["session"], told["counts"]["turns"]) == (session, 6)
+        path = scratch.append([message("user", "And there is no other.", 45)], name="two")
+        with path.open("a") as file:
+            file.write('{"role": "user", "content": "a line that is not whole')
+        other = scratch.query("SELECT session_id FROM turn WHERE text LIKE '%Albatros%'")[0][0]
+        assert memory.forget(other)["counts"]["turns"] == 2
+        assert scratch.json("session", "messages", session) == []
+        assert scratch.json("verify")["ok"] is True
+    assert holders(world, "ottilie", "albatros") == []
+
+
+def test_on_a_terminal_it_asks(world, monkeypatch):
+    world.app.close()
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    done = world.scratch.run("forget", saying(world, "tabs").id)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "it was named" in done.stderr
+    assert TABS in world.text()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_note_that_says_what_is_forgotten_goes_with_it(world):
+    tabs = saying(world, "tabs")
+    other = next(one for one in world.live() if one.id != tabs.id and one.kind is tabs.kind)
+    done(world, Update(other.id, note=f'asked: "{tabs.content}"'))
+    told = forget(world, memory=tabs.id)
+    assert holders(world, "my name is Ottilie", TABS) == []
+    assert told["memories"][other.id] == {"became": "kept", "why": forgetting.forgetting.NOTED}
+    assert [one.note for one in world.live() if one.id == other.id] == [None]

@@ -1,0 +1,60 @@
+"""Lines that look like secrets: none of sixty formats is told, and what people keep in mind is."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planted_secrets import planted, tells
+from scratch import FILLER, SAID
+from secret_samples import BY_NAME, CONTEXTS, SHAPES, UNNAMED, secret
+
+from memoryd.scrub.likely import INSTEAD, is_likely, withheld
+
+
+@pytest.mark.parametrize("where", range(20))
+def test_no_secret_is_told(where: int) -> None:
+    for one in planted(f"line {where}"):
+        told, count = withheld(f"- Tabs.\n{one.line}\n- Figs.")
+        assert not [part for part in tells(one.secret) if part in told], one.name
+        assert told.startswith("- Tabs.\n")
+        assert told.endswith("\n- Figs.")
+        assert count == told.count(INSTEAD) > 0
+
+
+@given(st.sampled_from([*SHAPES, *UNNAMED]), st.sampled_from(sorted(CONTEXTS)), st.integers(0, 2**32))
+def test_no_secret_is_told_whatever_stands_around_it(name: str, context: str, seed: int) -> None:
+    made = secret(name, Random(seed))
+    if name in SHAPES or context in BY_NAME:
+        assert made not in withheld(CONTEXTS[context].format(made))[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(text for _, text in SAID),
+        FILLER,
+        "# Daily Memory: 2026-03-04",
+        "From Codex, 09:12-09:40, session:01a1ffd6-c4aa-71c0-884d-641053f2b86a",
+        "- Commit 9dc71f13b1d915dcd394f9eaaa03e12f148a73d4 fixed it; see https://github.com/a/b/pull/12#issuecomment-449",
+        "- getUserNameFromRequestHeader moved to src/app/user_name_resolver.py",
+        "- We keep the token budget at 2,000; authors sign in by e-mail.",
+        "- The key decision: one table per agent.",
+        "- The build of 2026-03-04T09:00:00.000Z took 12m30s on aarch64-unknown-linux-gnu.",
+        "東京に住んでいる",
+        "",
+    ],
+)
+def test_what_people_keep_in_mind_is_told(line: str) -> None:
+    assert not is_likely(line)
+    assert withheld(f"{line}\n{line}") == (f"{line}\n{line}", 0)
+
+
+@given(st.text())
+def test_each_line_is_told_or_withheld(text: str) -> None:
+    told = withheld(text)[0].split("\n")
+    given_ = text.split("\n")
+    assert len(told) == len(given_)
+    assert all(after in (before, INSTEAD) for before, after in zip(given_, told, strict=True))
