@@ -6,7 +6,7 @@ AGENTS ?=
 PROGRAMS ?=
 ROOM ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid conformance agents lock schema
+.PHONY: demo run test lint check bench soak real-model hybrid conformance agents docs lock schema
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -52,6 +52,10 @@ conformance: .venv/ready
 # them, PROGRAMS= a folder that keeps them. Needs npm; they are fetched by this target alone.
 agents: .venv/ready
 	PROGRAMS="$(PROGRAMS)" PYTHONPATH=tests/worlds .venv/bin/python tests/agents.py $(AGENTS)
+
+# The generated parts of the documentation: keys, commands, packages. A test fails if they are out of date.
+docs: .venv/ready
+	.venv/bin/python docs/generate.py
 
 # What a new database is created from, written from the declaration of the tables.
 schema: .venv/ready

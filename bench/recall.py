@@ -115,7 +115,7 @@ def embedded(folder: Path, recall: Recall, agent: Agent) -> tuple[Recall, Embedd
     embedder.fill(recall.indexer, agent, lambda: True)
     print(f"vectors stored in {time.perf_counter() - begun:.1f} s")
     if embedder.ask("load the model", timedelta(minutes=1))().vector is None:
-        sys.exit("recall: install the extra for --embeddings: pip install 'memoryd[embeddings]'")
+        sys.exit("recall: --embeddings needs the extra, in the clone: pip install '.[embeddings]'")
     recall = replace(recall, meaning=embedder.ask)
     begun = time.perf_counter()
     recall.search(agent, "load the vectors")

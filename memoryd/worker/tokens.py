@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import tiktoken
 
+REINSTALL = "in the clone of memoryd: pip install --force-reinstall ."  # by its name, an index has another
 ENCODING = "o200k_base"
 VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -86,7 +87,7 @@ def load_encoding() -> tiktoken.Encoding:
     tiktoken.load.read_file_cached = from_memory
     encoding = tiktoken.get_encoding(ENCODING)
     if any(tokens_of(encoding, text) != count for text, count in _KNOWN.items()):
-        raise StateError("the tokenizer does not count as it must", ENCODING, "install memoryd and tiktoken again")
+        raise StateError("the tokenizer does not count as it must", ENCODING, REINSTALL)
     return encoding
 
 
@@ -102,5 +103,5 @@ def unpack_vocabulary() -> bytes:
         data = gzip.decompress(packed.read_bytes())
     if hashlib.sha256(data).hexdigest() != VOCABULARY_SHA256:
         what = "the vocabulary that comes with memoryd is missing or damaged"
-        raise StateError(what, str(packed), "install memoryd again")
+        raise StateError(what, str(packed), REINSTALL)
     return data

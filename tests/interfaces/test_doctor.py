@@ -169,6 +169,7 @@ def test_whether_search_goes_by_meaning_is_told(scratch, monkeypatch):
     monkeypatch.setattr(embedder, "find_spec", lambda name: None if name == "onnxruntime" else name)
     scratch.write_config(search={"embeddings": "auto"})
     assert told() == ["search goes by words alone: onnxruntime not installed"]
+    assert "in the clone of memoryd: pip install '.[embeddings]'" in scratch.run("doctor").stdout
     monkeypatch.setattr(embedder, "find_spec", lambda name: name)
     scratch.json("search", "words")
     done = scratch.json("status")["agents"][0]["embedded"]

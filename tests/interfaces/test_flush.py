@@ -1,18 +1,12 @@
 """Messages that a program hands over: recorded without secrets, read as any transcript, slept over once."""
 
 import json
-import os
-import re
-import subprocess
-import sys
 import threading
 from datetime import timedelta
 from types import SimpleNamespace
 from unittest.mock import patch
 
-import platformdirs
 import pytest
-from places import ROOT
 from planted_secrets import planted
 from scratch import SAID, Model, Scratch
 
@@ -23,15 +17,11 @@ from memoryd.files.locks import Lock
 from memoryd.interfaces import door as doors
 from memoryd.reading import recording
 from memoryd.requests import asking, flushing, memory_changes, opening, waiting
-from memoryd.transcripts.format import Identity
-from memoryd.transcripts.lines import Pass, decode, split
-from memoryd.transcripts.messages import Messages
 from memoryd.worker import client
 
 TALK = [{"role": role, "content": text} for role, text in SAID]
 LATER = {"role": "user", "content": "We decided to ship the parser on Monday, because the Friday build failed."}
 SECRET = next(one for one in planted("said to a program") if one.name == "github-classic").secret
-README = (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -277,39 +267,6 @@ def test_beside_a_daemon(tmp_path):
     assert [row[0] for row in scratch.query("SELECT state FROM job_run ORDER BY created_at")] == [
         "succeeded", "skipped", "succeeded",
     ]  # fmt: skip
-
-
-def snippet(language, holding):
-    blocks = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-    (found,) = [block for block in blocks if holding in block]
-    return found
-
-
-def test_the_readme_example_runs_as_it_is_shown(tmp_path):
-    (tmp_path / "work" / "shop").mkdir(parents=True)
-    (tmp_path / "memoryd.yaml").write_text(snippet("yaml", "id: shop"))
-    done = subprocess.run(
-        [sys.executable, "-c", snippet("python", "memory.flush")],
-        capture_output=True,
-        text=True,
-        check=False,
-        # The scanner's compiled rules are the user's: without them they would be compiled anew.
-        env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": platformdirs.user_cache_dir()},
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "succeeded 3\n['Prefers trains to planes.']\n" in done.stdout
-    assert done.stdout.startswith("- User: We decided to deploy on Mondays")
-
-
-def test_the_readme_lines_are_a_transcript():
-    lines, _ = split(snippet("json", '"role"').encode(), 0)
-    records = [record for line in lines for record in decode(line).records]
-    turns = [turn for one in records for turn in Messages().turns(one, Identity("s"), Pass("s")).turns]
-    assert [(turn.role, turn.text, turn.at) for turn in turns] == [
-        ("user", "Never deploy on a Friday.", "2026-11-21T09:30:00Z"),
-        ("assistant", "Understood: never on a Friday.", None),
-    ]
 
 
 @pytest.mark.parametrize("kind", ["session", "memory"])
