@@ -39,6 +39,10 @@ FIXED = re.compile(
     r"|^(?:(?:it's |that's |all )?(?:fixed|solved|resolved|repaired)\b|behoben\b|gelöst\b|corrigé\b|résolu\b|"
     r"arreglado\b|solucionado\b|risolto\b|corretto\b|resolvido\b|corrigido\b|opgelost\b|исправлено\b|已修复|修好了|修正しました|수정했)"
 )
+FAILS = re.compile(
+    r"^(?!.*\b(?:because|since|due to|caused|cause|culprit|still)\b).*"
+    r"\b(?:fails?|failed|failing|failure|errors?|broken|breaks|broke|crash(?:es|ed)?)\b"
+)
 # What is so at all times, told of the present; "I never saw it" is a story.
 STANDING = re.compile(
     r"\b(?:is|are|be|gets?) (?:always|never)\b"
@@ -46,10 +50,6 @@ STANDING = re.compile(
     r"(?!(?:was|were|had|did|saw|went|got|came|knew|took|made|said|thought|felt|met|told|gave|found|\w+ed)\b)\w"
     r"|\b(?:immer|niemals?|stets|toujours|jamais|siempre|nunca|jamás|sempre|altijd|nooit)\b"
     r"|\b(?:всегда|никогда)\b|总是|總是|永远|永遠|始终|必ず|常に|絶対に|決して|항상|절대"
-)
-CALLED = re.compile(
-    r"(?:(?:^|[.!?]\s+)(?i:hey|hi|hello|thanks|thank you|wow|yeah|yes|sure|congrats|bye|absolutely|totally)[, ]+|, )"
-    r"([A-Z][a-z]+)(?=[!.?,])"
 )
 ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
 PROCESS = re.compile(

@@ -45,6 +45,7 @@ _WORKING_USER = 1.6  # what was asked for is the thread of a working session
 _WORKING_ASSISTANT = -0.8
 _WORKING_FINAL = 0.7
 _WORKING_OUTCOME = 0.6  # for each cue, up to three
+_WORKING_FIXED = 0.6
 _WORKING_IDENTIFIER = 0.1  # for each, up to three
 _LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
 _REPEATED = 0.3  # share of a statement's worth that goes when all its words are already in statements taken
@@ -123,4 +124,5 @@ def _at_work(statement: Statement) -> float:
     outcomes = min(3, len(cues.OUTCOME.findall(statement.text.lower())))
     named = min(3, len(cues.IDENTIFIER.findall(statement.text)))
     bonus = _WORKING_OUTCOME * outcomes + _WORKING_IDENTIFIER * named
+    bonus += _WORKING_FIXED * (cues.FIXED.search(statement.text.lower()) is not None)
     return _WORKING_ASSISTANT + bonus + _WORKING_FINAL * statement.final

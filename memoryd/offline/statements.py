@@ -30,6 +30,7 @@ _LEAST_REPORT = 4  # content words without which an assistant at work only narra
 _RECENT = 8  # messages in which a word counts as already under discussion
 _LONGEST = 800  # characters; what is longer without an end to its sentence is no sentence
 _CHATTER_WEIGHT = 0.3
+_FIXED_WEIGHT, _FAILED_WEIGHT = 2.0, 0.1  # that a fault is gone tells more than that it was there
 
 
 class Said(NamedTuple):
@@ -111,7 +112,7 @@ class _Reading:
             is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
             mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
             parts.append(_Part(number, text, keys, mass, prose.words(text)))
-        return parts
+        return _fixes_first(parts) if self._working and not one.by_user else parts
 
     def _is_idle(self, text: str, *, by_user: bool) -> bool:
         """Return True for a question or narration; but a user at work asks for things in questions."""
@@ -165,11 +166,22 @@ class _Reading:
         return before.id, next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
 
 
+def _fixes_first(parts: list[_Part]) -> list[_Part]:
+    """Return the parts with more weight on what tells a fix, and less on a failure before it that gives no reason."""
+    fixed = [at for at, part in enumerate(parts) if cues.FIXED.search(part.text.lower())]
+    return [
+        part._replace(mass=part.mass * _FIXED_WEIGHT)
+        if at in fixed
+        else part._replace(mass=part.mass * _FAILED_WEIGHT)
+        if fixed and at < fixed[-1] and cues.FAILS.search(part.text.lower())
+        else part
+        for at, part in enumerate(parts)
+    ]
+
+
 def _names(said: Sequence[Said]) -> frozenset[str]:
-    """Return the keys of the names of the speakers, and of those by which they call each other more than once."""
-    called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
-    names = (*(one.speaker for one in said), *(name for name, times in called.items() if times > 1))
-    return frozenset(key for name in names for key in words.content(name))
+    """Return the keys of the speakers' names."""
+    return frozenset(key for one in said for key in words.content(one.speaker))
 
 
 def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:
