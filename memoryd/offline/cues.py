@@ -51,6 +51,10 @@ STANDING = re.compile(
     r"|\b(?:immer|niemals?|stets|toujours|jamais|siempre|nunca|jamás|sempre|altijd|nooit)\b"
     r"|\b(?:всегда|никогда)\b|总是|總是|永远|永遠|始终|必ず|常に|絶対に|決して|항상|절대"
 )
+CALLED = re.compile(
+    r"(?:(?:^|[.!?]\s+)(?i:hey|hi|hello|thanks|thank you|wow|yeah|yes|sure|congrats|bye|absolutely|totally)[, ]+|, )"
+    r"([A-Z][a-z]+)(?=[!.?,])"
+)
 ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
 PROCESS = re.compile(
     r"^(?:(?:now|next|first|then|ok(?:ay)?|so|great|good|perfect|excellent|and)[,.!]?\s+)*(?:let me\b|let's\b|i'll\b|"

@@ -180,8 +180,10 @@ def _fixes_first(parts: list[_Part]) -> list[_Part]:
 
 
 def _names(said: Sequence[Said]) -> frozenset[str]:
-    """Return the keys of the speakers' names."""
-    return frozenset(key for one in said for key in words.content(one.speaker))
+    """Return the keys of the names of the speakers, and of those by which they call each other more than once."""
+    called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
+    names = (*(one.speaker for one in said), *(name for name, times in called.items() if times > 1))
+    return frozenset(key for name in names for key in words.content(name))
 
 
 def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall_world import World
+from structlog.testing import capture_logs
 from tiny_model import KINDS, TinyModel, vector
 
 from memoryd.database.library import library
@@ -168,9 +169,7 @@ def test_what_was_read_before_it_was_forgotten_does_not_come_in_behind_it(world)
     assert world.paths("clinic") == {"session:s1"}
 
 
-def test_an_index_that_begins_anew_meanwhile_comes_to_no_harm(world, monkeypatch):
-    told = []
-    monkeypatch.setattr(type(world.log), "error", lambda _self, event, **more: told.append(event))
+def test_an_index_that_begins_anew_meanwhile_comes_to_no_harm(world):
     world.turn("the automobile is in the shed")
     world.recall.indexer.refresh(world.agent)
 
@@ -180,8 +179,9 @@ def test_an_index_that_begins_anew_meanwhile_comes_to_no_harm(world, monkeypatch
         world.model.fails = lambda texts: None
 
     world.model.fails = meanwhile
-    world.fill()
-    assert told == []
+    with capture_logs() as logged:
+        world.fill()
+    assert [one["event"] for one in logged if one["log_level"] == "error"] == []
     assert world.coverage()[:2] == (1, 1)
     assert world.paths("vehicle") == {"session:s1"}
 
@@ -235,9 +235,7 @@ def test_agents_are_apart(tmp_path):
     world.close()
 
 
-def test_a_text_the_model_dies_of_is_passed_over_and_told_without_content(world, monkeypatch):
-    told = []
-    monkeypatch.setattr(type(world.log), "warning", lambda _self, event, **more: told.append((event, more)))
+def test_a_text_the_model_dies_of_is_passed_over_and_told_without_content(world):
     for number in range(BATCH + 3):
         world.turn(f"cat {number}" if number != 5 else "poison feline")
 
@@ -246,9 +244,11 @@ def test_a_text_the_model_dies_of_is_passed_over_and_told_without_content(world,
             raise LostError("the worker died")
 
     world.model.fails = fails
-    world.fill()
+    with capture_logs() as logged:
+        world.fill()
     assert world.coverage()[:2] == (BATCH + 3, BATCH + 3)
-    assert told == [("a text could not be embedded", {"characters": 13})]
+    warned = [(one["event"], one["characters"]) for one in logged if one["log_level"] == "warning"]
+    assert warned == [("a text could not be embedded", 13)]
     found = {hit.first_line: hit.why for hit in world.search("kitten feline", limit=50)}
     assert found[6].startswith("feline; by words 1")
     assert "by meaning" not in found[6]
