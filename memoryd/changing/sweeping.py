@@ -18,11 +18,11 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.clock import text_of, utc_now
-from memoryd.database import sqlite, texts
+from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import Kind
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, held_folder, late, regular, staging, temporary, trial
@@ -59,6 +59,7 @@ _LINES = re.compile(r"(?<=\n)")
 class Sweep(ABC):
     """One run over everything."""
 
+    ACTOR: ClassVar[str]  # who the audit says it was
     engine: Engine
     state_dir: Path
     workspaces: dict[str, Path]  # whose rows and files are meant, by agent
@@ -77,20 +78,20 @@ class Sweep(ABC):
         `in_file`: they are parts of a person's file.
         """
 
-    @abstractmethod
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Ids and the like as they are to be; None for one that could not be looked at."""
+        """Return ids and the like as they are to be; None for one that could not be looked at."""
+        return {name: name for name in given}
 
     @abstractmethod
     def database(self, engine: Engine) -> None:
         """Go through a database: that of the state folder, or one that was put aside."""
 
-    @abstractmethod
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """Told of each row that was changed, as it was before, in the same transaction."""
+        """Do what belongs to the change of a row, given as it was before, in its transaction: a memory is audited."""
+        if table == "memory" and texts.columns(connection, "audit"):
+            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
-    @abstractmethod
-    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
         """Told, once they are stored, which columns of a table have rows that were changed; of none, it may be."""
 
     @abstractmethod
