@@ -166,16 +166,14 @@ def _known(connection: Connection, agent_id: str) -> _Known:
     states: dict[str, str] = {}
     lasts: dict[str, str] = {}
     for name, digest, text in audit.kept_states(connection, agent_id):
+        if not name.startswith((*_MEMORY, chain.PROFILE)):
+            continue
+        lasts[name], states[digest] = digest, _said_in(name, text)
         if name.startswith(_MEMORY):
-            states[digest] = _said_in(name, text)
             versions.setdefault(name, set()).add(states[digest])
-        elif name.startswith(chain.PROFILE):
-            states[digest] = _said_in(name, text)
+        else:
             version = Version(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
             sections.setdefault(Section(name.removeprefix(chain.PROFILE)), []).append(version)
-        else:
-            continue
-        lasts[name] = digest
     live = profile.read(connection, agent_id)
     for section, entry in live.items():
         # Without a kept state, as after a redaction, what is there now is all that is known.

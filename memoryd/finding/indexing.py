@@ -411,11 +411,10 @@ def _about(name: str) -> tuple[str | None, str]:
     """The day that a file is of, if its name says one, and the words of its name."""
     match = _DAY.match(name)
     try:
-        return (
-            (match[1], documents.day_words(date.fromisoformat(match[1]))) if match else (None, name.removesuffix(".md"))
-        )
+        day = date.fromisoformat(match[1]) if match else None
     except ValueError:
-        return None, name.removesuffix(".md")
+        day = None
+    return (None, name.removesuffix(".md")) if day is None else (day.isoformat(), documents.day_words(day))
 
 
 def _key(chunk: Chunk, about: str) -> bytes:
