@@ -154,17 +154,23 @@ def commit(
 
 def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
     """Carry out edits that touch no file: one transaction is all it takes, and no intent."""
-    intent = {
-        "actor": ACTOR,
-        "rewrites": (),
-        "appends": (),
-        "changes": (),
-        "put_back": (),
-        "rows": _rows(writer, edits),
-        "facts": [asdict(edit) for edit in _facts_in(edits)],
-        "outcome": _outcome_json(outcome, Preview(), ()),
-    }
+    intent = {"actor": ACTOR, "put_back": ()} | _intent_of(writer, edits, outcome, Preview(), ())
     return _complete(writer, run, intent, outcome, (RUNNING,))
+
+
+def _intent_of(
+    writer: Writer, edits: Sequence[Edit], outcome: Outcome, planned: Preview, appends: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what each intent says of files, rows and the run's end."""
+    return {
+        "rewrites": planned.rewrites,
+        "appends": appends,
+        "changes": _change_rows(planned.changes),
+        "rows": _rows(writer, edits),
+        # Facts have no file: they are changed when the files are, on the store as it is then.
+        "facts": [asdict(edit) for edit in _facts_in(edits)],
+        "outcome": _outcome_json(outcome, planned, appends),
+    }
 
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
@@ -214,9 +220,7 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Cha
         file = _with_put_back(brought)
         bullets = bullets_of(file, writer.redact)
         files: dict[str, tuple[bytes | None, bytes]] = {}
-        for append in [
-            _plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)
-        ]:
+        for append in _plan_appends(place.workspace, edits):
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
@@ -247,26 +251,20 @@ def _make_intent(
     names_some = revise is not None or any(isinstance(edit, Operate) for edit in edits)
     file = _with_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
-    appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
+    appends = _plan_appends(place.workspace, edits)
     with sqlite.writing(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
         revision = None if revise is None else revise(connection, folders_of, brought)
         planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, revision))
         if foreseen is not None and not planned.is_as(foreseen):
             raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
-        intent = {
+        intent = _intent_of(writer, edits, outcome, planned, appends) | {
             "fence": run.fence,
             "actor": revision.actor if revision is not None else actor_of(edits),
-            "rewrites": planned.rewrites,
-            "appends": appends,
-            "changes": _change_rows(planned.changes),
             "put_back": [one.memory_id for one in brought.put_back],
             "agrees": brought.agrees,
-            "rows": _rows(writer, edits) | _reverted(revision),
-            # Facts have no file: they are changed when the files are, on the store as it is then.
-            "facts": [asdict(edit) for edit in _facts_in(edits)],
-            "outcome": _outcome_json(outcome, planned, appends),
         }
+        intent["rows"] |= _reverted(revision)
         owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
         if not query.exists(connection, owns, run.id, run.fence):
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
@@ -485,9 +483,13 @@ def _change_rows(changes: Sequence[Change]) -> list[list[str | None]]:
     ]
 
 
+def _plan_appends(workspace: OpenFolder, edits: Sequence[Edit]) -> list[dict[str, Any]]:
+    return [_plan_append(workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
+
+
 def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict[str, Any]:
     is_daily = isinstance(edit, AppendDaily)
-    path = f"memory/{edit.day.isoformat()}.md" if is_daily else f"{diary.FOLDER}/{edit.day.isoformat()}.md"
+    path = f"{'memory' if is_daily else diary.FOLDER}/{edit.day.isoformat()}.md"
     old = regular.read_below(workspace, path)
     block = daily.block(edit.reason, edit.clock, edit.body).decode()
     if old is not None and daily.needs_newline(old):

@@ -15,13 +15,13 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.changing.gate import HUMAN
 from memoryd.changing.sweeping import PARTS, Sweep
 from memoryd.changing.time_machine import Revision
-from memoryd.clock import text_of, utc_now
+from memoryd.clock import utc_now
 from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
@@ -42,7 +42,6 @@ from memoryd.tiers import diary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
     from datetime import date, tzinfo
     from pathlib import Path
 
@@ -167,16 +166,14 @@ def _known(connection: Connection, agent_id: str) -> _Known:
     states: dict[str, str] = {}
     lasts: dict[str, str] = {}
     for name, digest, text in audit.kept_states(connection, agent_id):
+        if not name.startswith((*_MEMORY, chain.PROFILE)):
+            continue
+        lasts[name], states[digest] = digest, _said_in(name, text)
         if name.startswith(_MEMORY):
-            states[digest] = _said_in(name, text)
             versions.setdefault(name, set()).add(states[digest])
-        elif name.startswith(chain.PROFILE):
-            states[digest] = _said_in(name, text)
+        else:
             version = Version(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
             sections.setdefault(Section(name.removeprefix(chain.PROFILE)), []).append(version)
-        else:
-            continue
-        lasts[name] = digest
     live = profile.read(connection, agent_id)
     for section, entry in live.items():
         # Without a kept state, as after a redaction, what is there now is all that is known.
@@ -428,6 +425,7 @@ def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
 class Copies(Sweep):
     """Takes what is forgotten out of all that only holds copies of it."""
 
+    ACTOR: ClassVar[str] = HUMAN
     cut: Cut
     sessions: tuple[str, ...]  # whose texts go in states that were put aside; now the commit does it
     transcripts: frozenset[str]  # of these sessions; those that memoryd recorded itself lose their texts as well
@@ -436,10 +434,6 @@ class Copies(Sweep):
     def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Texts without it."""
         return {text: self.cut.of_text(text) for text in given}
-
-    def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Names stay."""
-        return {name: name for name in given}
 
     def database(self, engine: Engine) -> None:
         """What others than the ledger say here; all of it in a state that was put aside."""
@@ -462,11 +456,7 @@ class Copies(Sweep):
         """A turn must not get its text back; a memory that was put aside is audited there."""
         if table == "turn":
             erasure.turn_was_cut(connection, row["rowid"], row["text"])
-        elif table == "memory" and texts.columns(connection, "audit"):
-            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=HUMAN)
-
-    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
-        """Nobody remembers these texts."""
+        Sweep.was_written(self, connection, table, row)
 
     def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A message keeps its id, by which its turn is known, and its digest, by which it is known from a program."""

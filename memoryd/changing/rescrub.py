@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from memoryd.changing.gate import ACTOR
+from memoryd.changing import gate
 from memoryd.changing.sweeping import Sweep
-from memoryd.clock import text_of, utc_now
-from memoryd.database import audit, texts
+from memoryd.database import texts
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import UnscannedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Engine
 
     from memoryd.reading.scrubbing import Scrubber
 
@@ -28,6 +27,7 @@ KIND = "scrub"
 class Rescrub(Sweep):
     """Takes secrets out."""
 
+    ACTOR: ClassVar[str] = gate.ACTOR
     scrubber: Scrubber
     renamed: Callable[[], None]  # told at once that ids were changed which somebody may remember
 
@@ -67,11 +67,6 @@ class Rescrub(Sweep):
                 self.counts["rows"] += 1
                 self.counts["texts"] += 1
         self.rows_of(engine, texts.tables(engine))
-
-    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """What is a memory is audited."""
-        if table == "memory" and texts.columns(connection, "audit"):
-            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:
         """What the transcripts' readers remember is other by now."""

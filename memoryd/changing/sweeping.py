@@ -18,11 +18,11 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.clock import text_of, utc_now
-from memoryd.database import sqlite, texts
+from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import Kind
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, held_folder, late, regular, staging, temporary, trial
@@ -53,12 +53,14 @@ AGAIN = 20  # times a file or a row that moves is read again
 # not hide the rest of a file.
 PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
 _LINES = re.compile(r"(?<=\n)")
+_PROSE = frozenset({Kind.TEXT, Kind.JSON})  # columns of what people and models wrote; all others tell things apart
 
 
 @dataclass(slots=True, kw_only=True)
 class Sweep(ABC):
     """One run over everything."""
 
+    ACTOR: ClassVar[str]  # who the audit says it was
     engine: Engine
     state_dir: Path
     workspaces: dict[str, Path]  # whose rows and files are meant, by agent
@@ -77,20 +79,20 @@ class Sweep(ABC):
         `in_file`: they are parts of a person's file.
         """
 
-    @abstractmethod
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Ids and the like as they are to be; None for one that could not be looked at."""
+        """Return ids and the like as they are to be; None for one that could not be looked at."""
+        return {name: name for name in given}
 
     @abstractmethod
     def database(self, engine: Engine) -> None:
         """Go through a database: that of the state folder, or one that was put aside."""
 
-    @abstractmethod
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """Told of each row that was changed, as it was before, in the same transaction."""
+        """Do what belongs to the change of a row, given as it was before, in its transaction: a memory is audited."""
+        if table == "memory" and texts.columns(connection, "audit"):
+            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
-    @abstractmethod
-    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
         """Told, once they are stored, which columns of a table have rows that were changed; of none, it may be."""
 
     @abstractmethod
@@ -153,36 +155,28 @@ class Sweep(ABC):
     def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """The rows that are to be other ones, each with its new values."""
         kinds = texts.COLUMNS[table]
-        plain: dict[str, None] = {}
-        names: set[str] = set()
-        for row in rows:
-            for column, value in row.items():
-                kind = kinds.get(column)
-                if not value or kind is None:
-                    continue
-                if kind in {Kind.TEXT, Kind.JSON}:
-                    plain.update(dict.fromkeys(strings_of(_plain(kind, value))))
-                else:
-                    names.update(name for text in strings_of(_plain(kind, value)) for name in text.split("\n") if name)
-        kept = self.cleaned([text for text in plain if text])
-        kept_names = self.names(names)
+        looked_at = [
+            (row, column, kinds[column]) for row in rows for column, value in row.items() if value and column in kinds
+        ]
+        found = [(kind, text) for row, column, kind in looked_at for text in strings_of(_plain(kind, row[column]))]
+        kept = self.cleaned(list(dict.fromkeys(text for kind, text in found if text and kind in _PROSE)))
+        kept_names = self.names(
+            {name for kind, text in found if kind not in _PROSE for name in text.split("\n") if name}
+        )
         self.counts["unscanned"] += sum(new is None for new in kept_names.values())
 
-        def changed(kind: Kind, value: Any) -> Any:
-            if kind in {Kind.TEXT, Kind.JSON}:
-                return _changed(kind, value, lambda text: kept.get(text, text))
-            return _changed(kind, value, lambda text: "\n".join(kept_names.get(n) or n for n in text.split("\n")))
+        def cleaned(text: str) -> str:
+            return kept.get(text, text)
 
-        changes = []
-        for row in rows:
-            new = {
-                column: after
-                for column, value in row.items()
-                if column in kinds and value and (after := changed(kinds[column], value)) != value
-            }
-            if new:
-                changes.append((row, new))
-        return changes
+        def renamed(text: str) -> str:
+            return "\n".join(kept_names.get(name) or name for name in text.split("\n"))
+
+        changes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+        for row, column, kind in looked_at:
+            after = _changed(kind, row[column], cleaned if kind in _PROSE else renamed)
+            if after != row[column]:
+                changes.setdefault(row["rowid"], (row, {}))[1][column] = after
+        return list(changes.values())
 
     def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[int]:
         """Write what is new; returns the rowids of the rows that others have changed meanwhile."""

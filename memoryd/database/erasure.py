@@ -123,18 +123,24 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
 
 def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
     """Erase what models answered in runs over sessions, and what became of their claims."""
-    there = texts.columns(connection, "job_run")  # a database that was put aside may be older
-    for column in ("reply", "refused", "claims"):
-        if column in there:
-            sql = f"UPDATE job_run SET {column} = NULL WHERE {_OF_SESSIONS}"  # noqa: S608
-            query.run(connection, sql, tuple(sessions))
+    replied = dict.fromkeys(("reply", "refused", "claims"))
+    _set(connection, "job_run", replied, _OF_SESSIONS, tuple(sessions))
 
 
 def erase_judgements(connection: Connection, agent_id: str) -> None:
     """Erase the claims of runs over several sessions, in whatever words they were, and all verdicts on claims."""
-    if "claims" in texts.columns(connection, "job_run"):  # a database that was put aside may be older
-        query.run(connection, "UPDATE job_run SET claims = NULL WHERE agent_id = ? AND session_id IS NULL", agent_id)
+    if _set(connection, "job_run", {"claims": None}, "agent_id = ? AND session_id IS NULL", agent_id):
         query.run(connection, "DELETE FROM verdict WHERE agent_id = ?", agent_id)
+
+
+def _set(connection: Connection, table: str, values: Mapping[str, object], which: str, *given: object) -> bool:
+    """Set columns of rows; False where none of them is there: a database that was put aside may be older."""
+    there = texts.columns(connection, table)
+    known = {name: value for name, value in values.items() if name in there}
+    if known:
+        sets = ", ".join(f"{name} = ?" for name in known)
+        query.run(connection, f"UPDATE {table} SET {sets} WHERE {which}", *known.values(), *given)  # noqa: S608
+    return bool(known)
 
 
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
@@ -142,16 +148,13 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     given = tuple(sessions)
     rows = query.mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
-    query.run(connection, f"UPDATE turn SET text = '' WHERE {_OF_SESSIONS}", given)  # noqa: S608
-    if "withheld" in texts.columns(connection, "turn"):  # a database that was put aside may be older
-        query.run(connection, f"UPDATE turn SET withheld = ? WHERE {_OF_SESSIONS}", FORGOTTEN, given)  # noqa: S608
+    _set(connection, "turn", {"text": "", "withheld": FORGOTTEN}, _OF_SESSIONS, given)
     query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
 
 
 def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
     """Record that something was taken out of the text of a turn, so that its record does not bring it back."""
-    if "withheld" in texts.columns(connection, "turn"):
-        query.run(connection, "UPDATE turn SET withheld = ? WHERE rowid = ?", FORGOTTEN, rowid)
+    _set(connection, "turn", {"withheld": FORGOTTEN}, "rowid = ?", rowid)
     row = query.run(connection, f"{_TURNS} WHERE t.rowid = ?", rowid).mappings().one()
     _keep_keys(connection, [(row, old, row["text"])])
 

@@ -192,8 +192,7 @@ class Indexer:
             if known is None or known.stamp != stamp:
                 self.log.warning("file not indexed", path=path, why=str(error))
             return _File(path, tier, stamp, (), frozenset())
-        day = _day(entry.name)
-        about = entry.name.removesuffix(".md") if day is None else documents.day_words(day)
+        _, about = _about(entry.name)
         found = chunks(data, apart=tier == CORE)
         keyed = tuple((one, _key(one, about)) for one in found if one.text.strip())
         return _File(path, tier, stamp, keyed, _front_tags(data))
@@ -206,15 +205,14 @@ class Indexer:
             held.setdefault(one.key, []).append((one.id, one.first_line, one.last_line))
         moved: list[tuple[int, int, int]] = []
         new: list[tuple[Document, bytes, str | None]] = []
-        day = _day(file.path.rpartition("/")[2])
-        about = file.path.rpartition("/")[2].removesuffix(".md") if day is None else documents.day_words(day)
+        day, about = _about(file.path.rpartition("/")[2])
         for chunk, key in file.parts:
             if held.get(key):
                 identity, first, last = held[key].pop()
                 if (first, last) != (chunk.first_line, chunk.last_line):
                     moved.append((chunk.first_line, chunk.last_line, identity))
             elif key in shown:
-                document = documents.of_chunk(chunk, shown[key], about, None if day is None else day.isoformat())
+                document = documents.of_chunk(chunk, shown[key], about, day)
                 new.append((document, key, shown[key] if shown[key] != chunk.text else None))
             else:
                 return False
@@ -409,12 +407,14 @@ def _is_as(entry: Entry, stamp: str) -> bool:
         return False
 
 
-def _day(name: str) -> date | None:
+def _about(name: str) -> tuple[str | None, str]:
+    """The day that a file is of, if its name says one, and the words of its name."""
     match = _DAY.match(name)
     try:
-        return None if match is None else date.fromisoformat(match[1])
+        day = date.fromisoformat(match[1]) if match else None
     except ValueError:
-        return None
+        day = None
+    return (None, name.removesuffix(".md")) if day is None else (day.isoformat(), documents.day_words(day))
 
 
 def _key(chunk: Chunk, about: str) -> bytes:

@@ -7,12 +7,12 @@ already, from this file or a copy of it, is not new.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import traceback
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ from memoryd.transcripts.messages import Messages
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import Engine
 
@@ -342,7 +342,7 @@ class Ingest:
                 while cursor.unfinished:
                     self._read_on(cursor, handle, size)
                 if last:
-                    self._take_unended(cursor, handle, size)
+                    self._taking(cursor, partial(reading.take_unended, cursor, handle, size))
 
     def _has_rested(self, cursor: Cursor, stat: ranges.Stat) -> bool:
         """Whether a file has been left alone for long and was not looked at since."""
@@ -369,28 +369,22 @@ class Ingest:
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
             if rested and not cursor.unfinished:
-                self._take_unended(cursor, handle, stat.size)
+                self._taking(cursor, partial(reading.take_unended, cursor, handle, stat.size))
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
-        with self._taking(cursor) as result:
-            reading.read_on(cursor, handle, size, READ_LIMIT, result)
+        self._taking(cursor, partial(reading.read_on, cursor, handle, size, READ_LIMIT))
         self.cursors.keep_open(cursor)
         if cursor.session_id is not None:
             (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
         if cursor.unfinished:
             self.look_again(cursor.path, 0)
 
-    def _take_unended(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
-        with self._taking(cursor) as result:
-            reading.take_unended(cursor, handle, size, result)
-
-    @contextlib.contextmanager
-    def _taking(self, cursor: Cursor) -> Iterator[reading.Reading]:
+    def _taking(self, cursor: Cursor, read: Callable[[reading.Reading], None]) -> None:
         """Add the results of a reading to the batch to be stored, even if the reading fails on the way."""
         result = reading.Reading()
         try:
-            yield result
+            read(result)
         finally:
             self.take(cursor, result)
 
@@ -504,15 +498,9 @@ class Ingest:
         if self._frozen is None:
             return
         (batch, scan), self._frozen = self._frozen, None
-        with self._losing_place(batch):
-            self._store_scanned(batch, scan.result(self.progress))
-
-    @contextlib.contextmanager
-    def _losing_place(self, batch: Batch) -> Iterator[None]:
-        """Where a batch cannot be stored, its cursors go back to what is, and so do those read on since."""
         try:
-            yield
-        except BaseException:
+            self._store_scanned(batch, scan.result(self.progress))
+        except BaseException:  # its cursors go back to what is stored, and so do those read on since
             self._lose_place(batch)
             self._lose_rest()
             raise
