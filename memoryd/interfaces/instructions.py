@@ -58,15 +58,10 @@ class Instructions(Edit):
         return f"<!-- memoryd connect: {self.name} -->", f"<!-- end of memoryd connect: {self.name} -->"
 
     def _find(self, text: str) -> re.Match[str] | None:
-        begin, end = map(re.escape, self._marks())
-        block = rf"(?:(?<=\n)\r?\n)?^(?P<block>{begin}\r?\n(?P<said>.*?)^{end}[ \t]*(?:\r?\n|\Z))"
-        found = re.search(block, text, re.MULTILINE | re.DOTALL)
+        found = self.block(text, *self._marks())
         if found is not None and not _WRITTEN.fullmatch(found["said"]):
             what = f"holds something else than memoryd's line behind {self._marks()[0]}"
             raise RefusedError(what, str(self.path), "move it out of the block")
-        if found is None and self._marks()[0] in text:
-            what = f"holds {self._marks()[0]} without its end"
-            raise RefusedError(what, str(self.path), "take that line out by hand")
         return found
 
     def by_hand(self) -> str:

@@ -48,7 +48,7 @@ class TomlServers(Edit):
             raise RefusedError(f"has a table [{_KEY}.{name}] already", str(self.path), self.by_hand())
         end = "\r\n" if "\r\n" in text else "\n"
         lead = "" if not rest else end if rest.endswith("\n") else 2 * end
-        new = f"{rest}{lead}{end.join(self._block(name))}{end}"
+        new = f"{rest}{lead}{end.join(self._lines(name))}{end}"
         if self._read(new) != kept | {_KEY: kept.get(_KEY, {}) | {name: wanted | _PATIENCE}}:
             raise RefusedError(f"cannot take another table at its end: {_KEY}", str(self.path), self.by_hand())
         return new.encode()
@@ -66,7 +66,7 @@ class TomlServers(Edit):
             raise RefusedError(f"has more of the server {name!r} than connect wrote", str(self.path), hint)
         return rest.encode() if rest.strip() else None
 
-    def _block(self, name: str) -> list[str]:
+    def _lines(self, name: str) -> list[str]:
         words = [_quoted(word) for word in self.server.words]
         args = ", ".join(words[1:])
         begin, end = _marks(name)
@@ -75,18 +75,8 @@ class TomlServers(Edit):
 
     def _without(self, text: str, name: str) -> str:
         """The text without the block; as it is where it has none."""
-        first, last = _marks(name)
-        lines = text.splitlines(keepends=True)
-        bare = [line.strip() for line in lines]
-        if first not in bare:
-            return text
-        begin = bare.index(first)
-        if last not in bare[begin:]:
-            raise RefusedError(f"has lost the line {last!r}", str(self.path), "put it back behind memoryd's table")
-        end = bare.index(last, begin)
-        if begin and not bare[begin - 1]:
-            begin -= 1
-        return "".join(lines[:begin] + lines[end + 1 :])
+        found = self.block(text, *_marks(name))
+        return text if found is None else text[: found.start()] + text[found.end() :]
 
     def _read(self, text: str) -> dict[str, Any]:
         try:
@@ -98,7 +88,7 @@ class TomlServers(Edit):
         return document
 
     def by_hand(self) -> str:
-        return "put this in by hand: " + "; ".join(self._block(NAME)[1:-1])
+        return "put this in by hand: " + "; ".join(self._lines(NAME)[1:-1])
 
 
 def _marks(name: str) -> tuple[str, str]:

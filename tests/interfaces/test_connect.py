@@ -21,8 +21,7 @@ from memoryd.interfaces import connect as connecting
 from memoryd.interfaces import hook as hooks
 from memoryd.interfaces.aider_conf import AiderConf
 from memoryd.interfaces.connect import TOOLS, Place, as_text, connect
-from memoryd.interfaces.hook_settings import HookSettings
-from memoryd.interfaces.json_servers import JsonServers
+from memoryd.interfaces.json_settings import HookSettings, JsonServers
 from memoryd.interfaces.mcp_server import McpServer, words_of
 from memoryd.interfaces.toml_servers import TomlServers
 
