@@ -124,8 +124,7 @@ class Demo:
         self.log = log_path(self.settings.state_dir)
         self.errors = folder / "daemon.stderr"
         self.session_id, files = _sample(datetime.now(UTC))
-        *records, self.farewell = files.pop(_MAIN).splitlines(keepends=True)  # the last is said after the sleep
-        self.records = b"".join(records)
+        self.records = files.pop(_MAIN)
         sessions = folder / "claude" / "projects" / PROJECT
         self.transcript = sessions / f"{self.session_id}.jsonl"
         self.subagents = {sessions / f"{self.session_id}{name}.jsonl": data for name, data in files.items()}
@@ -133,17 +132,15 @@ class Demo:
         self.daemon: subprocess.Popen[bytes] | None = None
         self.gauge: list[Row] = []
         self.run: Row = {}
-        self.turns: list[int] = []  # before the restart and after it
-        self.runs = 0
 
     def play(self) -> None:
         """Play the whole of it."""
         self.output.say(f"Everything happens in {self.folder}\n")
-        self.start("The daemon")
+        self.start()
         self.replay()
         self.await_sleep()
         self.show_sleep()
-        self.restart()
+        self.stop()
         self.check_planted()
 
     def data(self) -> dict[str, Any]:
@@ -158,7 +155,6 @@ class Demo:
             "session": self.session_id,
             "gauge": self.gauge,
             "run": self.run,
-            "restart": {"turns_before": self.turns[0], "turns_after": self.turns[-1], "runs": self.runs},
         }
 
     def places(self) -> str:
@@ -178,7 +174,7 @@ class Demo:
 
     # --- the daemon ---------------------------------------------------------------------------------------------------
 
-    def start(self, name: str) -> None:
+    def start(self) -> None:
         """Start the daemon, running this very package, and wait until it watches."""
         began = time.monotonic()
         root = str(Path(__file__).resolve().parents[2])
@@ -194,7 +190,7 @@ class Demo:
             return row["watching"] if row and row["pid"] == pid else None
 
         how = self.wait_for("the daemon to be up", watching)
-        self.output.say(f"{name} is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
+        self.output.say(f"The daemon is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
 
     def stop(self) -> None:
         """Stop the daemon, if one runs, and wait until it has ended. Raises StateError if it had to be killed."""
@@ -264,7 +260,8 @@ class Demo:
             return ratio if ratio >= threshold else None
 
         for piece in pieces:
-            self._append(piece)
+            with self.transcript.open("ab") as file:
+                file.write(piece)
             self.show_gauge()
             time.sleep(PAUSE_SECONDS)
         ratio = self.wait_for("the gauge to reach the threshold", full)
@@ -316,44 +313,9 @@ class Demo:
             lines.append(f"  {message['role']:9} {shorten(message['text'], SHOWN_CHARACTERS, placeholder=' …')}")
         self.output.say("\n".join(lines))
 
-    # --- the restart --------------------------------------------------------------------------------------------------
-
-    def restart(self) -> None:
-        """Stop the daemon in the middle of a record and start it again: nothing is read or slept twice."""
-        before = self._memory()
-        row = self.session()
-        self.turns.append(row["turns"] if row else 0)
-        half = len(self.farewell) // 2
-        self._append(self.farewell[:half])
-        self.stop()
-        self.output.say("\nThe daemon was stopped while its agent wrote; half a record lies there.")
-        self.start("A second one")
-        self._append(self.farewell[half:])
-
-        def grown() -> int | None:
-            row = self.session()
-            return int(row["turns"]) if row and row["turns"] > self.turns[0] else None
-
-        self.turns.append(self.wait_for("the rest of the record to be read", grown))
-        self.stop()
-        self.runs = len(self.ask(reads.job_runs, kind="sleep") or ())
-        if self.turns[1] != self.turns[0] + 1 or self.runs != 1 or self._memory() != before:
-            raise StateError("after the restart something was read or slept twice", where=str(self.folder))
-        self.output.say(
-            f"It read the whole record once and nothing else again: {self.turns[0]} turns before, {self.turns[1]} now."
-            f"\nIt did not sleep on the same turns again: {self.runs} run, and the memory is the same to the byte."
-        )
-
-    def _append(self, data: bytes) -> None:
-        with self.transcript.open("ab") as file:
-            file.write(data)
-
-    def _memory(self) -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in self.memory_files()}
-
     def check_planted(self) -> None:
         """Say what became of the instructions that a web page in the session gives to agents."""
-        memory = b"".join(self._memory().values()).decode()
+        memory = "".join(path.read_text("utf-8") for path in self.memory_files())
         if any(words in memory for words in PLANTED):
             raise StateError("what a web page told the agent to do is in the memory", where=str(self.workspace))
         self.output.say(
