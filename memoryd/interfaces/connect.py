@@ -21,16 +21,11 @@ from typing import TYPE_CHECKING, Any
 from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
-from memoryd.interfaces.aider_conf import AiderConf
 from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
-from memoryd.interfaces.hook_settings import HookSettings
 from memoryd.interfaces.hooked import folders_of, is_within
-from memoryd.interfaces.instructions import SAID, Instructions
-from memoryd.interfaces.json_servers import OPENCLAW, OPENCODE, JsonServers
-from memoryd.interfaces.json_settings import Edit
+from memoryd.interfaces.json_settings import OPENCLAW, OPENCODE, Edit, HookSettings, JsonServers, OpenClawPlugins
 from memoryd.interfaces.mcp_server import McpServer
-from memoryd.interfaces.openclaw_plugins import OpenClawPlugins
-from memoryd.interfaces.toml_servers import TomlServers
+from memoryd.interfaces.text_settings import SAID, AiderConf, Instructions, TomlServers
 from memoryd.requests.asking import SOCKET
 from memoryd.version import __version__
 

@@ -18,8 +18,8 @@ import time
 from collections import defaultdict
 from datetime import UTC, datetime
 from importlib import resources
-from itertools import cycle
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd import config
@@ -27,17 +27,18 @@ from memoryd.database import reads
 from memoryd.errors import ConfigError, StateError
 from memoryd.files.log import log_path
 from memoryd.interfaces.output import Output, table
-from memoryd.interfaces.status import status
+from memoryd.interfaces.status import session_row
+from memoryd.requests.waiting import WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from memoryd.database.reads import Row
 
 T = TypeVar("T")
 
 PROJECT = "-home-mara-work-crumb"  # how Claude Code names the folder of a project in /home/mara/work/crumb
-PIECES = (2311, 97, 5003, 1, 9001, 433, 3007)  # bytes written at a time
+PIECE = 2311  # bytes written at a time
 PAUSE_SECONDS = 0.06
 POLL_SECONDS = 0.05
 # A busy machine makes the daemon slow, and that is no failure. Only a daemon that leaves no trace for this long is one.
@@ -59,6 +60,7 @@ agents:
       - path: ../claude/projects/**/*.jsonl
 """
 _TIMESTAMP = re.compile(r'"timestamp":"([^"]+)"')
+_GAUGE = ("tokens", "window", "ratio", "gauge", "gauge_from", "gauge_record", "turns")  # of a session's status
 _MAIN = ""  # the place of the session itself among the files of the sample
 
 
@@ -106,14 +108,6 @@ def _sample(now: datetime) -> tuple[str, dict[str, bytes]]:
     return session_id, files
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
-    sizes = cycle(PIECES)
-    while data:
-        size = next(sizes)
-        yield data[:size]
-        data = data[size:]
-
-
 class Demo:
     """What is played in a folder, and what was seen."""
 
@@ -130,29 +124,23 @@ class Demo:
         self.log = log_path(self.settings.state_dir)
         self.errors = folder / "daemon.stderr"
         self.session_id, files = _sample(datetime.now(UTC))
-        *records, self.farewell = files.pop(_MAIN).splitlines(keepends=True)  # the last is said after the sleep
-        self.records = b"".join(records)
+        self.records = files.pop(_MAIN)
         sessions = folder / "claude" / "projects" / PROJECT
         self.transcript = sessions / f"{self.session_id}.jsonl"
         self.subagents = {sessions / f"{self.session_id}{name}.jsonl": data for name, data in files.items()}
         sessions.mkdir(parents=True)
         self.daemon: subprocess.Popen[bytes] | None = None
         self.gauge: list[Row] = []
-        self.states: list[str] = []
         self.run: Row = {}
-        self.turns: list[int] = []  # before the restart and after it
-        self.runs = 0
 
     def play(self) -> None:
         """Play the whole of it."""
         self.output.say(f"Everything happens in {self.folder}\n")
-        self.start("The daemon")
+        self.start()
         self.replay()
         self.await_sleep()
         self.show_sleep()
-        self.show_files()
-        self.show_compressed()
-        self.restart()
+        self.stop()
         self.check_planted()
 
     def data(self) -> dict[str, Any]:
@@ -167,7 +155,6 @@ class Demo:
             "session": self.session_id,
             "gauge": self.gauge,
             "run": self.run,
-            "restart": {"turns_before": self.turns[0], "turns_after": self.turns[-1], "runs": self.runs},
         }
 
     def places(self) -> str:
@@ -183,12 +170,11 @@ class Demo:
 
     def memory_files(self) -> list[Path]:
         """List the daily files, the oldest first, and the core file, as far as there are any."""
-        core = self.workspace / "MEMORY.md"
-        return [*sorted((self.workspace / "memory").glob("*.md")), *([core] if core.exists() else [])]
+        return [*sorted(self.workspace.glob("memory/*.md")), *self.workspace.glob("MEMORY.md")]
 
     # --- the daemon ---------------------------------------------------------------------------------------------------
 
-    def start(self, name: str) -> None:
+    def start(self) -> None:
         """Start the daemon, running this very package, and wait until it watches."""
         began = time.monotonic()
         root = str(Path(__file__).resolve().parents[2])
@@ -198,8 +184,13 @@ class Demo:
         with self.errors.open("ab") as errors:
             self.daemon = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=errors, env=env)
         pid = self.daemon.pid
-        watching = self.wait_for("the daemon to be up", lambda: self._watching(pid))
-        self.output.say(f"{name} is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {watching}.")
+
+        def watching() -> str | None:
+            row = self.ask(reads.daemon)
+            return row["watching"] if row and row["pid"] == pid else None
+
+        how = self.wait_for("the daemon to be up", watching)
+        self.output.say(f"The daemon is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
 
     def stop(self) -> None:
         """Stop the daemon, if one runs, and wait until it has ended. Raises StateError if it had to be killed."""
@@ -213,37 +204,30 @@ class Demo:
             daemon.kill()  # does nothing to one that has ended
             daemon.wait()
 
-    def check(self) -> None:
-        """Raise StateError where the daemon has ended by itself."""
-        if self.daemon is None or self.daemon.poll() is None:
-            return
-        said = self.errors.read_text("utf-8", "replace").strip().splitlines()
-        what = f"the daemon ended with status {self.daemon.returncode}" + (f": {said[-1]}" if said else "")
-        raise StateError(what, str(self.folder), f"see {self.errors.name} there")
-
-    def _watching(self, pid: int) -> str | None:
-        data = self.look()
-        return data["watching"] if data["daemon"] and data["daemon"]["pid"] == pid else None
-
-    def look(self) -> dict[str, Any]:
-        """Ask as `memoryd status` does; before the first start has made the tables there is nothing to see."""
+    def ask(self, function: Callable[..., T], *arguments: Any, **narrowed: Any) -> T | None:
+        """Read from the database; None before the first start has made its tables."""
         try:
-            with reads.open_reader(self.database) as reader:
-                return status(self.settings, reader, everything=True)
+            return reads.ask(self.database, function, *arguments, **narrowed)
         except StateError:
-            self.check()
-            return {"daemon": None, "agents": []}
+            return None
 
     def session(self) -> Row | None:
-        """Find the row of the sample session in the status."""
-        sessions = [one for agent in self.look()["agents"] for one in agent["sessions"]]
-        return next((one for one in sessions if one["id"] == self.session_id), None)
+        """Find the row of the sample session, with its gauge."""
+        rows = self.ask(reads.sessions, agent_id="demo", limit=None) or ()
+        return next((session_row(row, None) for row in rows if row["id"] == self.session_id), None)
 
     def wait_for(self, what: str, probe: Callable[[], T | None]) -> T:
-        """Call `probe` until it returns an answer. Raises StateError once the daemon has left no trace for too long."""
+        """Call `probe` until it returns an answer.
+
+        Raises:
+            StateError: the daemon has ended by itself, or has left no trace for too long.
+        """
         idle, seen = 0.0, self._traces()
         while (found := probe()) is None:
-            self.check()
+            if self.daemon is not None and self.daemon.poll() is not None:
+                said = self.errors.read_text("utf-8", "replace").strip().splitlines()
+                ended = f"the daemon ended with status {self.daemon.returncode}" + (f": {said[-1]}" if said else "")
+                raise StateError(ended, str(self.folder), f"see {self.errors.name} there")
             time.sleep(POLL_SECONDS)
             # Counted in pauses, not by the clock, so that a demo which itself gets no turn does not blame the daemon.
             idle, before, seen = idle + POLL_SECONDS, seen, self._traces()
@@ -259,127 +243,75 @@ class Demo:
         written = (self.log, self.errors, self.database, self.database.with_name(f"{self.database.name}-wal"))
         return [(info.st_size, info.st_mtime_ns) for info in (path.stat() for path in written if path.exists())]
 
-    # --- the replay ---------------------------------------------------------------------------------------------------
+    # --- the replay and the sleep -------------------------------------------------------------------------------------
 
     def replay(self) -> None:
         """Write the session as its agent would, and show the gauge as it climbs."""
-        lines = self.records.count(b"\n")
+        lines, threshold = self.records.count(b"\n"), self.settings.sleep.threshold
         self.output.say(f"An agent works: {lines} records, {len(self.records):,} bytes, in pieces that end anywhere.\n")
         for path, data in self.subagents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        pieces = list(_pieces(self.records))
+        pieces = [self.records[at : at + PIECE] for at in range(0, len(self.records), PIECE)]
+
+        def full() -> float | None:
+            self.show_gauge()
+            ratio = self.gauge[-1]["ratio"] if self.gauge else 0.0
+            return ratio if ratio >= threshold else None
+
         for piece in pieces:
-            self._append(piece)
+            with self.transcript.open("ab") as file:
+                file.write(piece)
             self.show_gauge()
             time.sleep(PAUSE_SECONDS)
-        self.wait_for("the gauge to reach the threshold", self._full)
-        torn = sum(not piece.endswith(b"\n") for piece in pieces)
-        full, threshold = self.gauge[-1]["ratio"], self.settings.sleep.threshold
+        ratio = self.wait_for("the gauge to reach the threshold", full)
         self.output.say(
-            f"\nAll {len(pieces)} pieces are written; {torn} of them ended inside a record, which waited for its rest."
-            f"\nThe context is {full:.0%} full, {threshold:.0%} is the threshold: time to sleep."
+            f"\nAll {len(pieces)} pieces are written; a record whose rest was missing waited for it."
+            f"\nThe context is {ratio:.0%} full, {threshold:.0%} is the threshold: time to sleep."
         )
-
-    def _full(self) -> bool | None:
-        self.show_gauge()
-        return bool(self.gauge and self.gauge[-1]["ratio"] >= self.settings.sleep.threshold) or None
 
     def show_gauge(self) -> None:
         """Print the gauge where it has moved."""
         row = self.session()
-        self.check()
         if row is None or (self.gauge and self.gauge[-1]["tokens"] == row["tokens"]):
             return
-        self.gauge.append(
-            {key: row[key] for key in ("tokens", "window", "ratio", "gauge", "gauge_from", "gauge_record", "turns")}
+        self.gauge.append({name: row[name] for name in _GAUGE})
+        bar = ("#" * int(row["ratio"] * BAR_CELLS))[:BAR_CELLS].ljust(BAR_CELLS, ".")
+        self.output.say(
+            f"  [{bar}] {row['ratio']:6.1%}  {row['tokens']:8,} / {row['window']:,} tokens"
+            f"  {row['gauge']}, by {row['gauge_from']}"
         )
-        self.output.say(_gauge_line(self.gauge[-1], self.settings.sleep.threshold))
-
-    # --- the sleep ----------------------------------------------------------------------------------------------------
 
     def await_sleep(self) -> None:
         """Wait until the session has slept."""
-        self.run = self.wait_for("the session to sleep", self._ended_run)
+
+        def ended() -> Row | None:
+            row = next(iter(self.ask(reads.job_runs, kind="sleep") or ()), None)
+            waits = row is None or (row["state"] in WAITING and not row["error"])
+            return None if waits else row
+
+        self.run = self.wait_for("the session to sleep", ended)
         if self.run["state"] != "succeeded":
             why = self.run["error"] or self.run["why"] or "no reason is given"
             raise StateError(f"the sleep ended as {self.run['state']}: {why}", where=self.run["id"])
 
-    def _ended_run(self) -> Row | None:
-        row = next(iter(self._runs()), None)
-        if row is None:
-            return None
-        if row["state"] not in self.states:
-            self.states.append(row["state"])
-            self.output.say(f"  {row['id']} {row['state']}")
-        waits = row["state"] in {"queued", "running", "interrupted"} and not row["error"]
-        return None if waits else row
-
-    def _runs(self) -> list[Row]:
-        return reads.ask(self.database, reads.job_runs, kind="sleep")
-
     def show_sleep(self) -> None:
-        """Print the run's phases, files, and its row of the job table."""
+        """Print the run's phases and files, the memory in full, and how the compressed session begins."""
         receipt = self.run["receipt"]
         columns = ("id", "kind", "trigger", "state", "attempt", "finished_at")
-        lines = ["\nIts four phases:"]
+        lines = ["Its row in the job table:", table([self.run], columns), "\nIts four phases:"]
         lines += [f"  {phase['phase']:12} {phase['seconds'] * 1000:7.1f} ms" for phase in receipt["phases"]]
-        lines += ["\nWhat it changed:", *(f"  {file['path']}" for file in receipt.get("files", ()))]
-        self.output.say("\n".join([*lines, "\nIts row in the job table:", table([self.run], columns)]))
-
-    def show_files(self) -> None:
-        """Print the memory in full."""
         for path in self.memory_files():
             title = f"──── {path.relative_to(self.workspace)} ".ljust(100, "─")
-            self.output.say(f"\n{title}\n{path.read_text('utf-8').strip()}")
-        self.output.say("─" * 100)
-
-    def show_compressed(self) -> None:
-        """Print how the compressed session begins."""
-        messages = reads.ask(self.database, reads.compressed, self.session_id)
-        made = self.run["receipt"]["summarize"]
-        self.output.say(
+            lines += [f"\n{title}", path.read_text("utf-8").strip()]
+        made = receipt["summarize"]
+        lines.append(
             f"\nThe session in short, for an agent to go on with: {made['messages']} messages of"
             f" {made['live_turns']}, {made['tokens']:,} tokens of {made['budget']:,} allowed. It begins:"
         )
-        for message in messages[:SHOWN_MESSAGES]:
-            line = " ".join(message["text"].split())
-            cut = f"{line[:SHOWN_CHARACTERS]} …" if len(line) > SHOWN_CHARACTERS else line
-            self.output.say(f"  {message['role']:9} {cut}")
-
-    # --- the restart --------------------------------------------------------------------------------------------------
-
-    def restart(self) -> None:
-        """Stop the daemon in the middle of a record and start it again: nothing is read or slept twice."""
-        before = self._memory()
-        row = self.session()
-        self.turns.append(row["turns"] if row else 0)
-        half = len(self.farewell) // 2
-        self._append(self.farewell[:half])
-        self.stop()
-        self.output.say("\nThe daemon was stopped while its agent wrote; half a record lies there.")
-        self.start("A second one")
-        self._append(self.farewell[half:])
-        self.turns.append(self.wait_for("the rest of the record to be read", self._grown))
-        self.stop()
-        self.runs = len(self._runs())
-        if self.turns[1] != self.turns[0] + 1 or self.runs != 1 or self._memory() != before:
-            raise StateError("after the restart something was read or slept twice", where=str(self.folder))
-        self.output.say(
-            f"It read the whole record once and nothing else again: {self.turns[0]} turns before, {self.turns[1]} now."
-            f"\nIt did not sleep on the same turns again: {self.runs} run, and the memory is the same to the byte."
-        )
-
-    def _append(self, data: bytes) -> None:
-        with self.transcript.open("ab") as file:
-            file.write(data)
-
-    def _grown(self) -> int | None:
-        row = self.session()
-        return int(row["turns"]) if row and row["turns"] > self.turns[0] else None
-
-    def _memory(self) -> list[tuple[Path, bytes]]:
-        return [(path, path.read_bytes()) for path in self.memory_files()]
+        for message in reads.ask(self.database, reads.compressed, self.session_id)[:SHOWN_MESSAGES]:
+            lines.append(f"  {message['role']:9} {shorten(message['text'], SHOWN_CHARACTERS, placeholder=' …')}")
+        self.output.say("\n".join(lines))
 
     def check_planted(self) -> None:
         """Say what became of the instructions that a web page in the session gives to agents."""
@@ -390,14 +322,3 @@ class Demo:
             "\nA web page in this session told the agent to run a script and to remember that as your wish."
             "\nThe agent read it, the transcript holds it; the memory was searched for it and does not."
         )
-
-
-def _gauge_line(row: Row, threshold: float) -> str:
-    filled = min(BAR_CELLS, int(row["ratio"] * BAR_CELLS))
-    cells = ["#"] * filled + ["."] * (BAR_CELLS - filled)
-    cells[int(threshold * BAR_CELLS)] = "|" if filled <= threshold * BAR_CELLS else "+"
-    record = f"record {row['gauge_record'][:8]}" if row["gauge_record"] else row["gauge_from"]
-    return (
-        f"  [{''.join(cells)}] {row['ratio']:6.1%}  {row['tokens']:8,} / {row['window']:,} tokens"
-        f"  {row['gauge']}, by {record}"
-    )

@@ -1,24 +1,51 @@
-"""Edits of a tool's files. In JSON all that is not memoryd's keeps its value, its order and the file's indentation."""
+"""Edits of a tool's files. In JSON all that is not memoryd's keeps its value, its order and the file's indentation.
+
+The list of MCP servers of Claude Code, Gemini CLI, OpenCode and OpenClaw:
+
+    {"mcpServers": {"memoryd": {"command": "…", "args": […]}}}
+    {"mcp": {"memoryd": {"type": "local", "command": […], "timeout": 30000}}}
+    {"mcp": {"servers": {"memoryd": {"command": "…", "args": […], "connectionTimeoutMs": 30000}}}}
+
+OpenCode and OpenClaw wait five seconds for a server if nothing is said, which a busy machine takes to start Python.
+
+The hooks of Claude Code, Codex and Gemini CLI:
+
+    {"hooks": {"SessionStart": [{"matcher": …, "hooks": [{"type": "command", "command": "…", "timeout": 5}]}]}}
+
+The settings that let OpenClaw load memoryd's plugin, and let it add to prompts; where the file names the plugins that
+may be loaded (`plugins.allow`), it is one more of them:
+
+    {"plugins": {"entries": {"memoryd": {"enabled": true, "hooks": {"allowConversationAccess": true}}}}}
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import RefusedError
+from memoryd.interfaces.mcp_server import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from memoryd.interfaces.mcp_server import McpServer
+
+OPENCODE = "mcp"
+OPENCLAW = "mcp.servers"
+_PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30_000}}  # milliseconds
 _DEEPEST = 200  # what no settings are; the interpreter's own end is not far behind
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOO_DEEP = "is nested more deeply than any settings are"
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+_BY_HAND = "put this in by hand: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +77,36 @@ class Edit(ABC):
         except UnicodeDecodeError as error:
             raise RefusedError("is no UTF-8 text", str(self.path), self.by_hand()) from error
 
+    def block(self, text: str, first: str, last: str) -> re.Match[str] | None:
+        """Find the block of memoryd between two lines, and the empty line above it.
+
+        Returns:
+            A match whose group `block` has both lines and whose group `said` has neither; None where there is no block.
+
+        Raises:
+            RefusedError: the last line is gone.
+        """
+        begin, end = (rf"^[ \t]*{re.escape(mark)}[ \t]*" for mark in (first, last))
+        block = rf"(?:(?<=\n)\r?\n)?(?P<block>{begin}\r?\n(?P<said>.*?){end}(?:\r?\n|\Z))"
+        found = re.search(block, text, re.MULTILINE | re.DOTALL)
+        if found is None and re.search(rf"{begin}\r?$", text, re.MULTILINE):
+            raise RefusedError(f"has lost the line {last!r}", str(self.path), f"put it back, or take out {first!r}")
+        return found
+
 
 class JsonEdit(Edit):
     """An edit of a JSON file that holds more than is memoryd's."""
 
     @abstractmethod
-    def usual(self) -> str:
-        """Say what a document of this tool holds, and under which key."""
+    def wanted(self) -> dict[str, Any]:
+        """Return the document that a tool needs which has no other settings."""
 
-    @abstractmethod
+    def by_hand(self) -> str:
+        return _BY_HAND + json.dumps(self.wanted(), ensure_ascii=False)[1:-1]
+
     def put_into(self, document: dict[str, Any]) -> None:
         """Put in what memoryd needs; what a person added to it stays."""
+        _merge(document, self.wanted())
 
     @abstractmethod
     def take_from(self, document: dict[str, Any]) -> bool:
@@ -72,14 +118,14 @@ class JsonEdit(Edit):
         with self.expected():
             self.take_from(json.loads(before))  # what it could not be taken from again, it is not put into
             self.put_into(document)
-        return old if old is not None and json.dumps(document) == before else written(document, old)
+        return old if old is not None and json.dumps(document) == before else _written(document, old)
 
     def take(self, old: bytes) -> bytes | None:
         document = self.read(old)
         with self.expected():
             if not self.take_from(document):
                 return old
-        return written(document, old) if document else None
+        return _written(document, old) if document else None
 
     @contextmanager
     def expected(self) -> Iterator[None]:
@@ -87,7 +133,8 @@ class JsonEdit(Edit):
         try:
             yield
         except (AttributeError, KeyError, TypeError) as error:
-            raise RefusedError(f"holds something else than {self.usual()}", str(self.path), self.by_hand()) from error
+            what = f'holds something else under "{next(iter(self.wanted()))}" than memoryd knows'
+            raise RefusedError(what, str(self.path), self.by_hand()) from error
 
     def read(self, old: bytes | None) -> dict[str, Any]:
         """Read the file, empty where there is none; one with comments, a key twice or too deep is refused."""
@@ -123,7 +170,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def written(document: dict[str, Any], old: bytes | None) -> bytes:
+def _written(document: dict[str, Any], old: bytes | None) -> bytes:
     """The document as the old file was written."""
     text = (old or b"").decode()
     if "\n" not in text.strip() and text.strip() not in {"", "{}"}:
@@ -137,11 +184,157 @@ def written(document: dict[str, Any], old: bytes | None) -> bytes:
     return (made + ended).replace("\n", "\r\n" if "\r\n" in text else "\n").encode()
 
 
-def drop_empty(document: dict[str, Any], keys: Sequence[str]) -> None:
+def _merge(document: dict[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Put values into a document, each at its way of keys; what else is there stays."""
+    for key, value in wanted.items():
+        if isinstance(value, dict):
+            _merge(document.setdefault(key, {}), value)
+        else:
+            document[key] = value
+
+
+def _drop_empty(document: dict[str, Any], keys: Sequence[str]) -> None:
     """Take out what lies at the end of a way of keys where it is empty, and what is empty without it."""
     if not keys:
         return
     inner = document[keys[0]]
-    drop_empty(inner, keys[1:])
+    _drop_empty(inner, keys[1:])
     if not inner:
         del document[keys[0]]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonServers(JsonEdit):
+    """One entry of the list of MCP servers."""
+
+    key: str  # what the list is called, with dots where it lies in others
+    server: McpServer  # what the entry starts
+
+    def put_into(self, document: dict[str, Any]) -> None:
+        servers = self._servers(document)
+        entry = servers.setdefault(self.server.name_among(servers, self.path, self.by_hand()), {})
+        entry |= self._entry() | {name: entry[name] for name in _PATIENCE.get(self.key, ()) if name in entry}
+
+    def take_from(self, document: dict[str, Any]) -> bool:
+        servers = self._servers(document)
+        name = self.server.find(servers)
+        if name is None:
+            return False
+        del servers[name]
+        _drop_empty(document, self.key.split("."))
+        return True
+
+    def wanted(self) -> dict[str, Any]:
+        wanted = {NAME: self._entry()}
+        for key in reversed(self.key.split(".")):
+            wanted = {key: wanted}
+        return wanted
+
+    def _entry(self) -> dict[str, Any]:
+        words = self.server.words
+        command = (
+            {"type": "local", "command": words} if self.key == OPENCODE else {"command": words[0], "args": words[1:]}
+        )
+        return command | _PATIENCE.get(self.key, {})
+
+    def _servers(self, document: dict[str, Any]) -> dict[str, Any]:
+        servers = document
+        for key in self.key.split("."):
+            servers = servers.setdefault(key, {})
+        listed = servers.get("servers")
+        if self.key == OPENCODE and isinstance(listed, dict) and "type" not in listed:
+            servers = listed  # as OpenCode 2 has them; it reads those of OpenCode 1 as well
+        return servers
+
+
+@dataclass(frozen=True, slots=True)
+class HookSettings(JsonEdit):
+    """memoryd's hooks of one tool, for one workspace."""
+
+    tool: str  # as `memoryd hook` calls it
+    workspace: Path  # whose hooks they are; those of another one stay
+    hooks: Mapping[str, Mapping[str, Any]]  # by the tool's name of the event, each with its `command`
+
+    def put_into(self, document: dict[str, Any]) -> None:
+        events = document.setdefault("hooks", {})
+        for name, hook in self.hooks.items():
+            groups = events.setdefault(name, [])
+            own = [(group, place) for group in groups for place, one in enumerate(group["hooks"]) if self._is_ours(one)]
+            if own:
+                group, place = own[0]
+                group["hooks"][place] = dict(hook)
+            else:
+                groups.append({"hooks": [dict(hook)]})
+
+    def take_from(self, document: dict[str, Any]) -> bool:
+        events = document.get("hooks", {})
+        found = False
+        for name, groups in list(events.items()):
+            for group in groups[:]:
+                left = [one for one in group["hooks"] if not self._is_ours(one)]
+                if len(left) == len(group["hooks"]):
+                    continue
+                found, group["hooks"] = True, left
+                if not left:
+                    groups[:] = [one for one in groups if one is not group]
+                if not groups:
+                    del events[name]
+        if found and not events:
+            del document["hooks"]
+        return found
+
+    def wanted(self) -> dict[str, Any]:
+        return {"hooks": {name: [{"hooks": [dict(hook)]}] for name, hook in self.hooks.items()}}
+
+    def _is_ours(self, hook: Mapping[str, Any]) -> bool:
+        try:
+            words = shlex.split(str(hook.get("command", "")))
+        except ValueError:
+            return False
+        pairs = list(pairwise(words))
+        return ("hook", self.tool) in pairs and ("--workspace", str(self.workspace)) in pairs
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClawPlugins(JsonEdit):
+    """The entry of memoryd's plugin of OpenClaw."""
+
+    before: Sequence[bytes] = ()  # what was kept of it, the newest first
+
+    def wanted(self) -> dict[str, Any]:
+        return {"plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowConversationAccess": True}}}}}
+
+    def put_into(self, document: dict[str, Any]) -> None:
+        _merge(document, self.wanted())
+        if NAME not in (allowed := document["plugins"].get("allow", [NAME])):
+            allowed.append(NAME)
+
+    def take_from(self, document: dict[str, Any]) -> bool:
+        """Take the entry out; the plugin stays allowed where it was so before its entry was put in."""
+        plugins = document.get("plugins", {})
+        if NAME not in plugins.get("entries", {}):
+            return False
+        del plugins["entries"][NAME]
+        if NAME in (allowed := plugins.get("allow", [])) and not self._was_allowed():
+            allowed.remove(NAME)
+        _drop_empty(document, ("plugins", "entries"))
+        return True
+
+    def doubts(self, old: bytes | None) -> list[str]:
+        """What a person looks at once the entry is taken away."""
+        with self.expected():
+            plugins = self.read(old).get("plugins", {})
+            both = NAME in plugins.get("entries", {}) and NAME in plugins.get("allow", [])
+        if not both or self._was_allowed() is not None:
+            return []
+        what = f"plugins.allow of {self.path} names {NAME} no more, and nothing is kept that says"
+        return [f"{what} whether it did before it was connected: put it back if so"]
+
+    def _was_allowed(self) -> bool | None:
+        """Whether the file allowed the plugin before it had the entry; None where nobody knows."""
+        for data in self.before:
+            with suppress(RefusedError), self.expected():
+                plugins = self.read(data).get("plugins", {})
+                if NAME not in plugins.get("entries", {}):
+                    return NAME in plugins.get("allow", [])
+        return None

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.finding.recall import Hit
 
-DATABASE = "memoryd.db"
-
 
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
     if text is None:

@@ -140,7 +140,7 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         **reads.transcript_counts(reader, agent.id),
         "passed_over": reads.passed_over(reader, agent.id, UNHEARD),
         "left_as_history": left_as_history(settings, reader, agent),
-        "sessions": [_session(row, agent.context_window) for row in rows],
+        "sessions": [session_row(row, agent.context_window) for row in rows],
         "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
         "loads": _loads(reader, agent),
@@ -227,7 +227,8 @@ def _next(settings: Settings) -> dict[str, str]:
     }
 
 
-def _session(row: Row, configured: int | None) -> dict[str, Any]:
+def session_row(row: Row, configured: int | None) -> dict[str, Any]:
+    """Return a session as programs are shown it: its state, and how full its context window is."""
     fill = fill_of(row, configured)
     now, size = fill.live, fill.window
     return {

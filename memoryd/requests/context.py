@@ -10,7 +10,6 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.app import DATABASE
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.database import memories, reads
@@ -25,7 +24,7 @@ from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall import handover, injection
 from memoryd.recall.handover import ASKED, Other, Spoken
-from memoryd.requests import scanner, searching
+from memoryd.requests import opening, scanner, searching
 from memoryd.text.neutral import neutral
 from memoryd.tiers import daily
 from memoryd.transcripts.registry import program_of
@@ -85,7 +84,7 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
     others: list[tuple[str, injection.Part]] = []
     local = now.astimezone(settings.zone)
     journal: list[injection.Part] = []
-    if (path := settings.state_dir / DATABASE).exists():
+    if (path := opening.database(settings)).exists():
         with reads.open_reader(path) as reader:
             rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
             held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]

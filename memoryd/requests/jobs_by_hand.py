@@ -13,17 +13,7 @@ from memoryd.database import query, reads, runs, snapshot, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
 from memoryd.requests import opening, waiting
-from memoryd.running import (
-    dreaming,
-    evaluating,
-    extraction,
-    modes,
-    queueing,
-    refining,
-    rehearsal,
-    sandbox,
-    sleeping,
-)
+from memoryd.running import dreaming, evaluating, extraction, modes, queueing, refining, rehearsal, sandbox, sleeping
 from memoryd.running.runner import check_kind
 
 if TYPE_CHECKING:
@@ -91,8 +81,7 @@ def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[
     """Find out what a job would do now, of what was read so far; nothing is written and no model asked."""
     check_kind(kind)
     require_mode(kind, asked.mode)
-    if not opening.database(settings).exists():
-        raise NotFoundError("nothing has been read yet", str(opening.database(settings)), "memoryd run --once")
+    _require_read(settings)
     with trial.place(settings.state_dir, agent.workspace) as place:
         snapshot.copy(opening.database(settings), place.state / DATABASE)
         tried = sandbox.settings_of(settings, agent, place)
@@ -105,6 +94,11 @@ def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[
                 return [rehearsal.rehearse(app.runner, run_id, place.workspace) for run_id in queued]
         finally:
             close()
+
+
+def _require_read(settings: Settings) -> None:
+    if not (path := opening.database(settings)).exists():
+        raise NotFoundError("nothing has been read yet", str(path), "memoryd run --once")
 
 
 def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: Asked) -> list[str]:
@@ -144,8 +138,7 @@ def trust(settings: Settings, agent: Agent, kind: str) -> bool:
 
 def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
     """Put the user's own questions of the last days to memory with and without its core; numbers alone."""
-    if not opening.database(settings).exists():
-        raise NotFoundError("nothing has been read yet", str(opening.database(settings)), "memoryd run --once")
+    _require_read(settings)
     with opening.beside(settings) as engine:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
 

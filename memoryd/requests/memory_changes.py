@@ -19,9 +19,7 @@ from memoryd.jobs import knife
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
 from memoryd.requests import opening, scanner, waiting
-from memoryd.running import (
-    called_refining,
-)
+from memoryd.running import called_refining
 from memoryd.tiers import core
 
 if TYPE_CHECKING:

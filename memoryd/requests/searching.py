@@ -15,7 +15,7 @@ from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Recall
 from memoryd.index.database import Index
 from memoryd.recall.query import parse
-from memoryd.requests import access, meanings
+from memoryd.requests import access, meanings, opening
 from memoryd.requests.scanner import scrubbing
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from memoryd.finding.excerpt import Excerpt, Span
     from memoryd.finding.recall import Hit, Narrowing
     from memoryd.reading.scrubbing import Scrubber
-
-
-DATABASE = "memoryd.db"
 
 
 def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
@@ -55,7 +52,7 @@ def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> E
     """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit."""
     access.require(settings, agent, what)
     with scrubbing(settings) as scrubber:
-        return excerpt.get(agent, path, span, database=settings.state_dir / DATABASE, redact=scrubber.redact_own)
+        return excerpt.get(agent, path, span, database=opening.database(settings), redact=scrubber.redact_own)
 
 
 @contextmanager
@@ -63,7 +60,7 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """What searches, in this process, beside a running daemon or without one."""
     log = get_logger(part="index")
     index = Index(settings.state_dir, log)
-    reader = KeptReader(settings.state_dir / DATABASE)
+    reader = KeptReader(opening.database(settings))
     indexer = Indexer(index, reader, settings.zone, scrubber.redact_own, log)
     try:
         with meanings.asked(settings) as meaning:

@@ -14,10 +14,7 @@ from memoryd.database import query, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.requests import asking, opening
-from memoryd.running import (
-    called_refining,
-    queueing,
-)
+from memoryd.running import called_refining, queueing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

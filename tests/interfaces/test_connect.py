@@ -19,12 +19,10 @@ from memoryd.config import Agent, Injection, Settings, TranscriptSource
 from memoryd.errors import ConfigError, RefusedError, StateError
 from memoryd.interfaces import connect as connecting
 from memoryd.interfaces import hook as hooks
-from memoryd.interfaces.aider_conf import AiderConf
 from memoryd.interfaces.connect import TOOLS, Place, as_text, connect
-from memoryd.interfaces.hook_settings import HookSettings
-from memoryd.interfaces.json_servers import JsonServers
+from memoryd.interfaces.json_settings import HookSettings, JsonServers
 from memoryd.interfaces.mcp_server import McpServer, words_of
-from memoryd.interfaces.toml_servers import TomlServers
+from memoryd.interfaces.text_settings import AiderConf, TomlServers
 
 NOW = "2026-03-04T09:00:00.000Z"
 CLAUDE = ".claude/settings.json"
