@@ -24,7 +24,7 @@ from memoryd.running import (
     sandbox,
     sleeping,
 )
-from memoryd.running.runner import check_kind
+from memoryd.running.kinds import check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,6 +30,7 @@ from memoryd.ledger.memory import Kind
 from memoryd.running import queueing, refining
 from memoryd.running.proposed_refining import PENDING
 from memoryd.running.refining import AGENT, KIND, is_called
+from memoryd.running.second_reader import SecondReader
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.running.refining import Refiner
+    from memoryd.running.runner import Runner
 
 WAITS = "waits for the agent's next call"
 CLAIMS = "claims"  # the name of what became of new texts, between two calls
@@ -177,6 +179,26 @@ def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
     found: dict[str, Any] | None = json.loads(query.text(connection, sql, run_id, WAITS) or "{}").get("answer")
     return found
+
+
+def carry_out(runner: Runner, run: Run) -> None:
+    """Refine by the agent's own call, or by asking its own model and no other."""
+    refiner_of(runner, run).carry_out(take_call if is_called(run) else refining.Refiner.ask_model)
+    runner.clear_alarms_of(run)
+
+
+def refiner_of(runner: Runner, run: Run) -> Refiner:
+    """Return what carries a refinement out, with the second reader that judges its texts."""
+    engine, settings = runner.engine, runner.settings
+    reader = SecondReader(run, settings, runner.worker, runner.answerer, runner.unless_stopping, runner.step)
+    given = given_to(engine, run)
+    proposes = runner.is_proposing(run) if given is None else PENDING in given
+    if proposes and given is None:  # one that has written changes ends as what it began as
+        proposes = not sqlite.read(engine, refining.counted, run).changes
+    workspace = runner.workspace_of(run)
+    limits = refining.limits_of(refining.mode_of(run, settings.refine), settings)
+    writer = replace(runner.writer(workspace), limits=limits)
+    return refining.Refiner(runner, runner.source(workspace, reader.known), writer, run, reader, proposes=proposes)
 
 
 def take_call(refiner: Refiner) -> None:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.tally import Tally
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
-    from memoryd.running.run_context import RunContext
+    from memoryd.running.runner import Runner
     from memoryd.running.second_reader import SecondReader
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Refiner:
         shadow: what one that proposes has come to.
     """
 
-    runner: RunContext
+    runner: Runner
     source: sleeping.Source
     writer: Writer
     run: Run
