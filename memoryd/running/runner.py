@@ -25,7 +25,6 @@ from memoryd.jobs.job import (
     Done,
     EditFacts,
     KeepSummary,
-    MoveWatermark,
     NothingToDo,
     Operate,
     Reply,
@@ -68,6 +67,7 @@ SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
 EMPTIED = "emptied"  # … and of one that took most of the core away
+REFUSALS = (RefusedError, NotFoundError, OperationError)
 REDECIDED_MAX = 5  # times that a reply is decided about anew because the core moved; then the run is tried again
 
 
@@ -193,8 +193,7 @@ class Runner:
 
     def abandon(self) -> list[str]:
         """Give runs that are still going back to the queue, for the next start; their late results are refused."""
-        active = list(self.active.values())
-        return [run.id for run in active if runs.interrupt(self.engine, run, self.clock.text())]
+        return [run.id for run in list(self.active.values()) if runs.interrupt(self.engine, run, self.clock.text())]
 
     def run_next(self, only: str | None = None) -> Run | None:
         """Take one due run and carry it out; None where nothing is due."""
@@ -239,10 +238,9 @@ class Runner:
             if runs.is_cancelled(self.engine, run):
                 self.end(run, "cancelled", why="cancelled by hand")
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
-            is_refusal = isinstance(error, RefusedError | NotFoundError | OperationError)
             if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
-            elif is_refusal and run.kind in self.kinds and self.kinds[run.kind].declines:
+            elif isinstance(error, REFUSALS) and self.kinds[run.kind].declines:
                 # An answer to who asked; of any other job it is a failure.
                 self.end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
@@ -250,7 +248,7 @@ class Runner:
 
     def _carry_out(self, run: Run) -> None:
         if run.kind not in self.kinds:
-            raise NotFoundError(f"there is no job kind {run.kind!r}")
+            raise StateError(f"there is no job kind {run.kind!r}")
         if unanswered := self._unanswered(run):
             self.commit(run, unanswered, self.writer(self.workspace_of(run)))
         else:
@@ -480,9 +478,8 @@ class Runner:
     def _failed(self, run: Run, error: Exception) -> None:
         text = error_text(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
-        attempts = self.settings.jobs.attempts
         jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # another one for each run and attempt
-        verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=jitter)
+        verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts, jitter=jitter)
         with sqlite.reading(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
             has_to_end = runs.has_to_end(connection, run.id)
@@ -570,8 +567,6 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [one.text for one in edit.sections]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
-            case MoveWatermark():
-                pass
     return found
 
 
