@@ -207,14 +207,13 @@ def take_call(refiner: Refiner) -> None:
     refiner.go_on_from(given.get(PENDING, ()))
     session, told = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
     refiner.keep()
-    if told is not None and refiner.heeds_cancel():
-        refiner.finish(session.end(CANCELLED))
-        return
+    over = None if "tool" in given else "the agent did not go on"
     if told is not None and "doing" in told:  # a change was made, and its process ended before it was told of it
-        refiner.finish(session.end(refining.STOPPED))
-        return
-    if "tool" not in given:
-        refiner.finish(session.end("the agent did not go on"))
+        over = refining.STOPPED
+    if told is not None and refiner.heeds_cancel():
+        over = CANCELLED
+    if over is not None:
+        refiner.finish(session.end(over))
         return
     if told is None:
         inputs = refiner.begun()
