@@ -324,19 +324,14 @@ class Runner:
         """
         blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and self.kinds[run.kind].tells]
         outcome = self._outcome(run, step, reply, phases or {}, tells=bool(blocks and self.settings.hooks.on_summary))
-        texts = [*_texts(step.edits, outcome.receipt, outcome.why), *(decided.texts if decided is not None else ())]
+        decided = decided or saving.Decided(step)
+        texts = [*_texts(step.edits, outcome.receipt, outcome.why), *decided.texts]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
-        may_propose = isinstance(step, Done) and not step.declined and self.is_proposing(run)
-        if isinstance(step, Done) and may_propose and self.put(run, step, outcome, writer):
+        may_propose = self.is_proposing(run)
+        if may_propose and isinstance(step, Done) and not step.declined and self.put(run, step, outcome, writer):
             return
         done = committing.commit(
-            writer,
-            run,
-            step.edits,
-            outcome,
-            revise=decided.revise if decided is not None else None,
-            settled=decided.settled if decided is not None else False,
-            foreseen=foreseen,
+            writer, run, step.edits, outcome, revise=decided.revise, settled=decided.settled, foreseen=foreseen
         )
         self.note_guards(run, done)
         self.record_watermarks(run)
@@ -351,32 +346,28 @@ class Runner:
         self, run: Run, step: Done | NothingToDo, reply: Reply | None, phases: Mapping[str, float], *, tells: bool
     ) -> committing.Outcome:
         """Return how the run ends, with what it has spent; `tells` if a hook is to get its summary."""
-        receipt = {**step.receipt}
-        if reply is not None:
-            receipt["backend"] = reply.backend
-            said = reply.text.encode(errors="replace")
-            receipt["reply"] = {"sha256": regular.digest(said), "characters": len(reply.text)}
-            receipt |= {"fallback": reply.instead} if reply.instead else {}
-        receipt |= {"on_summary": "pending"} if tells else {}
+        receipt = {**step.receipt} | ({"on_summary": "pending"} if tells else {})
         spent = spend.spent_by_run(self.engine, run.id)
-        instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
+        tokens_in, tokens_out, instead = spent.tokens_in, spent.tokens_out, None
+        if reply is not None:
+            tokens_in, tokens_out = tokens_in or reply.tokens_in, tokens_out or reply.tokens_out
+            said = reply.text.encode(errors="replace")
+            sizes = {"sha256": regular.digest(said), "characters": len(reply.text)}
+            receipt |= {"backend": reply.backend, "reply": sizes}
+            if reply.instead:
+                receipt["fallback"], instead = reply.instead, f"answered offline: {reply.instead}"
         return committing.Outcome(
             state="skipped" if isinstance(step, NothingToDo) else "declined" if step.declined else "succeeded",
             why="; ".join(part for part in (step.why, instead) if part) or None,
-            tokens_in=spent.tokens_in or (reply.tokens_in if reply else 0),
-            tokens_out=spent.tokens_out or (reply.tokens_out if reply else 0),
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
             receipt=receipt,
             late=lambda: {"phases": self._durations(phases)},
             row={"claims": redacted_json(self.scrubber, step.claims)} if step.claims else {},
         )
 
     def put(
-        self,
-        run: Run,
-        step: Done,
-        outcome: committing.Outcome,
-        writer: Writer,
-        notes: Sequence[Edit] = (),
+        self, run: Run, step: Done, outcome: committing.Outcome, writer: Writer, notes: Sequence[Edit] = ()
     ) -> bool:
         """Put to a person what a run has decided; False where it would change nothing."""
         drafted = proposing.draft(writer, run, step, self.settings.zone)
