@@ -48,7 +48,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     return queued
 
 
-def _enqueue(connection: Connection, clock: Clock, agent_id: str, **more: str) -> bool:
+def _enqueue(connection: Connection, /, clock: Clock, agent_id: str, **more: str) -> bool:
     key = refining.key_of(agent_id)
     return queueing.queue(connection, clock, refining.KIND, agent_id, key, **more) is not None
 
