@@ -5,5 +5,5 @@ self-test, evaluation), the answer to a job's question by a model or the offline
 retries, hooks and alarms. It does not hold the pure steps and prompts of a job (`jobs`), wait for a scheduled time
 (`daemon`) or write files and memories (`changing`).
 
-Open `runner.py` first, then the table of `kinds.py`.
+Open `runner.py` first.
 """
