@@ -27,6 +27,7 @@ from memoryd.reading.scrubbing import Scrubber
 from memoryd.running import alarms as alarming
 from memoryd.running import owner
 from memoryd.running.answering import Answerer
+from memoryd.running.kinds import KINDS
 from memoryd.running.runner import Runner
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import MODEL
@@ -169,6 +170,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         owner=owner.current(),
         log=log.bind(part="runner"),
         journal=journal,
+        kinds=KINDS,
         renamed=ingest.forget,
         erase_index=index.erase,
         new_id=lambda: secrets.token_hex(4),

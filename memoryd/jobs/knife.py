@@ -164,13 +164,18 @@ def read(call: ToolCall, core: Mapping[str, Memory], mode: str) -> Look | Cut | 
 
 
 def _arguments(text: str) -> dict[str, Any] | None:
+    given = _parsed(text) if text.strip() else {}
+    if isinstance(given, str):  # twice encoded, as some servers do
+        given = _parsed(given)
+    return given if isinstance(given, dict) else None
+
+
+def _parsed(text: str) -> Any:
+    """Return a JSON value; None if the text is none."""
     try:
-        given = json.loads(text) if text.strip() else {}
-        if isinstance(given, str):  # twice encoded, as some servers do
-            given = json.loads(given)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return given if isinstance(given, dict) else None
 
 
 def _look(given: Mapping[str, Any]) -> Look | Misuse:
@@ -211,7 +216,8 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Cut | 
 def _details(given: object) -> tuple[str, ...]:
     """Return the details that a call names; a text is one, or a list that came as text."""
     if isinstance(given, str):
-        given = _list(given) or [given]
+        listed = _parsed(given)
+        given = listed if listed and isinstance(listed, list) else [given]
     listed = given if isinstance(given, list) else []
     named = (neutral(one)[:_LONGEST_DETAIL] for one in listed[:_MOST_DETAILS] if isinstance(one, str))
     return tuple(dict.fromkeys(one for one in named if one))
@@ -251,19 +257,11 @@ def _update(memory: Memory, content: object) -> Cut | Misuse:
 def _ids(given: object) -> tuple[str, ...] | None:
     """Return the ids, each once, also of a list that came as text; None if there are no readable ids."""
     if isinstance(given, str):
-        listed = _list(given)
-        given = listed if listed is not None else [part.strip() for part in given.split(",")]
+        listed = _parsed(given)
+        given = listed if isinstance(listed, list) else [part.strip() for part in given.split(",")]
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         return None
     return tuple(dict.fromkeys(one.strip().strip("[]") for one in given if one.strip()))
-
-
-def _list(text: str) -> list[Any] | None:
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return given if isinstance(given, list) else None
 
 
 def _unknown(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:

@@ -14,7 +14,7 @@ from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
 from memoryd.requests import opening, waiting
 from memoryd.running import dreaming, evaluating, extraction, modes, queueing, refining, rehearsal, sandbox, sleeping
-from memoryd.running.runner import check_kind
+from memoryd.running.kinds import check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,6 +30,7 @@ from memoryd.ledger.memory import Kind
 from memoryd.running import queueing, refining
 from memoryd.running.proposed_refining import PENDING
 from memoryd.running.refining import AGENT, KIND, is_called
+from memoryd.running.second_reader import SecondReader
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.running.refining import Refiner
+    from memoryd.running.runner import Runner
 
 WAITS = "waits for the agent's next call"
 CLAIMS = "claims"  # the name of what became of new texts, between two calls
@@ -179,20 +181,39 @@ def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     return found
 
 
+def carry_out(runner: Runner, run: Run) -> None:
+    """Refine by the agent's own call, or by asking its own model and no other."""
+    refiner_of(runner, run).carry_out(take_call if is_called(run) else refining.Refiner.ask_model)
+    runner.clear_alarms_of(run)
+
+
+def refiner_of(runner: Runner, run: Run) -> Refiner:
+    """Return what carries a refinement out, with the second reader that judges its texts."""
+    engine, settings = runner.engine, runner.settings
+    reader = SecondReader(run, settings, runner.worker, runner.answerer, runner.unless_stopping, runner.step)
+    given = given_to(engine, run)
+    proposes = runner.is_proposing(run) if given is None else PENDING in given
+    if proposes and given is None:  # one that has written changes ends as what it began as
+        proposes = not sqlite.read(engine, refining.counted, run).changes
+    workspace = runner.workspace_of(run)
+    limits = refining.limits_of(refining.mode_of(run, settings.refine), settings)
+    writer = replace(runner.writer(workspace), limits=limits)
+    return refining.Refiner(runner, runner.source(workspace, reader.known), writer, run, reader, proposes=proposes)
+
+
 def take_call(refiner: Refiner) -> None:
     """Carry out the call that was handed over, and let the run wait for the next, or end it."""
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     refiner.go_on_from(given.get(PENDING, ()))
     session, told = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
     refiner.keep()
-    if told is not None and refiner.heeds_cancel():
-        refiner.finish(session.end(CANCELLED))
-        return
+    over = None if "tool" in given else "the agent did not go on"
     if told is not None and "doing" in told:  # a change was made, and its process ended before it was told of it
-        refiner.finish(session.end(refining.STOPPED))
-        return
-    if "tool" not in given:
-        refiner.finish(session.end("the agent did not go on"))
+        over = refining.STOPPED
+    if told is not None and refiner.heeds_cancel():
+        over = CANCELLED
+    if over is not None:
+        refiner.finish(session.end(over))
         return
     if told is None:
         inputs = refiner.begun()

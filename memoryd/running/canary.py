@@ -25,7 +25,6 @@ from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.running.modes import AUTO, OFF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import date, datetime
 
     from sqlalchemy import Connection, Engine
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
     from memoryd.database.runs import Run
-    from memoryd.running.run_context import RunContext
+    from memoryd.running.runner import Runner
     from memoryd.running.sandbox import Opener, Sandbox
 
 KIND = "canary"
@@ -133,10 +132,33 @@ def is_grounded(connection: Connection, model: str) -> bool:
 # --- flying -----------------------------------------------------------------------------------------------------------
 
 
-def fly(runner: RunContext, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
+def carry_out(runner: Runner, run: Run) -> None:
+    """Let a canary fly; it falls once, and the next night tells whether that was chance."""
+    if runner.opened is None:
+        runner.end(run, "skipped", why="this is for trying things out itself")
+        return
+    model = model_of(runner.settings, run.agent_id) or ""
+    try:
+        told = _fly(runner, run, runner.opened)
+    except SpentError as error:
+        runner.end(run, "skipped", why=error.what, receipt={KIND: {"model": model}})
+        if sqlite.read(runner.engine, is_grounded, model):
+            text = f"{MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
+            runner.set_alarm(KIND, text, "", model)
+    except FallenError as error:
+        runner.go_on(run)  # a stop takes the way from under it
+        runner.end(run, "failed", error=str(error), receipt={KIND: {"model": model, "fell": error.stage}})
+        text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
+        runner.set_alarm(KIND, text, "", model)
+    else:
+        runner.end(run, "succeeded", receipt={KIND: {"model": model, **told}})
+        runner.set_alarm(KIND, None, "", model)
+
+
+def _fly(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
     """Let a fact go the whole way; returns what the receipt says.
 
-    `opened` opens an installation of other settings in this process; `go_on` raises where the run is to stop.
+    `opened` opens an installation of other settings in this process.
 
     Raises:
         FallenError: it has not come through.
@@ -156,7 +178,7 @@ def fly(runner: RunContext, run: Run, opened: Opener, go_on: Callable[[], None])
                 fact = fact_of(run.id, runner.clock.now().astimezone(settings.zone).date())
                 stages = {"transcript": _write, "ingest": _ingest, "sleep": _sleep, "dream": _dream, "search": _search}
                 for stage, step in stages.items():
-                    go_on()
+                    runner.go_on(run)
                     began = runner.clock.monotonic()
                     try:
                         step(app, fact)
@@ -241,7 +263,7 @@ def _text(app: Sandbox, relative: str) -> str:
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def _reserve(runner: RunContext, run: Run) -> int:
+def _reserve(runner: Runner, run: Run) -> int:
     """Reserve what it may take."""
     settings, clock = runner.settings, runner.clock
     day = clock.now().astimezone(settings.zone).date().isoformat()
@@ -256,7 +278,7 @@ def _reserve(runner: RunContext, run: Run) -> int:
     raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
 
 
-def _settle(runner: RunContext, app: Sandbox, reserved: int) -> None:
+def _settle(runner: Runner, app: Sandbox, reserved: int) -> None:
     sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
     (spent,) = sqlite.read(app.engine, query.rows, sql)
     sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")

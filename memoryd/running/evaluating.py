@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
     from memoryd.database.runs import Run
-    from memoryd.running.run_context import RunContext
+    from memoryd.running.runner import Runner
 
 KIND = "eval"
 ALARM = "dream-loses"
@@ -215,8 +215,10 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
     return queued
 
 
-def conclude(runner: RunContext, run: Run, agent: Agent) -> dict[str, Any]:
-    """Evaluate, and hold the dream back, or let it go on; returns what the receipt says."""
+def carry_out(runner: Runner, run: Run) -> None:
+    """Evaluate, hold the dream back or let it go on, and end the run."""
+    runner.workspace_of(run)  # an agent that is away is not evaluated
+    agent = next(one for one in runner.settings.agents if one.id == run.agent_id)
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()
     with sqlite.writing(runner.engine) as connection:
@@ -233,7 +235,7 @@ def conclude(runner: RunContext, run: Run, agent: Agent) -> dict[str, Any]:
             alarms.raise_alarm(connection, kind=ALARM, text=text, now=now, agent_id=agent.id)
         elif told["verdict"] != LOSES and told["counted"]:
             let_go(connection, agent.id, dreaming.KIND, now)
-    return told
+    runner.end(run, "succeeded", why=verdict_text(told), receipt={KIND: told})
 
 
 def let_go(connection: Connection, agent_id: str, kind: str, now: str) -> bool:

@@ -25,7 +25,8 @@ from memoryd.jobs import decided, dream
 from memoryd.jobs.job import Done, EditFacts, MoveWatermark, Operate, RewriteCore
 from memoryd.ledger.guards import Door
 from memoryd.ledger.memory import Kind
-from memoryd.running import proposed_refining, refining
+from memoryd.running import proposed_refining
+from memoryd.running.proposed_refining import KIND as REFINE
 from memoryd.tiers import diary
 from memoryd.tiers import proposal as tier
 from memoryd.tiers.proposal import FileDiff
@@ -75,7 +76,7 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
         files=files,
         operations=operations,
         refused=[(str(one.guard), one.why) for one in planned.refusals],
-        told=proposed_refining.told_of(done, planned, today(writer, tz)) if refining.KIND in done.receipt else "",
+        told=proposed_refining.told_of(done, planned, today(writer, tz)) if REFINE in done.receipt else "",
     )
     with sqlite.reading(writer.engine) as connection:
         marks = list(_marks(connection, done.edits))
@@ -170,7 +171,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
     if run.kind == ACCEPT:
         return Done(edits, kept["receipt"] | {"accepts": proposal_id}, summary=kept.get("summary"))
     rest: list[Edit] = [one for one in edits if isinstance(one, MoveWatermark)]
-    if found.kind == refining.KIND:
+    if found.kind == REFINE:
         text = f"The refinement {proposal_id} was rejected on {now[:10]}: nothing of it was done."
         rest.append(proposed_refining.entry(text, now))
     return Done(tuple(rest), {"rejects": proposal_id})
@@ -178,7 +179,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
 
 def weighed(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
     """What accepting comes to as things are now, and the decision as it is to be carried out and told."""
-    if refining.KIND in step.receipt:
+    if REFINE in step.receipt:
         step = proposed_refining.on(step, sqlite.read(writer.engine, memories.live, run.agent_id, Kind.CORE))
         planned = preview(writer, run, step.edits)
         now, how = writer.now(), f"it was proposed as {step.receipt['accepts']} and is accepted"
@@ -198,7 +199,7 @@ def is_refused(planned: Preview, step: Done) -> bool:
     """Whether the guards refuse all of it, or what makes a refinement as a whole one that may not be."""
     if not planned.refusals:
         return False
-    is_broken = refining.KIND in step.receipt and proposed_refining.breaks(planned.refusals)
+    is_broken = REFINE in step.receipt and proposed_refining.breaks(planned.refusals)
     return is_broken or changes_nothing(planned, step.edits)
 
 
@@ -228,7 +229,7 @@ def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | No
         with sqlite.writing(writer.engine) as connection:
             if one.id not in runs.being_answered(connection, agent_id):
                 taken = runs.take_proposal_back(connection, one.id, why)
-                if taken and one.kind == refining.KIND:
+                if taken and one.kind == REFINE:
                     now = writer.now()
                     text = f"was taken back on {now[:10]} ({why}): nothing of it was done."
                     entry = proposed_refining.entry(f"The refinement {one.id} {text}", now)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
+    from memoryd.config import Settings
     from memoryd.files.log import Log
 
 ALARM = "core"
@@ -34,21 +34,23 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
-        if modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF:
-            queued += sqlite.write(engine, _enqueue, agent, clock, trigger, name)
+        if modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.OFF:
+            continue
+        with sqlite.writing(engine) as connection:
+            why = None if agent.enabled else "the agent is not enabled"
+            if runs.is_paused(connection, agent.id):
+                why = "the agent is paused"
+            if why is None and _enqueue(connection, clock, agent.id, trigger=trigger, slot=name):
+                queued += 1
+            else:
+                why = why or "a refinement waits or runs already"
+                queueing.skip(connection, clock, refining.KIND, agent.id, trigger, why, slot=name)
     return queued
 
 
-def _enqueue(connection: Connection, agent: Agent, clock: Clock, trigger: str, slot: str) -> int:
-    why = "the agent is not enabled" if not agent.enabled else None
-    if runs.is_paused(connection, agent.id):
-        why = "the agent is paused"
-    key = refining.key_of(agent.id)
-    if why is None and queueing.queue(connection, clock, refining.KIND, agent.id, key, trigger=trigger, slot=slot):
-        return 1
-    why = why or "a refinement waits or runs already"
-    queueing.skip(connection, clock, refining.KIND, agent.id, trigger, why, slot=slot)
-    return 0
+def _enqueue(connection: Connection, /, clock: Clock, agent_id: str, **more: str) -> bool:
+    key = refining.key_of(agent_id)
+    return queueing.queue(connection, clock, refining.KIND, agent_id, key, **more) is not None
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: Callable[[], datetime]) -> int:
@@ -69,21 +71,15 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
         text = _why(settings, tokens, last, is_on=is_on) if over else None
         if alarms.set_alarm(engine, ALARM, text, clock.text(), agent.id):
             log.warning("alarm", kind=ALARM, agent=agent.id, text=text)
-        if is_on:
-            queued += _queue_over(engine, agent, clock, text_of(since()))
+        if not is_on:
+            continue
+        with sqlite.reading(engine) as connection:
+            waits = runs.is_paused(connection, agent.id) or runs.asked_since(
+                connection, agent.id, refining.KIND, text_of(since()), but=_UNASKED, trigger="threshold"
+            )
+        if not waits:
+            queued += sqlite.write(engine, _enqueue, clock, agent.id, trigger="threshold")
     return queued
-
-
-def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
-    with sqlite.reading(engine) as connection:
-        paused = runs.is_paused(connection, agent.id)
-        asked = runs.asked_since(connection, agent.id, refining.KIND, since, but=_UNASKED, trigger="threshold")
-    if paused or asked:
-        return 0
-    key = refining.key_of(agent.id)
-    return int(
-        sqlite.write(engine, queueing.queue, clock, refining.KIND, agent.id, key, trigger="threshold") is not None
-    )
 
 
 def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:

@@ -34,19 +34,17 @@ from memoryd.llm.failure import ModelError, Trouble
 from memoryd.reading.scrubbing import SecretError, redacted_json
 from memoryd.recall.query import parse
 from memoryd.recall.snippet import held
-from memoryd.running import rejection, sleeping
+from memoryd.running import proposing, rejection, sleeping
 from memoryd.running.answering import OFFLINE, Asked
 from memoryd.running.proposed_refining import PENDING, WAITS, Shadow, entry, with_id
 from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from datetime import date
 
     from sqlalchemy import Connection
 
     from memoryd.changing.core_import import Brought
-    from memoryd.changing.gate import Passed
     from memoryd.changing.writer import Writer
     from memoryd.config import Refine as RefineSettings
     from memoryd.config import Settings
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.tally import Tally
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
-    from memoryd.running.run_context import RunContext
+    from memoryd.running.runner import Runner
     from memoryd.running.second_reader import SecondReader
 
 T = TypeVar("T")
@@ -87,7 +85,7 @@ class Refiner:
         shadow: what one that proposes has come to.
     """
 
-    runner: RunContext
+    runner: Runner
     source: sleeping.Source
     writer: Writer
     run: Run
@@ -212,10 +210,6 @@ class Refiner:
             most_steps=settings.max_steps,
         )
 
-    def today(self) -> date:
-        """The day it is, where the agent is."""
-        return self.source.clock.now().astimezone(self.source.settings.zone).date()
-
     def _guide(self) -> str:
         path = next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id).guide
         if path is None:
@@ -228,30 +222,36 @@ class Refiner:
 
     def end_duplicates(self) -> None:
         """End what says the same as another, ahead of what reads the core."""
-        if not self.proposes:
-            found = dedup.run(self.writer, self.run)
-        else:
-            found = dedup.found(self.writer.engine, self.run.agent_id, (Kind.CORE,))
-        self.kept.update(found.receipt)
-        edits = [edit for edit in found.edits if isinstance(edit, Operate)]
         if self.proposes:
-            for edit in edits:
-                self._tried(edit)
-        elif edits:
-            self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, self._under_way({})))
+            found = dedup.found(self.writer.engine, self.run.agent_id, (Kind.CORE,))
+        else:
+            found = dedup.run(self.writer, self.run)
+        self.kept.update(found.receipt)
+        for edit in found.edits:
+            if isinstance(edit, Operate):
+                self._change(edit, {})
 
-    def _tried(self, operate: Operate) -> Passed:
-        """Have the guards judge a change on what those before it come to, and take what they let pass for done."""
-        planned = committing.preview(self.writer, self.run, [operate], self.shadow.changes)
-        passed = planned.passed[-1]
-        if passed.changes:
-            self.shadow.edits = (*self.shadow.edits, with_id(operate, passed.changes))
-        self.shadow.changes = planned.changes
-        return passed
+    def _change(self, operate: Operate, told: Mapping[str, Any]) -> tuple[Sequence[Change], Sequence[Refusal]]:
+        """Have the guards judge a change; write the accepted part, or keep it as a part of the proposal.
 
-    def _under_way(self, told: Mapping[str, Any]) -> committing.Outcome:
-        """The outcome of a commit behind which there is more to do, with what the receipt is to tell until then."""
-        return committing.Outcome(committing.RUNNING, receipt={**self.kept, **told})
+        Args:
+            operate: judged on what the changes before it come to.
+            told: the receipt tells of the refinement, until its next change.
+        """
+        if self.proposes:
+            planned = committing.preview(self.writer, self.run, [operate], self.shadow.changes)
+            passed = planned.passed[-1]
+            if passed.changes:
+                self.shadow.edits = (*self.shadow.edits, with_id(operate, passed.changes))
+            self.shadow.changes = planned.changes
+            self.runner.note_guards(self.run, committing.Committed(refused=tuple(guards.rows(passed.refusals))))
+            return passed.changes, passed.refusals
+        outcome = committing.Outcome(committing.RUNNING, receipt={**self.kept, **told})
+        done = committing.commit(self.writer, self.run, [operate], outcome)
+        self.runner.note_guards(self.run, done)
+        return done.changes, [
+            Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
+        ]
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -324,27 +324,19 @@ class Refiner:
     def apply(self, step: Apply) -> Applied:
         """Carry one change out, or have it refused; the receipt tells of the refinement so far."""
         texts = [text for one in step.operate.operations if (text := text_of(one)) is not None]
+        changes: Sequence[Change] = ()
         try:
             self.source.scrubber.require_clean(texts, f"what run {self.run.id} would write")
         except SecretError as error:
-            refused = Refusal(Guard.TAINT, tuple(step.operate.seen), error.what)
-            return Applied((), (refused,), tuple(self.core()))
-        changes, refusals = self.carried(step)
+            refusals: Sequence[Refusal] = (Refusal(Guard.TAINT, tuple(step.operate.seen), error.what),)
+        else:
+            changes, refusals = self.carried(step)
         return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
 
     def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Have the guards judge a change; write the accepted part, or keep it as a part of the proposal."""
-        if self.proposes:
-            passed = self._tried(step.operate)
-            self.runner.note_guards(self.run, committing.Committed(refused=tuple(guards.rows(passed.refusals))))
-            return passed.changes, passed.refusals
+        """Have a change judged and written, or kept; until then the receipt tells what is being done."""
         doing = {"tool": step.tool, "ids": list(step.operate.seen)}
-        outcome = self._under_way({KIND: step.session.row() | {"doing": doing}})
-        done = committing.commit(self.writer, self.run, [step.operate], outcome)
-        self.runner.note_guards(self.run, done)
-        return done.changes, [
-            Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
-        ]
+        return self._change(step.operate, {KIND: step.session.row() | {"doing": doing}})
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -422,34 +414,27 @@ class Refiner:
         Raises:
             RefusedError: it cannot be taken back.
         """
+        summary = self.summary(session)
         if self.proposes and (undo or session.ended == CANCELLED):
             undo, receipt[KIND]["rolled_back"] = True, True
         elif self.shadow.changes:
             _, why, _ = ending(session, undo=False, changed=True, conflict=False)
             cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
             seen = session.ids | {one.memory_id for one in self.shadow.changes}
-            note = self.note(session, done, after, f"{cut}{WAITS}")
-            self._put(why, receipt, note, self.summary(session), seen, session.claims)
+            note = self.note(done, (session.tokens, after), f"{cut}{WAITS}", summary)
+            proposed = self._proposed(receipt, why, seen, summary)
+            self.close([note], runs.PROPOSED, why, receipt, session.claims, proposed=proposed)
             return
         state, why, how = ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
         receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
-        note = self.note(session, done, after, how)
+        note = self.note(done, (session.tokens, after), how, summary)
         revise = self._revise if undo and not self.proposes else None
         self.close([note], state, why, receipt, session.claims, revise)
 
-    def _put(
-        self,
-        why: str | None,
-        receipt: dict[str, Any],
-        note: Operate,
-        summary: str | None,
-        seen: Collection[str] | None,
-        claims: Sequence[Mapping[str, Any]],
-    ) -> None:
-        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
-        outcome = self._outcome(runs.PROPOSED, why, receipt, claims)
-        if not self.runner.put(self.run, done, outcome, self.writer, [note]):
-            self.close([], "failed", "what it came to was changed meanwhile", receipt, ())
+    def _proposed(
+        self, receipt: dict[str, Any], why: str | None, seen: Collection[str] | None = None, summary: str | None = None
+    ) -> Done:
+        return Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
 
     def close(
         self,
@@ -459,16 +444,28 @@ class Refiner:
         receipt: dict[str, Any],
         claims: Sequence[Mapping[str, Any]],
         revise: committing.Revise | None = None,
+        proposed: Done | None = None,
     ) -> None:
-        """Write what is left to write, and end the run."""
-        outcome = self._outcome(state, why, receipt, claims)
+        """Write what is left to write, or put it to a person with what is proposed, and end the run.
+
+        The row tells what was spent and, out of sight, what became of each new text.
+        """
+        spent = spend.spent_by_run(self.writer.engine, self.run.id)
+        row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
+        told = {**self.kept, **self.reading(), **receipt}
+        outcome = committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
+        if proposed is not None:
+            if self.runner.put(self.run, proposed, outcome, self.writer, edits):
+                return
+            edits, state, why = (), "failed", "what it came to was changed meanwhile"
+            outcome = replace(outcome, state=state, why=why, row={})
         self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
         self.runner.log_end(self.run, state, why)
 
-    def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
-        """The entry of the journal that tells the agent of it."""
-        text = tally.journal(self.today().isoformat(), done, (session.tokens, after), how, self.summary(session))
-        return entry(text, self.writer.now())
+    def note(self, done: Tally, sizes: tuple[int, int], how: str | None, summary: str | None = None) -> Operate:
+        """Return the entry of the journal that tells the agent of it; sizes are tokens before and after."""
+        today = proposing.today(self.writer, self.source.settings.zone)
+        return entry(tally.journal(today, done, sizes, how, summary), self.writer.now())
 
     def summary(self, session: Session) -> str | None:
         """What the model says it did, without secrets."""
@@ -493,23 +490,14 @@ class Refiner:
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:
-                sizes = core_tokens(self._live(), estimate), core_tokens(self.core(), estimate)
-                text = tally.journal(self.today().isoformat(), done, sizes, WAITS, None)
-                self._put(why, receipt or {}, entry(text, self.writer.now()), None, None, claims)
+                note = self.note(done, (core_tokens(self._live(), estimate), core_tokens(self.core(), estimate)), WAITS)
+                proposed = self._proposed(receipt or {}, why)
+                self.close([note], runs.PROPOSED, why, receipt or {}, claims, proposed=proposed)
                 return
             state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"
         if self.proposes:
             self.kept.pop(DEDUP, None)  # they stay, since nothing is proposed
         self.close([], state, why, receipt or {}, claims)
-
-    def _outcome(
-        self, state: str, why: str | None, receipt: dict[str, Any], claims: Sequence[Mapping[str, Any]] = ()
-    ) -> committing.Outcome:
-        """Return how the run ends, with what it has spent and, out of sight, what became of each new text."""
-        spent = spend.spent_by_run(self.writer.engine, self.run.id)
-        row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
-        told = {**self.kept, **self.reading(), **receipt}
-        return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

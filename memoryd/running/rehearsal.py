@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import query, runs, sqlite
 from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, NothingToDo, first_of
-from memoryd.running import refining, sandbox
+from memoryd.running import called_refining, refining, sandbox
 from memoryd.running.answering import OFFLINE, Asked, endpoint_of, measure
-from memoryd.running.runner import KINDS, daily_blocks
+from memoryd.running.deciding import KINDS
+from memoryd.running.runner import daily_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +57,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
 def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
     """Return the first step of a run that somebody else has to carry out, and what puts its replies together."""
     if run.kind == refining.KIND:
-        return runner.refiner(run, workspace).first_step(), refine.merge
+        return called_refining.refiner_of(runner, run).first_step(), refine.merge
     kind = KINDS[run.kind]
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
     inputs = kind.gather(runner.source(workspace, is_up=is_up), run)

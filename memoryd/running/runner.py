@@ -1,6 +1,6 @@
-"""The runner: takes due runs from the job table, carries their steps out, commits, and decides about failures.
+"""The runner: takes due runs from the job table, has them carried out, commits, and decides about failures.
 
-It knows no job by heart: `KINDS` says how to gather a kind's inputs and which pure functions decide. A run's row tells
+It knows no kind of run by heart: a table (`kinds.KINDS`) names the function that carries each out. A run's row tells
 everything: state, why, error (never content) and the receipt.
 """
 
@@ -9,63 +9,45 @@ from __future__ import annotations
 import threading
 import zlib
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoryd.changing import commit as committing
-from memoryd.changing import forgetting, ledger_runs, rescrub, restore, saving
+from memoryd.changing import ledger_runs, restore, saving
 from memoryd.changing.writer import Writer
-from memoryd.database import alarms, query, runs, spend, sqlite, texts
+from memoryd.database import alarms, query, runs, spend, sqlite
 from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.log import bound
-from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
-from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
     AppendDiary,
-    Ask,
     Done,
     EditFacts,
     KeepSummary,
-    MoveWatermark,
     NothingToDo,
     Operate,
-    Rejected,
     Reply,
     RewriteCore,
-    drive,
 )
-from memoryd.jobs.reader import JOB as VERIFY
-from memoryd.jobs.repair import REPAIR
-from memoryd.ledger import guards
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits
 from memoryd.ledger.operation import OperationError, texts_of
 from memoryd.reading.scrubbing import SecretError, redacted_json, strings_of
 from memoryd.running import (
-    called_refining,
-    canary,
-    dreaming,
-    evaluating,
-    extraction,
     modes,
-    proposed_refining,
     proposing,
-    refining,
     rejection,
     retry,
     sleeping,
 )
-from memoryd.running.answering import OFFLINE, Answerer, Asked
 from memoryd.running.hooks import run_hook
-from memoryd.running.second_reader import SecondReader, summed, whole
 from memoryd.tiers import daily
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sqlalchemy import Engine
@@ -75,24 +57,18 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
-    from memoryd.jobs.job import Edit, End, Steps
+    from memoryd.jobs.job import Edit
     from memoryd.jobs.reader import Answer
-    from memoryd.ledger.guards import Refusal
     from memoryd.reading.scrubbing import Scrubber
-    from memoryd.running.sandbox import Opener
+    from memoryd.running.answering import Answerer
     from memoryd.worker.client import Worker
 
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
 EMPTIED = "emptied"  # … and of one that took most of the core away
-OWN_KINDS = (*ledger_runs.KINDS, *proposing.KINDS, forgetting.KIND)  # about which no model is asked
-LATER_KINDS = ("rollover",)
+REFUSALS = (RefusedError, NotFoundError, OperationError)
 REDECIDED_MAX = 5  # times that a reply is decided about anew because the core moved; then the run is tried again
-
-
-class RejectedReplyError(MemorydError):
-    """The model's reply cannot be used."""
 
 
 class StoppingError(MemorydError):
@@ -104,55 +80,18 @@ class CancelledError(MemorydError):
 
 
 @dataclass(frozen=True, slots=True)
-class JobKind:
-    """How one kind of job is carried out."""
+class RunKind:
+    """One kind of run.
 
-    gather: Callable[[sleeping.Source, Run], Any]  # the frozen inputs of a job, or why there is nothing to do
-    decide: Callable[[Any], Steps]
-    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
-    again: Callable[[sleeping.Source, Run, Any], Any] | None = None  # the inputs on what is there by now
+    Attributes:
+        carry_out: does all of the run, up to its end.
+        declines: a refusal answers whoever asked for the run; of any other kind it is a failure.
+        tells: `hooks.on_summary` gets what it writes into daily files.
+    """
 
-
-KINDS: dict[str, JobKind] = {
-    "sleep": JobKind(sleeping.gather, sleep.decide, replies.merge),
-    extraction.KIND: JobKind(extraction.gather, facts.decide, facts_reply.merge),
-    dreaming.KIND: JobKind(dreaming.gather, dream.decide, dream_reply.merge, dreaming.again),
-}
-
-
-def check_kind(kind: str) -> str:
-    """Return the kind."""
-    kinds = (*KINDS, ledger_runs.DEDUP, refining.KIND, canary.KIND, evaluating.KIND)
-    if kind in kinds:
-        return kind
-    if kind in LATER_KINDS:
-        raise RefusedError(
-            f"{kind!r} jobs come with a later version of memoryd",
-            hint=f"kinds of this version: {', '.join(kinds)}",
-        )
-    raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(kinds)}")
-
-
-@dataclass(slots=True)
-class _Deciding:
-    """A run whose job is being asked what to do."""
-
-    run: Run
-    kind: JobKind
-    inputs: Any  # the frozen snapshot it decides on
-    reader: SecondReader
-    author: Asked | None = None  # the job's own question, not about what was answered to it …
-    written: Reply | None = None  # … and the answer, which the run report tells of
-    phases: dict[str, float] = field(default_factory=dict)  # each with when it began
-    repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
-
-    def receipt(self) -> dict[str, Any]:
-        """Return what judging came to, for the run report."""
-        found = {"reader": self.reader.receipt()} if self.reader.receipt() else {}
-        if self.repairs:
-            spent = [(one.tokens_in, one.tokens_out) for one in self.repairs]
-            found |= {REPAIR: {"questions": len(spent), **summed(spent)}}
-        return found
+    carry_out: Callable[[Runner, Run], None]
+    declines: bool = False
+    tells: bool = True
 
 
 @dataclass(slots=True)
@@ -168,6 +107,7 @@ class Runner:
     owner: str
     log: Log
     journal: Journal
+    kinds: Mapping[str, RunKind]
     new_id: Callable[[], str]
     step: Callable[[str], None] = lambda _name: None
     renamed: Callable[[], None] = lambda: None  # told that ids were changed which somebody may remember
@@ -178,7 +118,8 @@ class Runner:
     unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
     proposes: bool = True  # a rehearsal shows what would be written as it is
-    opened: Opener | None = None  # opens a sandbox for a self-test; None in a sandbox
+    # Opens a `sandbox.Sandbox` for a self-test; None in a sandbox.
+    opened: Callable[[Settings], AbstractContextManager[Any]] | None = None
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""
@@ -237,8 +178,8 @@ class Runner:
             return False
         self.set_alarm("settle", None, agent_id, run_id)
         if done.run is not None:
-            self._clear_alarms_of(done.run)
-            self._record_watermarks(done.run)
+            self.clear_alarms_of(done.run)
+            self.record_watermarks(done.run)
             self.log.info("intent settled", run=run_id, agent=agent_id, files=list(done.files), memories=done.memories)
         return True
 
@@ -252,8 +193,7 @@ class Runner:
 
     def abandon(self) -> list[str]:
         """Give runs that are still going back to the queue, for the next start; their late results are refused."""
-        active = list(self.active.values())
-        return [run.id for run in active if runs.interrupt(self.engine, run, self.clock.text())]
+        return [run.id for run in list(self.active.values()) if runs.interrupt(self.engine, run, self.clock.text())]
 
     def run_next(self, only: str | None = None) -> Run | None:
         """Take one due run and carry it out; None where nothing is due."""
@@ -292,82 +232,27 @@ class Runner:
         except StoppingError:
             runs.interrupt(self.engine, run, self.clock.text())
         except CancelledError:
-            self._end(run, "cancelled", why="cancelled by hand")
+            self.end(run, "cancelled", why="cancelled by hand")
         except committing.StaleRunError:
             self.log.warning("stale run thrown away", run=run.id)
             if runs.is_cancelled(self.engine, run):
-                self._end(run, "cancelled", why="cancelled by hand")
+                self.end(run, "cancelled", why="cancelled by hand")
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
             if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
-            elif run.kind in OWN_KINDS and isinstance(error, RefusedError | NotFoundError | OperationError):
+            elif isinstance(error, REFUSALS) and self.kinds[run.kind].declines:
                 # An answer to who asked; of any other job it is a failure.
-                self._end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
+                self.end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
                 self._failed(run, error)
 
     def _carry_out(self, run: Run) -> None:
-        if run.kind in {rescrub.KIND, canary.KIND}:
-            (self._scrub_again if run.kind == rescrub.KIND else self._fly)(run)
-            return
-        workspace = self._workspace(run.agent_id)
-        if workspace is None:
-            raise StateError("the agent is not in the configuration", where=run.agent_id)
-        if not workspace.is_dir():
-            raise AwayError("the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again")
-        if run.kind == forgetting.KIND:
-            self._forget(run, workspace)
-            return
-        if run.kind == evaluating.KIND:
-            agent = next(one for one in self.settings.agents if one.id == run.agent_id)
-            told = evaluating.conclude(self, run, agent)
-            self._end(run, "succeeded", why=evaluating.verdict_text(told), receipt={run.kind: told})
-            return
-        if run.kind in proposing.KINDS:
-            self._answer(run, workspace)
-            return
+        if run.kind not in self.kinds:
+            raise StateError(f"there is no job kind {run.kind!r}")
         if unanswered := self._unanswered(run):
-            self._commit(run, unanswered, workspace)
-            return
-        if run.kind in ledger_runs.KINDS:
-            at_once = not self._proposes(run)
-            decided = ledger_runs.decide(self.writer(workspace), self.journal, run, at_once=at_once)
-            self._commit(run, decided.step, workspace, decided)
-            return
-        if run.kind == refining.KIND:
-            is_called = refining.is_called(run)
-            how = called_refining.take_call if is_called else refining.Refiner.ask_model
-            self.refiner(run, workspace).carry_out(how)
-            self._clear_alarms_of(run)
+            self.commit(run, unanswered, self.writer(self.workspace_of(run)))
         else:
-            self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
-
-    def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
-        is_up = self.answerer.is_up(self.settings, run.agent_id)
-        go_on = partial(self.go_on, run)
-        reader = SecondReader(run, self.settings, self.worker, self.answerer, go_on, self.step)
-        source = self.source(workspace, reader.known, is_up=is_up)
-        inputs = kind.gather(source, run)
-        if isinstance(inputs, NothingToDo):
-            self._commit(run, inputs, workspace)
-            return
-        deciding = _Deciding(run, kind, inputs, reader)
-        end: End | None = None
-        for _ in range(REDECIDED_MAX):
-            end = self._decided(deciding, end)
-            if isinstance(end, Rejected):
-                raise RejectedReplyError(end.why)
-            try:
-                self._commit(run, end, workspace, deciding=deciding)
-            except committing.OutdatedError as error:
-                if kind.again is None or not isinstance(end, Done) or end.anew is None:
-                    raise
-                self.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
-                deciding.inputs = kind.again(source, run, deciding.inputs)
-                end = end.anew(deciding.inputs)
-            else:
-                return
-        raise AwayError("the core changes all the time", str(workspace), "the run is tried again")
+            self.kinds[run.kind].carry_out(self, run)
 
     def source(
         self, workspace: Path, known: Callable[[str], Answer | None] = lambda _key: None, *, is_up: bool = False
@@ -377,59 +262,7 @@ class Runner:
             self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
         )
 
-    def _fly(self, run: Run) -> None:
-        """Let a canary fly; it falls once, and the next night tells whether that was chance."""
-        if self.opened is None:
-            self._end(run, "skipped", why="this is for trying things out itself")
-            return
-        model = canary.model_of(self.settings, run.agent_id) or ""
-        try:
-            told = canary.fly(self, run, self.opened, lambda: self.go_on(run))
-        except canary.SpentError as error:
-            self._end(run, "skipped", why=error.what, receipt={canary.KIND: {"model": model}})
-            is_grounded = sqlite.read(self.engine, canary.is_grounded, model)
-            if is_grounded:
-                text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
-                self.set_alarm(canary.KIND, text, "", model)
-        except canary.FallenError as error:
-            self.go_on(run)  # a stop takes the way from under it
-            self._end(run, "failed", error=str(error), receipt={canary.KIND: {"model": model, "fell": error.stage}})
-            text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
-            self.set_alarm(canary.KIND, text, "", model)
-        else:
-            self._end(run, "succeeded", receipt={canary.KIND: {"model": model, **told}})
-            self.set_alarm(canary.KIND, None, "", model)
-
-    def _answer(self, run: Run, workspace: Path) -> None:
-        """Carry out what a person has answered to a proposal."""
-        step = decided = proposing.decide(self.engine, run, self.clock.text())
-        writer = self.writer(workspace)
-        if refined := decided.receipt.get(refining.KIND):
-            writer = replace(writer, limits=refining.limits_of(refined["mode"], self.settings))
-        planned = None
-        for _ in range(REDECIDED_MAX):
-            if run.kind == runs.ACCEPT:
-                step, planned = proposing.weighed(writer, run, decided, self.settings.zone)
-                if proposing.is_refused(planned, step):
-                    self._decline(run, planned.refusals)
-                    return
-            try:
-                self._commit(run, step, workspace, foreseen=planned, writer=writer)
-            except committing.OutdatedError as error:
-                self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
-            else:
-                proposing.tidy(self.engine, workspace, run.agent_id)
-                return
-        raise AwayError("the core changes all the time", str(workspace), "the run is tried again")
-
-    def _decline(self, run: Run, refusals: Sequence[Refusal]) -> None:
-        """End an answer that changes nothing; the proposal still waits for one."""
-        rows = guards.rows(refusals)
-        self.note_guards(run, committing.Committed(refused=tuple(rows)))
-        why = f"the guards refuse all of it: {'; '.join(dict.fromkeys(one.why for one in refusals))}"
-        self._end(run, "declined", why=why, receipt={"refused": rows})
-
-    def _proposes(self, run: Run) -> bool:
+    def is_proposing(self, run: Run) -> bool:
         """Say whether a run is to propose what it decides."""
         if not self.proposes or run.kind not in modes.KINDS:
             return False
@@ -437,104 +270,24 @@ class Runner:
 
     def _unanswered(self, run: Run) -> NothingToDo | None:
         """Return `NothingToDo` if an earlier proposal of the same job still waits for an answer, else None."""
-        if run.session_id is not None or not self._proposes(run):
+        if run.session_id is not None or not self.is_proposing(run):
             return None
         waiting = sqlite.read(self.engine, runs.proposal_of, run.agent_id, run.kind)
         why = f"{waiting} waits for an answer: memoryd job accept, or reject"
         return None if waiting is None else NothingToDo(why, receipt={"waits_for": waiting})
 
-    def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
-        """What carries a refinement out. The agent's own model is asked, and no other, and its second reader."""
-        given = called_refining.given_to(self.engine, run)
-        reader = SecondReader(run, self.settings, self.worker, self.answerer, self._unless_stopping, self.step)
-        proposes = self._proposes(run) if given is None else proposed_refining.PENDING in given
-        if proposes and given is None:  # one that has written changes ends as what it began as
-            proposes = not sqlite.read(self.engine, refining.counted, run).changes
-
-        mode = refining.mode_of(run, self.settings.refine)
-        writer = replace(self.writer(workspace), limits=refining.limits_of(mode, self.settings))
-        source = self.source(workspace, reader.known)
-        return refining.Refiner(self, source, writer, run, reader, proposes=proposes)
-
-    def _unless_stopping(self) -> None:
+    def unless_stopping(self) -> None:
+        """Raise where the process is stopping."""
         if self.stopping:
             raise StoppingError("memoryd is stopping")
 
     def go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""
-        self._unless_stopping()
+        self.unless_stopping()
         if runs.is_cancelled(self.engine, run):
             raise CancelledError("cancelled", where=run.id)
 
-    def _forget(self, run: Run, workspace: Path) -> None:
-        receipt = sqlite.read(self.engine, runs.receipt, run.id)
-        if forgetting.KIND not in receipt:  # else it was stopped behind its commit
-            receipt = self._take_out(run, workspace)
-        self.erase_index(run.agent_id)
-        restore.tell_forgotten(self.engine, self.journal)
-        self.step("before:vacuum")
-        texts.rewrite_file(self.engine)
-        self.step("after:vacuum")
-        self._end(run, "succeeded", receipt=receipt)
-        self._clear_alarms_of(run)
-        sqlite.write(self.engine, alarms.clear_of_sessions, receipt[forgetting.KIND]["sessions"], self.clock.text())
-
-    def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
-        writer = self.writer(workspace)
-        proposing.take_back(writer, run.agent_id, proposing.FORGOTTEN)
-        called_refining.give_up(self.engine, run.agent_id, self.clock.text(), proposing.FORGOTTEN)
-        target = forgetting.target_of(run.options)
-        forgetter = forgetting.Forgetter(run.agent_id, target, self.settings.zone, writer.now, writer.new_id)
-        planned = forgetter.plan(self.engine, workspace)
-        copies = forgetting.Copies(
-            engine=self.engine,
-            state_dir=self.settings.state_dir,
-            workspaces={run.agent_id: workspace},
-            everybody=False,
-            journal=self.journal,
-            go_on=lambda: self.go_on(run),
-            stuck=lambda: self._stuck([run.agent_id]),
-            log=self.log,
-            cut=planned.cut,
-            sessions=planned.sessions,
-            transcripts=planned.transcripts,
-            shown=planned.shown,
-        )
-        copies.through()
-        forgetter.prepare(workspace, planned.cut)
-        swept = {name: copies.counts[name] for name in ("rows", "files")}
-        told = planned.told | {"copies": swept, "left": copies.left}
-        outcome = committing.Outcome(committing.RUNNING, receipt={forgetting.KIND: told})
-        done = committing.commit(writer, run, planned.edits(), outcome, revise=forgetter.revise)
-        self._record_watermarks(run)
-        self.log.info("forgotten", run=run.id, agent=run.agent_id, files=list(done.files), counts=told["counts"])
-        return sqlite.read(self.engine, runs.receipt, run.id)
-
-    def _scrub_again(self, run: Run) -> None:
-        wanted = run.options.get("agents")
-        work = rescrub.Rescrub(
-            engine=self.engine,
-            state_dir=self.settings.state_dir,
-            scrubber=self.scrubber,
-            workspaces={
-                agent.id: agent.workspace for agent in self.settings.agents if wanted is None or agent.id in wanted
-            },
-            everybody=wanted is None,
-            journal=self.journal,
-            go_on=lambda: self.go_on(run),
-            stuck=lambda: self._stuck(wanted),
-            renamed=self.renamed,
-            log=self.log,
-        )
-        try:
-            counts = work.run()
-        finally:
-            self.erase_index(None)
-        # What waited for it can go on.
-        runs.unblock(self.engine, self.clock.text(), due_only=False)
-        self._end(run, "succeeded", receipt=counts)
-
-    def _stuck(self, agents: Sequence[str] | None) -> list[str]:
+    def stuck(self, agents: Sequence[str] | None) -> list[str]:
         """Settle, and name the intents that are left of these agents, or of all."""
         self.settle()
         return [
@@ -543,102 +296,78 @@ class Runner:
             if run_id not in self.active and (agents is None or agent_id in agents)
         ]
 
-    def _decided(self, deciding: _Deciding, end: End | None) -> End:
-        """Carry out a job's steps, unless its end is known, and return that; another reply where one is rejected."""
-
-        def enter(phase: str) -> None:
-            self.go_on(deciding.run)
-            deciding.phases.setdefault(phase, self.clock.monotonic())
-
-        while True:
-            end = end or drive(deciding.kind.decide(deciding.inputs), partial(self._answered, deciding), enter)
-            self.go_on(deciding.run)
-            author, written = deciding.author, deciding.written
-            if not (isinstance(end, Rejected) and author and written and written.backend != OFFLINE):
-                return end
-            # Also if it was rejected for what came of questions about it: another reply is what can help.
-            deciding.written = self.answerer.after_rejection(author, written, end.why)
-            end = None
-
-    def _answered(self, deciding: _Deciding, ask: Ask) -> Reply:
-        """Get the answer to a job's question; to its own, which comes first, the one that there is."""
-        self.go_on(deciding.run)
-        if ask.job == VERIFY:
-            return deciding.reader.answer(ask)
-        if ask.job == REPAIR:
-            nobody = Reply("", "stop", OFFLINE)
-            asked = Asked(deciding.run, ask, self.settings, self.worker, whole, self.step, stand_in=nobody)
-            deciding.repairs.append(self.answerer.answer(asked))
-            return deciding.repairs[-1]
-        if deciding.written is None:
-            deciding.author = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
-            deciding.written = self.answerer.answer(deciding.author)
-        return deciding.written
-
-    def _commit(
+    def commit(
         self,
         run: Run,
         step: Done | NothingToDo,
-        workspace: Path,
+        writer: Writer,
         decided: saving.Decided | None = None,
         *,
-        deciding: _Deciding | None = None,
+        reply: Reply | None = None,
+        phases: Mapping[str, float] | None = None,
         foreseen: committing.Preview | None = None,
-        writer: Writer | None = None,
     ) -> None:
-        writer = writer or self.writer(workspace)
-        receipt = step.receipt | (deciding.receipt() if deciding is not None else {})
-        reply = None if deciding is None else deciding.written
-        if reply is not None:
-            receipt["backend"] = reply.backend
-            said = reply.text.encode(errors="replace")
-            receipt["reply"] = {"sha256": regular.digest(said), "characters": len(reply.text)}
-            receipt |= {"fallback": reply.instead} if reply.instead else {}
-        no_summary = run.kind in {*ledger_runs.KINDS, extraction.KIND}
-        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and not no_summary]
-        if blocks and self.settings.hooks.on_summary:
-            receipt["on_summary"] = "pending"
-        spent = spend.spent_by_run(self.engine, run.id)
-        instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
-        outcome = committing.Outcome(
-            state="skipped" if isinstance(step, NothingToDo) else "declined" if step.declined else "succeeded",
-            why="; ".join(part for part in (step.why, instead) if part) or None,
-            tokens_in=spent.tokens_in or (reply.tokens_in if reply else 0),
-            tokens_out=spent.tokens_out or (reply.tokens_out if reply else 0),
-            receipt=receipt,
-            late=lambda: {"phases": self._durations(deciding.phases if deciding is not None else {})},
-            row={"claims": redacted_json(self.scrubber, step.claims)} if step.claims else {},
-        )
-        texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
+        """Write what a run has decided, or propose it, and end the run.
+
+        Args:
+            run: the run.
+            step: its decision.
+            writer: what the commit works with.
+            decided: the decision of a ledger run, which may depend on what is there at the commit.
+            reply: the answer that the decision was made from.
+            phases: of the run, with when each began.
+            foreseen: what the decision must still come to.
+
+        Raises:
+            SecretError: a secret is in what would be written.
+            OutdatedError: the core has changed since the decision.
+        """
+        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and self.kinds[run.kind].tells]
+        outcome = self._outcome(run, step, reply, phases or {}, tells=bool(blocks and self.settings.hooks.on_summary))
+        decided = decided or saving.Decided(step)
+        texts = [*_texts(step.edits, outcome.receipt, outcome.why), *decided.texts]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
-        may_propose = isinstance(step, Done) and not step.declined and self._proposes(run)
-        if isinstance(step, Done) and may_propose and self.put(run, step, outcome, writer):
+        may_propose = self.is_proposing(run)
+        if may_propose and isinstance(step, Done) and not step.declined and self.put(run, step, outcome, writer):
             return
         done = committing.commit(
-            writer,
-            run,
-            step.edits,
-            outcome,
-            revise=decided.revise if decided is not None else None,
-            settled=decided.settled if decided is not None else False,
-            foreseen=foreseen,
+            writer, run, step.edits, outcome, revise=decided.revise, settled=decided.settled, foreseen=foreseen
         )
         self.note_guards(run, done)
-        self._record_watermarks(run)
-        self._clear_alarms_of(run)
+        self.record_watermarks(run)
+        self.clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
         self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories)
-        if receipt.get("on_summary"):
+        if outcome.receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
+    def _outcome(
+        self, run: Run, step: Done | NothingToDo, reply: Reply | None, phases: Mapping[str, float], *, tells: bool
+    ) -> committing.Outcome:
+        """Return how the run ends, with what it has spent; `tells` if a hook is to get its summary."""
+        receipt = {**step.receipt} | ({"on_summary": "pending"} if tells else {})
+        spent = spend.spent_by_run(self.engine, run.id)
+        tokens_in, tokens_out, instead = spent.tokens_in, spent.tokens_out, None
+        if reply is not None:
+            tokens_in, tokens_out = tokens_in or reply.tokens_in, tokens_out or reply.tokens_out
+            said = reply.text.encode(errors="replace")
+            sizes = {"sha256": regular.digest(said), "characters": len(reply.text)}
+            receipt |= {"backend": reply.backend, "reply": sizes}
+            if reply.instead:
+                receipt["fallback"], instead = reply.instead, f"answered offline: {reply.instead}"
+        return committing.Outcome(
+            state="skipped" if isinstance(step, NothingToDo) else "declined" if step.declined else "succeeded",
+            why="; ".join(part for part in (step.why, instead) if part) or None,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            receipt=receipt,
+            late=lambda: {"phases": self._durations(phases)},
+            row={"claims": redacted_json(self.scrubber, step.claims)} if step.claims else {},
+        )
+
     def put(
-        self,
-        run: Run,
-        step: Done,
-        outcome: committing.Outcome,
-        writer: Writer,
-        notes: Sequence[Edit] = (),
+        self, run: Run, step: Done, outcome: committing.Outcome, writer: Writer, notes: Sequence[Edit] = ()
     ) -> bool:
         """Put to a person what a run has decided; False where it would change nothing."""
         drafted = proposing.draft(writer, run, step, self.settings.zone)
@@ -649,13 +378,13 @@ class Runner:
             made_from = drafted.row["input_hash"] or ""
             rejected = sqlite.read(self.engine, runs.rejected_like, run.agent_id, run.kind, made_from)
             if rejected is not None:  # what came of the same input, and nobody has asked for it again
-                self._end(run, "skipped", why=rejection.told(rejected))
+                self.end(run, "skipped", why=rejection.told(rejected))
                 return True
         receipt = {**outcome.receipt, "proposal": drafted.told}
         receipt.pop("on_summary", None)
         why = "; ".join(part for part in ("waits for an answer", outcome.why) if part)
         proposing.store(writer, run, drafted, replace(outcome, why=why, receipt=receipt), notes)
-        self._clear_alarms_of(run)
+        self.clear_alarms_of(run)
         self.log_end(run, runs.PROPOSED)
         return True
 
@@ -671,7 +400,8 @@ class Runner:
         spans = zip(phases.items(), [*phases.values(), self.clock.monotonic()][1:], strict=True)
         return [{"phase": name, "seconds": round(end - began, 4)} for (name, began), end in spans]
 
-    def _record_watermarks(self, run: Run) -> None:
+    def record_watermarks(self, run: Run) -> None:
+        """Append to the journal how far a run has moved the watermarks."""
         sql = (
             "SELECT w.consumer, t.record_id, t.part FROM watermark w"
             " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?"
@@ -713,7 +443,7 @@ class Runner:
 
     # --- ends and failures ----------------------------------------------------------------------------------------
 
-    def _end(
+    def end(
         self,
         run: Run,
         state: str,
@@ -722,6 +452,7 @@ class Runner:
         error: str | None = None,
         receipt: Mapping[str, Any] | None = None,
     ) -> bool:
+        """End a run that writes nothing more, with what it has spent; False where another claim owns it."""
         values: dict[str, Any] = {"why": why, "error": error} | spend.spent_by_run(self.engine, run.id)._asdict()
         with sqlite.writing(self.engine) as connection:
             # What a run did before it failed stays told.
@@ -738,9 +469,8 @@ class Runner:
     def _failed(self, run: Run, error: Exception) -> None:
         text = error_text(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
-        attempts = self.settings.jobs.attempts
         jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # another one for each run and attempt
-        verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=jitter)
+        verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts, jitter=jitter)
         with sqlite.reading(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
             has_to_end = runs.has_to_end(connection, run.id)
@@ -759,8 +489,8 @@ class Runner:
             blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
             if blocked and kind == "secret":
                 self.set_alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
-        elif self._end(run, "dead", error=text):
-            self._clear_alarms_of(run)  # it waits for nothing any more
+        elif self.end(run, "dead", error=text):
+            self.clear_alarms_of(run)  # it waits for nothing any more
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
@@ -772,9 +502,24 @@ class Runner:
         if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
             self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
-    def _clear_alarms_of(self, run: Run) -> None:
+    def clear_alarms_of(self, run: Run) -> None:
+        """Clear the alarms of a run that has come to its end."""
         for kind in ("dead", "waiting", "blocked", "secret"):
             self.set_alarm(kind, None, run.agent_id, run.subject)
+
+    def workspace_of(self, run: Run) -> Path:
+        """Return the workspace of a run's agent.
+
+        Raises:
+            StateError: the agent is not in the configuration.
+            AwayError: its folder is gone.
+        """
+        workspace = self._workspace(run.agent_id)
+        if workspace is None:
+            raise StateError("the agent is not in the configuration", where=run.agent_id)
+        if not workspace.is_dir():
+            raise AwayError("the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again")
+        return workspace
 
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
@@ -813,8 +558,6 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [one.text for one in edit.sections]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
-            case MoveWatermark():
-                pass
     return found
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memoryd.files.trial import Place
     from memoryd.finding.recall import Recall
     from memoryd.reading.ingest import Ingest
-    from memoryd.running.run_context import RunContext
+    from memoryd.running.runner import Runner
 
     Opener = Callable[[Settings], AbstractContextManager["Sandbox"]]
 
@@ -37,7 +37,7 @@ class Sandbox(Protocol):
     recall: Recall
 
     @property
-    def runner(self) -> RunContext:
+    def runner(self) -> Runner:
         """Return what carries out its runs."""
 
 
@@ -47,7 +47,7 @@ def settings_of(settings: Settings, agent: Agent, place: Place) -> Settings:
     return replace(settings, state_dir=place.state, agents=agents, hooks=Hooks())
 
 
-def carry_out(runner: RunContext, run_id: str) -> dict[str, Any]:
+def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:
     """Carry out a queued run of a sandbox; returns its row of `job_run`, whatever became of it."""
     runner.run_next(only=run_id)
     (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)

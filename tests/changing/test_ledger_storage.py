@@ -47,7 +47,7 @@ from memoryd.ledger.facts import NewFact
 from memoryd.ledger.guards import Door
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Merge, Update
-from memoryd.running import runner
+from memoryd.running import deciding
 from memoryd.running.core_watch import CoreWatch
 from memoryd.tiers import core
 
@@ -73,7 +73,7 @@ def scripted(edits):
     yield
 
 
-SCRIPTED = runner.JobKind(
+SCRIPTED = deciding.JobKind(
     gather=lambda _source, run: SCRIPTS[run.id],
     decide=scripted,
     merge=lambda replies: replies[0],
@@ -371,14 +371,14 @@ class Storage(RuleBasedStateMachine):
 
 def test_people_jobs_and_the_time_machine_in_any_order(pristine):
     Storage.scratch, Storage.copy = pristine
-    with patch.dict(runner.KINDS, sleep=SCRIPTED):
+    with patch.dict(deciding.KINDS, sleep=SCRIPTED):
         run_state_machine_as_test(Storage, settings=settings(stateful_step_count=6, phases=PHASES))
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
 def test_what_a_person_has_changed_since_a_job_decided_is_left_alone(pristine, copies):
     Storage.scratch, Storage.copy = pristine
-    with patch.dict(runner.KINDS, sleep=SCRIPTED):
+    with patch.dict(deciding.KINDS, sleep=SCRIPTED):
         machine = Storage()
         with closing(machine.app):
             machine.path.write_bytes(b"- tea\n" * copies + b"- Friday\n")

@@ -19,7 +19,7 @@ from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import runs, sqlite
 from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError, is_disk_trouble
-from memoryd.running import hooks, retry, runner, sleeping
+from memoryd.running import hooks, kinds, retry, runner, sleeping
 
 NOW = STARTED + timedelta(minutes=40)
 LATER = [
@@ -478,7 +478,7 @@ def opened_pause(app, paused):
 
 
 def test_kinds_to_come_are_refused_by_name_and_unknown_ones_are_not_found():
-    assert [runner.check_kind(kind) for kind in ("sleep", "facts", "dedup", "dream", "refine")] == [
+    assert [kinds.check_kind(kind) for kind in ("sleep", "facts", "dedup", "dream", "refine")] == [
         "sleep",
         "facts",
         "dedup",
@@ -487,9 +487,9 @@ def test_kinds_to_come_are_refused_by_name_and_unknown_ones_are_not_found():
     ]
     for kind in ("rollover",):
         with pytest.raises(RefusedError, match=kind):
-            runner.check_kind(kind)
+            kinds.check_kind(kind)
     with pytest.raises(NotFoundError):
-        runner.check_kind("slumber")
+        kinds.check_kind("slumber")
 
 
 # --- what becomes a sleep ---

@@ -1,0 +1,145 @@
+"""Deciding: carries out the jobs about which a model, or the offline backend, is asked, step by step up to the commit.
+
+It knows no job by heart: `KINDS` says how to gather a kind's inputs and which pure functions decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing.commit import OutdatedError
+from memoryd.errors import AwayError, MemorydError
+from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
+from memoryd.jobs import reply as replies
+from memoryd.jobs.job import Ask, Done, NothingToDo, Rejected, Reply, drive
+from memoryd.jobs.reader import JOB as VERIFY
+from memoryd.jobs.repair import REPAIR
+from memoryd.running import dreaming, extraction, sleeping
+from memoryd.running.answering import OFFLINE, Asked
+from memoryd.running.runner import REDECIDED_MAX
+from memoryd.running.second_reader import SecondReader, summed, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memoryd.database.runs import Run
+    from memoryd.jobs.job import End, Steps
+    from memoryd.running.runner import Runner
+
+
+class RejectedReplyError(MemorydError):
+    """The model's reply cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """How one kind of job is carried out."""
+
+    gather: Callable[[sleeping.Source, Run], Any]  # the frozen inputs of a job, or why there is nothing to do
+    decide: Callable[[Any], Steps]
+    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
+    again: Callable[[sleeping.Source, Run, Any], Any] | None = None  # the inputs on what is there by now
+
+
+KINDS: dict[str, JobKind] = {
+    "sleep": JobKind(sleeping.gather, sleep.decide, replies.merge),
+    extraction.KIND: JobKind(extraction.gather, facts.decide, facts_reply.merge),
+    dreaming.KIND: JobKind(dreaming.gather, dream.decide, dream_reply.merge, dreaming.again),
+}
+
+
+def carry_out(runner: Runner, run: Run) -> None:
+    """Gather a job's inputs, ask, and commit what it comes to.
+
+    Raises:
+        RejectedReplyError: no usable reply came.
+        AwayError: the core changed under each of its decisions.
+    """
+    kind, workspace = KINDS[run.kind], runner.workspace_of(run)
+    writer = runner.writer(workspace)
+    is_up = runner.answerer.is_up(runner.settings, run.agent_id)
+    go_on = partial(runner.go_on, run)
+    reader = SecondReader(run, runner.settings, runner.worker, runner.answerer, go_on, runner.step)
+    source = runner.source(workspace, reader.known, is_up=is_up)
+    inputs = kind.gather(source, run)
+    if isinstance(inputs, NothingToDo):
+        runner.commit(run, inputs, writer)
+        return
+    deciding = _Deciding(runner, run, kind, inputs, reader)
+    end: End | None = None
+    for _ in range(REDECIDED_MAX):
+        end = deciding.decide(end)
+        if isinstance(end, Rejected):
+            raise RejectedReplyError(end.why)
+        told = replace(end, receipt=end.receipt | deciding.receipt())
+        try:
+            runner.commit(run, told, writer, reply=deciding.written, phases=deciding.phases)
+        except OutdatedError as error:
+            if kind.again is None or not isinstance(end, Done) or end.anew is None:
+                raise
+            runner.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
+            deciding.inputs = kind.again(source, run, deciding.inputs)
+            end = end.anew(deciding.inputs)
+        else:
+            return
+    raise AwayError("the core changes all the time", str(workspace), "the run is tried again")
+
+
+@dataclass(slots=True)
+class _Deciding:
+    """A run whose job is being asked what to do."""
+
+    runner: Runner
+    run: Run
+    kind: JobKind
+    inputs: Any  # the frozen snapshot it decides on
+    reader: SecondReader
+    author: Asked | None = None  # the job's own question, not about what was answered to it …
+    written: Reply | None = None  # … and the answer, which the run report tells of
+    phases: dict[str, float] = field(default_factory=dict)  # each with when it began
+    repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
+
+    def receipt(self) -> dict[str, Any]:
+        """Return what judging came to, for the run report."""
+        found = {"reader": self.reader.receipt()} if self.reader.receipt() else {}
+        if self.repairs:
+            spent = [(one.tokens_in, one.tokens_out) for one in self.repairs]
+            found |= {REPAIR: {"questions": len(spent), **summed(spent)}}
+        return found
+
+    def decide(self, end: End | None) -> End:
+        """Carry out a job's steps, unless its end is known, and return that; another reply where one is rejected."""
+        while True:
+            end = end or drive(self.kind.decide(self.inputs), self._answer, self._enter)
+            self.runner.go_on(self.run)
+            author, written = self.author, self.written
+            if not (isinstance(end, Rejected) and author and written and written.backend != OFFLINE):
+                return end
+            # Also if it was rejected for what came of questions about it: another reply is what can help.
+            self.written = self.runner.answerer.after_rejection(author, written, end.why)
+            end = None
+
+    def _enter(self, phase: str) -> None:
+        self.runner.go_on(self.run)
+        self.phases.setdefault(phase, self.runner.clock.monotonic())
+
+    def _answer(self, ask: Ask) -> Reply:
+        """Get the answer to a job's question; to its own, which comes first, the one that there is."""
+        self.runner.go_on(self.run)
+        if ask.job == VERIFY:
+            return self.reader.answer(ask)
+        if ask.job == REPAIR:
+            self.repairs.append(self._ask(ask, whole, stand_in=Reply("", "stop", OFFLINE))[1])
+            return self.repairs[-1]
+        if self.written is None:
+            self.author, self.written = self._ask(ask, self.kind.merge)
+        return self.written
+
+    def _ask(
+        self, ask: Ask, merge: Callable[[Sequence[Reply]], Reply | Rejected], stand_in: Reply | None = None
+    ) -> tuple[Asked, Reply]:
+        runner = self.runner
+        asked = Asked(self.run, ask, runner.settings, runner.worker, merge, runner.step, stand_in=stand_in)
+        return asked, runner.answerer.answer(asked)

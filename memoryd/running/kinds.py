@@ -1,0 +1,81 @@
+"""The kinds of runs: which function carries each out. A new kind is a line of `KINDS`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from memoryd.changing import commit as committing
+from memoryd.changing import forgetting, ledger_runs, rescrub
+from memoryd.database import runs
+from memoryd.errors import AwayError, NotFoundError, RefusedError
+from memoryd.ledger import guards
+from memoryd.running import canary, deciding, evaluating, extraction, proposing, refining, removal
+from memoryd.running.called_refining import carry_out as refine
+from memoryd.running.runner import REDECIDED_MAX, RunKind
+
+if TYPE_CHECKING:
+    from memoryd.database.runs import Run
+    from memoryd.running.runner import Runner
+
+LATER_KINDS = ("rollover",)
+
+
+def _decide_ledger_run(runner: Runner, run: Run) -> None:
+    writer = runner.writer(runner.workspace_of(run))
+    decided = ledger_runs.decide(writer, runner.journal, run, at_once=not runner.is_proposing(run))
+    runner.commit(run, decided.step, writer, decided)
+
+
+def _answer_proposal(runner: Runner, run: Run) -> None:
+    """Carry out what a person has answered to a proposal. One whose answer is refused still waits for another."""
+    workspace = runner.workspace_of(run)
+    step = decided = proposing.decide(runner.engine, run, runner.clock.text())
+    writer = runner.writer(workspace)
+    if refined := decided.receipt.get(refining.KIND):
+        writer = replace(writer, limits=refining.limits_of(refined["mode"], runner.settings))
+    planned = None
+    for _ in range(REDECIDED_MAX):
+        if run.kind == runs.ACCEPT:
+            step, planned = proposing.weighed(writer, run, decided, runner.settings.zone)
+            if proposing.is_refused(planned, step):
+                rows = guards.rows(planned.refusals)
+                runner.note_guards(run, committing.Committed(refused=tuple(rows)))
+                whys = dict.fromkeys(one.why for one in planned.refusals)
+                why = f"the guards refuse all of it: {'; '.join(whys)}"
+                runner.end(run, "declined", why=why, receipt={"refused": rows})
+                return
+        try:
+            runner.commit(run, step, writer, foreseen=planned)
+        except committing.OutdatedError as error:
+            runner.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
+        else:
+            proposing.tidy(runner.engine, workspace, run.agent_id)
+            return
+    raise AwayError("the core changes all the time", str(workspace), "the run is tried again")
+
+
+KINDS: dict[str, RunKind] = {
+    **dict.fromkeys(deciding.KINDS, RunKind(deciding.carry_out)),
+    extraction.KIND: RunKind(deciding.carry_out, tells=False),
+    **dict.fromkeys(ledger_runs.KINDS, RunKind(_decide_ledger_run, declines=True, tells=False)),
+    **dict.fromkeys(proposing.KINDS, RunKind(_answer_proposal, declines=True)),
+    refining.KIND: RunKind(refine),
+    canary.KIND: RunKind(canary.carry_out),
+    evaluating.KIND: RunKind(evaluating.carry_out),
+    forgetting.KIND: RunKind(removal.forget, declines=True),
+    rescrub.KIND: RunKind(removal.scrub_again),
+}
+
+
+def check_kind(kind: str) -> str:
+    """Return the kind."""
+    kinds = (*deciding.KINDS, ledger_runs.DEDUP, refining.KIND, canary.KIND, evaluating.KIND)
+    if kind in kinds:
+        return kind
+    if kind in LATER_KINDS:
+        raise RefusedError(
+            f"{kind!r} jobs come with a later version of memoryd",
+            hint=f"kinds of this version: {', '.join(kinds)}",
+        )
+    raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(kinds)}")

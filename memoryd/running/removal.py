@@ -1,0 +1,90 @@
+"""Removal: runs that take text out for good, what a person forgets and secrets that are found late."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from memoryd.changing import commit as committing
+from memoryd.changing import forgetting, rescrub, restore
+from memoryd.database import alarms, runs, sqlite, texts
+from memoryd.running import called_refining, proposing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.database.runs import Run
+    from memoryd.running.runner import Runner
+
+
+def forget(runner: Runner, run: Run) -> None:
+    """Take out what a person wants forgotten: from files, rows, copies and the index."""
+    workspace = runner.workspace_of(run)
+    receipt = sqlite.read(runner.engine, runs.receipt, run.id)
+    if forgetting.KIND not in receipt:  # else it was stopped behind its commit
+        receipt = _take_out(runner, run, workspace)
+    runner.erase_index(run.agent_id)
+    restore.tell_forgotten(runner.engine, runner.journal)
+    runner.step("before:vacuum")
+    texts.rewrite_file(runner.engine)
+    runner.step("after:vacuum")
+    runner.end(run, "succeeded", receipt=receipt)
+    runner.clear_alarms_of(run)
+    sqlite.write(runner.engine, alarms.clear_of_sessions, receipt[forgetting.KIND]["sessions"], runner.clock.text())
+
+
+def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
+    writer = runner.writer(workspace)
+    proposing.take_back(writer, run.agent_id, proposing.FORGOTTEN)
+    called_refining.give_up(runner.engine, run.agent_id, runner.clock.text(), proposing.FORGOTTEN)
+    target = forgetting.target_of(run.options)
+    forgetter = forgetting.Forgetter(run.agent_id, target, runner.settings.zone, writer.now, writer.new_id)
+    planned = forgetter.plan(runner.engine, workspace)
+    copies = forgetting.Copies(
+        engine=runner.engine,
+        state_dir=runner.settings.state_dir,
+        workspaces={run.agent_id: workspace},
+        everybody=False,
+        journal=runner.journal,
+        go_on=partial(runner.go_on, run),
+        stuck=partial(runner.stuck, [run.agent_id]),
+        log=runner.log,
+        cut=planned.cut,
+        sessions=planned.sessions,
+        transcripts=planned.transcripts,
+        shown=planned.shown,
+    )
+    copies.through()
+    forgetter.prepare(workspace, planned.cut)
+    swept = {name: copies.counts[name] for name in ("rows", "files")}
+    told = planned.told | {"copies": swept, "left": copies.left}
+    outcome = committing.Outcome(committing.RUNNING, receipt={forgetting.KIND: told})
+    done = committing.commit(writer, run, planned.edits(), outcome, revise=forgetter.revise)
+    runner.record_watermarks(run)
+    runner.log.info("forgotten", run=run.id, agent=run.agent_id, files=list(done.files), counts=told["counts"])
+    return sqlite.read(runner.engine, runs.receipt, run.id)
+
+
+def scrub_again(runner: Runner, run: Run) -> None:
+    """Redact what today's rules find in the texts of some agents, or of all; then blocked runs go on."""
+    wanted = run.options.get("agents")
+    agents = runner.settings.agents
+    work = rescrub.Rescrub(
+        engine=runner.engine,
+        state_dir=runner.settings.state_dir,
+        scrubber=runner.scrubber,
+        workspaces={agent.id: agent.workspace for agent in agents if wanted is None or agent.id in wanted},
+        everybody=wanted is None,
+        journal=runner.journal,
+        go_on=partial(runner.go_on, run),
+        stuck=partial(runner.stuck, wanted),
+        renamed=runner.renamed,
+        log=runner.log,
+    )
+    try:
+        counts = work.run()
+    finally:
+        runner.erase_index(None)
+    # What waited for it can go on.
+    runs.unblock(runner.engine, runner.clock.text(), due_only=False)
+    runner.end(run, "succeeded", receipt=counts)
