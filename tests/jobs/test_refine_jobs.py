@@ -159,7 +159,7 @@ def test_a_rewording_may_be_longer_once_but_not_night_after_night():
     assert isinstance(first, knife.Cut)
     grown = text + ", and as was said again"
     for held in ({"lost": 0}, {"derived_from": (A, B)}):
-        core = CORE | {C: replace(core_memory(2, text), **held)}
+        core = CORE | {C: core_memory(2, text, **held)}
         assert "longer" in read("update_memory", {"id": C, "content": grown}, core).why
         assert isinstance(read("update_memory", {"id": C, "content": TEXTS[2]}, core), knife.Cut)
     assert isinstance(read("update_memory", {"id": C, "content": grown}, CORE | {C: core_memory(2, text)}), knife.Cut)
