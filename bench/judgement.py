@@ -30,7 +30,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import dream, facts, reader, refine, sleep, weighing
+from memoryd.jobs import dream, facts, reader, refine, sleep
 from memoryd.jobs import job as jobs
 from memoryd.jobs import judging as judging_module
 from memoryd.jobs.claims import Judges
@@ -543,14 +543,12 @@ def plays() -> list[dict[str, Any]]:
 def without(steps: Sequence[str]) -> None:
     """Leave steps of the judging out, for an ablation."""
     if "floor" in steps:
-        weighing.missing = lambda _text, _materials: []  # type: ignore[assignment]
+        judging_module.missing = lambda _text, _materials: []  # type: ignore[assignment]
     if "lanes" in steps:
-        weighing.Weigher._lane_fault = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001
-        for module in (weighing, judging_module):
-            module.may_change = lambda _lane, _kind: True  # type: ignore[attr-defined]
+        judging_module.JudgingContext._lane_fault = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001
+        judging_module.may_change = lambda _lane, _kind: True
     if "quotation" in steps:
-        for module in (weighing, judging_module):
-            module.is_of_user = lambda _cited: False  # type: ignore[attr-defined]
+        judging_module.is_of_user = lambda _cited: False
 
 
 def write_open(reading: Reading, folder: Path) -> None:

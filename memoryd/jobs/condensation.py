@@ -16,10 +16,10 @@ from memoryd.gauge.estimate import estimate
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Outcome, Step
+from memoryd.jobs.judging import class_question
 from memoryd.jobs.parts import grouped
 from memoryd.jobs.pieces import Line
 from memoryd.jobs.reader import POSITIVE, Question, Subject
-from memoryd.jobs.weighing import class_question
 from memoryd.ledger.cut import MARK
 from memoryd.ledger.floor import Material, TokenKind, missing
 from memoryd.ledger.lane import Lane, MemoryClass

@@ -19,10 +19,9 @@ from memoryd.jobs import dream_reply, job
 from memoryd.jobs.claims import Claim, Outcome, counts
 from memoryd.jobs.consolidation import consolidate, material_of, plan
 from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN
-from memoryd.jobs.judging import Judging
+from memoryd.jobs.judging import Judging, class_question, context_of, end_questions
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
-from memoryd.jobs.weighing import class_question, context_of, end_questions
 from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, archiving, dispositions
 from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun

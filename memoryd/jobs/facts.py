@@ -21,12 +21,11 @@ from memoryd.jobs.claims import Step as Judgement
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.facts_reply import Offered, Removal, Rewritten
-from memoryd.jobs.footing import digest_of
-from memoryd.jobs.judging import Judging
+from memoryd.jobs.judging import Judging, context_of, is_newer, is_verbatim
 from memoryd.jobs.pieces import Cited, Pieces
 from memoryd.jobs.repair import judge
 from memoryd.jobs.sleep import block_of
-from memoryd.jobs.weighing import context_of, is_newer, is_verbatim
+from memoryd.jobs.witness import digest_of
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import Category
 from memoryd.ledger.floor import Material

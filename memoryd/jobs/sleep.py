@@ -18,11 +18,10 @@ from memoryd.jobs import compress, evidence, job, reply
 from memoryd.jobs.claims import Claim, Judged, Judges, Outcome, counts, note_of
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.evidence import REPORT, Evidence
-from memoryd.jobs.footing import digest_of
-from memoryd.jobs.judging import Judging
+from memoryd.jobs.judging import Judging, context_of
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
-from memoryd.jobs.weighing import context_of
+from memoryd.jobs.witness import digest_of
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import prose

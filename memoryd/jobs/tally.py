@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.gauge.estimate import estimate
@@ -27,7 +27,10 @@ class Audited(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was done. Tokens are the rough estimate; `saved` is how much smaller the core is by it."""
+    """What was done. Tokens are the rough estimate; `saved` is how much smaller the core is by it.
+
+    `details` are the numbers in the texts that were changed: a summary that names one of them counts nothing.
+    """
 
     merged: int = 0  # memories that were consolidated …
     into: int = 0  # … into so many
@@ -36,6 +39,7 @@ class Tally:
     protected: int = 0
     duplicates: int = 0  # ended ahead of it, without looking at what they say
     saved: int = 0
+    details: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
     @property
     def changes(self) -> int:
@@ -44,7 +48,7 @@ class Tally:
 
     def row(self) -> dict[str, int]:
         """Return the counts as run reports show them."""
-        return asdict(self)
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
 
     def told(self) -> str:
         """Return it in words, for the journal, the audit and `job show`."""
@@ -60,6 +64,7 @@ class Tally:
 def tally(entries: Iterable[Audited]) -> Tally:
     """Count the entries of one run."""
     counts = Counter[str]()
+    details: set[int] = set()
     for one in entries:
         after = None if one.after is None else from_json(one.after)
         before = None if one.before is None else from_json(one.before)
@@ -69,9 +74,10 @@ def tally(entries: Iterable[Audited]) -> Tally:
         if name is None:
             continue
         counts[name] += 1
+        details.update(*(_numbers(side.content) for side in (before, after) if side is not None))
         gone = estimate(before.content) if before is not None and before.is_live else 0
         counts["saved"] += gone - (estimate(after.content) if after.is_live else 0)
-    return Tally(**counts)
+    return Tally(**counts, details=frozenset(details))
 
 
 def of_changes(changes: Iterable[Change]) -> Tally:
@@ -98,7 +104,7 @@ _SAID = ' It said: "'
 
 
 def miscounts(summary: str, done: Tally, others: Iterable[int] = ()) -> bool:
-    """Return True if a summary gives a number that was not counted.
+    """Return True if a summary gives a number that was not counted, and that is no detail of what was changed.
 
     Args:
         summary: as the model wrote it.
@@ -106,8 +112,12 @@ def miscounts(summary: str, done: Tally, others: Iterable[int] = ()) -> bool:
         others: further true numbers, such as the core's tokens before and after.
     """
     true = [*done.row().values(), *others]
-    said = (int(number.replace(",", "")) for number in _COUNTED.findall(summary))
+    said = _numbers(summary) - done.details
     return any(not any(abs(number - one) * _NEAR <= max(one, 1) for one in true) for number in said)
+
+
+def _numbers(text: str) -> set[int]:
+    return {int(number.replace(",", "")) for number in _COUNTED.findall(text)}
 
 
 def journal(day: str, done: Tally, tokens: tuple[int, int], how: str | None, summary: str | None) -> str:

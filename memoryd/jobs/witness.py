@@ -1,19 +1,25 @@
-"""What an agent's own tool wants kept, weighed against the sessions in which the tool may have been called.
+"""Where in a session a text comes from: the turns behind what a tool wants kept, and behind a line of a daily file.
 
-The words are the assistant's, unless they repeat whole sentences that the user typed there: then they are the user's. A
-label before a text changes nothing. What the assistant says may tell how a project is or what was learned; a rule, or
-something about a person, is a note of the day, and so is what holds a word that only outside text brought up.
+Both stand on the sentences that they repeat, else on the turn that has most of their words.
+
+What an agent's own tool wants kept is the assistant's, unless it repeats whole sentences that the user typed there:
+then they are the user's. A label before a text changes nothing. What the assistant says may tell how a project is or
+what was learned; a rule, or something about a person, is a note of the day, and so is what holds a word that only
+outside text brought up.
+
+Of a line of a daily file the sleep that wrote it records which sentences it cites; earlier versions recorded nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.claims import FOREIGN, NOT_USER
-from memoryd.jobs.evidence import is_said
-from memoryd.jobs.pieces import LONGEST_QUOTED, piece_of_turn
+from memoryd.jobs.evidence import gather, is_said
+from memoryd.jobs.pieces import LONGEST_QUOTED, Pieces, piece_of_turn
 from memoryd.ledger import steering
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, may_change
@@ -22,13 +28,23 @@ from memoryd.text.content import label_of, overlap, unlabelled
 from memoryd.text.sentences import quotation, split, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
 
     from memoryd.jobs.claims import Cues
     from memoryd.jobs.pieces import Piece
     from memoryd.transcripts.turn import StoredTurn
 
 _LEAST = 0.5  # share of a text's words that a turn has which it is taken to stand on
+
+Behind = tuple[tuple["Piece", tuple[int, ...]], ...]
+
+
+def _nearest(text: str, pieces: Iterable[Piece]) -> Piece | None:
+    """Return the piece that has most of a text's words, the first of equals; None where none has many."""
+    shares = ((overlap(text, piece.text), piece) for piece in pieces)
+    share, piece = max(shares, key=lambda one: one[0], default=(0.0, None))
+    return piece if share >= _LEAST else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +110,11 @@ class Witness:
             return Weighed(_bare(shown), why=FOREIGN, changed=1)
         if not may_change(Lane.ASSISTANT, self._cues.kind(text, heading)):
             return Weighed(_bare(text), why=NOT_USER, changed=1)
-        session, seqs = self._nearest(text) or (None, ())
-        return Weighed(text, core=True, session=session, seqs=seqs)
+        piece = _nearest(text, (piece for heard in self._heard for piece in heard.pieces))
+        if piece is None:
+            return Weighed(text, core=True)
+        session = next(heard.id for heard in self._heard if piece in heard.pieces)
+        return Weighed(text, core=True, session=session, seqs=(piece.seq,))
 
     def note(self, text: str) -> Weighed:
         """Weigh a note for the day's file, line by line."""
@@ -124,12 +143,6 @@ class Witness:
                 if _types(piece, normal.verbatim(text), wanted, whole=whole):
                     return heard.id, (piece.seq,)
         return None
-
-    def _nearest(self, text: str) -> _Place | None:
-        """Return the turn that has most of a text's words; None where none has many."""
-        shares = ((overlap(text, piece.text), heard.id, piece.seq) for heard in self._heard for piece in heard.pieces)
-        share, session, seq = max(shares, key=lambda one: one[0], default=(0.0, "", 0))
-        return (session, (seq,)) if share >= _LEAST else None
 
     def _without(self, text: str) -> str:
         """Return a text without the foreign tokens of all sessions, because it may stem from any of them."""
@@ -163,3 +176,57 @@ def _bare(text: str) -> str:
     while (bare := unlabelled(text)) != text:
         text = bare
     return text
+
+
+# ── lines of a daily file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def digest_of(line: str) -> str:
+    """Return the hash by which a line of a daily file is found in the report of the run that wrote it."""
+    return hashlib.sha256(" ".join(line.split()).removeprefix("- ").encode()).hexdigest()[:16]
+
+
+class Footing:
+    """The sentences that the lines of one run's blocks may stand on."""
+
+    def __init__(
+        self, turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo, cites: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Prepare.
+
+        Args:
+            turns: those the block was written of.
+            folder: the session's working folder.
+            tz: the local zone.
+            cites: what each line cites, by its digest, as the report of the run has it.
+        """
+        self._pieces = Pieces.of(gather(turns, folder, tz).pieces)
+        self._cites = cites
+
+    def behind(self, line: str) -> Behind:
+        """Return the sentences that a line stands on, each with its turn; none where nothing is near it."""
+        recorded = self._cites.get(digest_of(line), ())
+        if recorded:
+            found, _ = self._pieces.cited(recorded, line)
+            return tuple((one.piece, one.numbers) for one in found)
+        said = unlabelled(line)
+        if repeated := self._repeated(said):
+            return repeated
+        piece = _nearest(said, self._pieces.by_id.values())
+        found, _ = self._pieces.cited((piece.id,), said) if piece is not None else ([], ())
+        return tuple((one.piece, one.numbers) for one in found)
+
+    def seqs(self, line: str) -> tuple[int, ...]:
+        """Return the numbers of the turns that a line stands on, in order."""
+        return tuple(sorted(piece.seq for piece, _ in self.behind(line)))
+
+    def _repeated(self, said: str) -> Behind:
+        wanted = {normal.verbatim(one) for one in texts(said)}
+        found: list[tuple[Piece, tuple[int, ...]]] = []
+        left = set(wanted)
+        for piece in self._pieces.by_id.values():
+            numbers = [n for n, line in enumerate(piece.lines, 1) if normal.verbatim(line.text) in left]
+            if numbers:
+                left -= {normal.verbatim(piece.lines[n - 1].text) for n in numbers}
+                found.append((piece, tuple(numbers)))
+        return tuple(found) if wanted and not left else ()

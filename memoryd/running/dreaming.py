@@ -24,9 +24,9 @@ from memoryd.database import memories, runs, sqlite, turns
 from memoryd.files import regular
 from memoryd.jobs.dream import JOB
 from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DreamInputs, Earlier, Entry
-from memoryd.jobs.footing import Behind, Footing
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER
+from memoryd.jobs.witness import Behind, Footing
 from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Door, Limits

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from memoryd.jobs import exchanges, facts, facts_reply, signals, sleep
 from memoryd.jobs.claims import Judges
-from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
@@ -30,6 +29,7 @@ from memoryd.jobs.job import (
 )
 from memoryd.jobs.reader import UNREAD
 from memoryd.jobs.signals import Signal
+from memoryd.jobs.witness import digest_of
 from memoryd.ledger.facts import Fact
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.profile import Entry, Section

@@ -16,10 +16,9 @@ from memoryd.jobs import claims as reasons
 from memoryd.jobs import repair
 from memoryd.jobs.claims import Claim, Judged, Judges, Old, Outcome, Step
 from memoryd.jobs.job import Ask, Reply, drive, first_of
-from memoryd.jobs.judging import Judging
+from memoryd.jobs.judging import Judging, JudgingContext, context_of
 from memoryd.jobs.pieces import Piece, Pieces, piece_of_text, piece_of_turn
 from memoryd.jobs.repair import REPAIR
-from memoryd.jobs.weighing import JudgingContext, context_of
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text import normal

@@ -153,6 +153,18 @@ def test_what_cannot_be_done_is_told_with_what_is_allowed(name, given, why, verd
 SESSION = Session("normal", 100, frozenset(CORE), 50, 9, 9)
 
 
+def test_a_rewording_may_be_longer_once_but_not_night_after_night():
+    text = "The user keeps two cats, Mia and Tom, as was said"
+    first = read("update_memory", {"id": C, "content": text})
+    assert isinstance(first, knife.Cut)
+    grown = text + ", and as was said again"
+    for held in ({"lost": 0}, {"derived_from": (A, B)}):
+        core = CORE | {C: core_memory(2, text, **held)}
+        assert "longer" in read("update_memory", {"id": C, "content": grown}, core).why
+        assert isinstance(read("update_memory", {"id": C, "content": TEXTS[2]}, core), knife.Cut)
+    assert isinstance(read("update_memory", {"id": C, "content": grown}, CORE | {C: core_memory(2, text)}), knife.Cut)
+
+
 def called(name, given, reading=NOTHING_READ):
     return SESSION.call(ToolCall("c", name, json.dumps(given)), CORE, reading, CueJudge())
 
@@ -312,6 +324,13 @@ def test_the_tally_counts_what_the_audit_says():
 )
 def test_the_numbers_of_a_summary_are_held_against_the_tally(summary, wrong):
     assert tally.miscounts(summary, tally.Tally(merged=2, into=1, saved=21), (400, 379)) is wrong
+
+
+def test_a_number_that_a_changed_memory_holds_is_no_count():
+    done = tally.tally(audited(Update(C, content="Two cats, on port 8080 since 2,019")))
+    assert not tally.miscounts("Reworded 1 memory: port 8080, since 2019.", done)
+    assert tally.miscounts("Reworded 8 memories about port 8080.", done)
+    assert "details" not in done.row()
 
 
 def test_the_journal_says_what_was_counted_beside_what_was_claimed():
