@@ -37,8 +37,8 @@ MAX_FUNCTION_LINES = 70
 
 # Limits that only move one way: whoever makes the package smaller, clearer or simpler writes the better number here.
 # `python bench/package_counts.py --list` prints the present ones and what they are made of.
-MOST_CODE_LINES = 40_327  # without blanks, comments and docstrings
-LEAST_EXPLAINED = 0.187  # the share of docstrings and comments among the lines that are not blank
+MOST_CODE_LINES = 40_105  # without blanks, comments and docstrings
+LEAST_EXPLAINED = 0.189  # the share of docstrings and comments among the lines that are not blank
 MOST_FILES_IN_CYCLES = 0  # files that import each other in a circle, also for types only or inside a function
 # Functions and files above a limit since before there was one. A name leaves these lists for good.
 MANY_PARAMETERS = {
@@ -53,7 +53,6 @@ LONG_FILES = {
     "memoryd.database.reads",
     "memoryd.database.runs",
     "memoryd.reading.ingest",
-    "memoryd.running.runner",
 }
 COMPLEX = {
     "memoryd.changing.commit._plan_core",
@@ -85,14 +84,14 @@ COMPLEX = {
     "memoryd.jobs.judging._may_not_change",
     "memoryd.jobs.judging._questions",
     "memoryd.jobs.judging._supported",
+    "memoryd.jobs.judging._worded",
+    "memoryd.jobs.judging.weigh",
     "memoryd.jobs.reader._answer",
     "memoryd.jobs.reader.inquire",
     "memoryd.jobs.reader.read",
     "memoryd.jobs.refine._about",
     "memoryd.jobs.refine.refine",
     "memoryd.jobs.reports.__init__",
-    "memoryd.jobs.weighing._worded",
-    "memoryd.jobs.weighing.weigh",
     "memoryd.ledger.accounting.unaccounted",
     "memoryd.ledger.floor.has",
     "memoryd.ledger.foreign._words",
@@ -113,7 +112,6 @@ COMPLEX = {
     "memoryd.running.answering._ask",
     "memoryd.running.dreaming._of_file",
     "memoryd.running.dreaming.gather",
-    "memoryd.running.runner._commit",
     "memoryd.running.runner._texts",
     "memoryd.scrub.named._is_told",
     "memoryd.scrub.named._said",
