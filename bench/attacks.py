@@ -24,8 +24,8 @@ from memoryd.jobs import job as jobs
 from memoryd.jobs.job import AddMemories, AppendDaily, Ask, EditFacts, Reply, RewriteCore
 from memoryd.jobs.reader import Question, Subject
 from memoryd.ledger.operation import apply
-from memoryd.text.content import label_of, unlabelled
-from memoryd.text.normal import verbatim
+from memoryd.text.content import label_of, strip_label
+from memoryd.text.normal import normalize_quotation
 
 ORDER, WISH = "Vexabu", "Zephyr"  # the marks: nobody else says them
 TYPES = ("preference", "decision", "learning", "fact")
@@ -161,8 +161,8 @@ def fit(question: Question) -> str:
     if question.subject is not Subject.SUPPORT:
         is_rule = ORDER in question.claim or WISH in question.claim
         return "standing" if question.subject is Subject.SCOPE else "rule" if is_rule else "project"
-    said = [verbatim(line.text) for line in question.evidence]
-    return yes(question) if any(verbatim(unlabelled(question.claim)) == one for one in said) else "not-said"
+    said = [normalize_quotation(line.text) for line in question.evidence]
+    return yes(question) if any(normalize_quotation(strip_label(question.claim)) == one for one in said) else "not-said"
 
 
 def obedient(question: Question) -> str:
@@ -207,7 +207,7 @@ def fitness(judge: Judge) -> bool:
     for batch, truth in reader.calibration_batches(items):
         lines = [json.dumps({"id": name, "verdict": judge(one)}) for name, one in batch.questions]
         replies.append((batch, truth, Reply("\n".join(lines), "stop", "openai")))
-    return reader.fitness(replies).is_fit
+    return reader.measure_fitness(replies).is_fit
 
 
 def drive(job: Any, inputs: Any, text: str, answers: Answers | None) -> Any:
@@ -235,9 +235,9 @@ class Count:
 
     def note(self, texts: Sequence[str], whole: Sequence[str]) -> None:
         """Count what is stored; `whole` are the texts in which the person's wish is whole."""
-        kept = [verbatim(one) for one in whole]
+        kept = [normalize_quotation(one) for one in whole]
         for text in texts:
-            said = verbatim(unlabelled(text))
+            said = normalize_quotation(strip_label(text))
             if ORDER in text:
                 self.orders.append(text)
             elif WISH in text and not any(said == one or (one and one in said) for one in kept):
@@ -440,11 +440,11 @@ def by_daily(scenes: dict[str, Scene], name: str) -> Count:
         speakers = {"user": "User", "report": "Reported"}
         play = dream_play(scene)
         play["days"][0]["entries"] = [
-            *({"speaker": speakers.get(label_of(one), "Assistant"), "text": unlabelled(one)} for one in told),
+            *({"speaker": speakers.get(label_of(one), "Assistant"), "text": strip_label(one)} for one in told),
             {"speaker": "User", "text": scene.other},
         ]
         ids = [f"d{n}" for n in range(1, len(told) + 2)]
-        for size, text in dream_replies((*scene.orders, *map(unlabelled, told)), ["m1", *ids, f"m1, {ids[0]}", ""]):
+        for size, text in dream_replies((*scene.orders, *map(strip_label, told)), ["m1", *ids, f"m1, {ids[0]}", ""]):
             inputs = judgement.dream_inputs(play)
             found.tried += size
             found.note(stored(drive(dream, inputs, text, READERS[name]), inputs), (scene.wish,))

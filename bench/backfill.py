@@ -68,7 +68,7 @@ def ingest(folder: Path, scrubber: Scrubber) -> int:
             for path in paths:
                 reader.hint(path)
             reader.flush()
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             turns = int(connection.exec_driver_sql("SELECT count(*) FROM turn").scalar_one())
         files.close()
         engine.dispose()

@@ -39,18 +39,18 @@ from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
 from memoryd.jobs import dream as job
-from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
+from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
 from memoryd.jobs.job import HEADINGS, Ask, Done, Reply, RewriteCore, drive
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.guards import Context, Door
-from memoryd.ledger.matching import places
-from memoryd.ledger.memory import Kind, Memory, Source
+from memoryd.ledger.guards import Caller, Context
+from memoryd.ledger.matching import map_places
+from memoryd.ledger.memory import Memory, MemoryKind, Source
 from memoryd.ledger.operation import Add, Operation, apply
 from memoryd.offline import backend as offline
 from memoryd.offline import words
-from memoryd.offline.sentences import sentences
+from memoryd.offline.sentences import split_sentences
 from memoryd.text import normal
-from memoryd.text.content import unlabelled
+from memoryd.text.content import strip_label
 from memoryd.tiers import core
 from memoryd.transcripts.turn import Origin, Role
 
@@ -89,7 +89,7 @@ class Core:
         at = f"{day}T12:00:00Z"
         adds = [
             Add(
-                Kind.CORE,
+                MemoryKind.CORE,
                 text,
                 cites=(self._source(day, origin, at),),
                 category=kind,
@@ -107,7 +107,7 @@ class Core:
         self._apply(
             [
                 Add(
-                    Kind.CORE,
+                    MemoryKind.CORE,
                     text,
                     cites=(self._source(day, "user", at),),
                     category="fact",
@@ -147,11 +147,11 @@ class Core:
         live = self.live
         moments = [one.origin_at or one.created_at for one in live]
         earlier = tuple(
-            Earlier(f"m{n}", one, date.fromisoformat(at[:10]), at[:16])
+            EarlierMemory(f"m{n}", one, date.fromisoformat(at[:10]), at[:16])
             for n, (one, at) in enumerate(zip(live, moments, strict=True), 1)
         )
         given = tuple(
-            Entry(f"d{n}", text, origin, at, "12:00", f"{at}T12:00:00Z", "s", f"memory/{at}.md")
+            DailyEntry(f"d{n}", text, origin, at, "12:00", f"{at}T12:00:00Z", "s", f"memory/{at}.md")
             for n, (origin, text, at) in enumerate(entries, 1)
         )
         return DreamInputs(
@@ -162,10 +162,10 @@ class Core:
             max_bullets=self.bullets,
             unmentioned=Unmentioned.KEEP,
             refuses_ungrounded=False,
-            context=Context(Door.REWRITE, "bench", dict(self.memories), lambda text: -(-len(text) // 4)),
+            context=Context(Caller.REWRITE, "bench", dict(self.memories), lambda text: -(-len(text) // 4)),
             forgotten={},
             file=self.file,
-            places=places(live, core.bullets(core.parse(self.file))),
+            places=map_places(live, core.list_bullets(core.parse(self.file))),
             now=f"{day}T23:00:00Z",
             new_id=lambda: f"core_{next(self._hex):08x}",
             new_hex=lambda: f"{next(self._hex):08x}",
@@ -247,9 +247,9 @@ def covered(one: dict[str, Any], text: str) -> tuple[int, int]:
     for _, _, rows in sessions_of(one["conversation"]):
         for row in rows:
             caption = f" [shares a photo: {row['blip_caption']}]" if row.get("blip_caption") else ""
-            turns[row["dia_id"]] = set(words.content(f"{row['speaker']}: {row.get('text', '')}{caption}"))
+            turns[row["dia_id"]] = set(words.list_content_words(f"{row['speaker']}: {row.get('text', '')}{caption}"))
     holding = Counter(word for own in turns.values() for word in own)
-    lines = [set(words.content(line)) for line in text.splitlines()]
+    lines = [set(words.list_content_words(line)) for line in text.splitlines()]
 
     def weight(some: Iterable[str]) -> float:
         return sum(math.log((len(turns) + 1) / (holding[word] + 0.5)) for word in some)
@@ -268,11 +268,14 @@ def covered(one: dict[str, Any], text: str) -> tuple[int, int]:
 
 def unsupported(kept: Core, by_day: dict[date, list[str]]) -> int:
     """Return how many bullets say what the turns of the days they stand on do not."""
-    held = {day: [normal.verbatim(line) for text in texts for line in sentences(text)] for day, texts in by_day.items()}
+    held = {
+        day: [normal.normalize_quotation(line) for text in texts for line in split_sentences(text)]
+        for day, texts in by_day.items()
+    }
     return sum(
         any(
-            not any(normal.verbatim(_WITH_IT.sub("", part)) in line for day in days for line in held[day])
-            for part in sentences(_WITH_IT.sub("", unlabelled(one.content)))
+            not any(normal.normalize_quotation(_WITH_IT.sub("", part)) in line for day in days for line in held[day])
+            for part in split_sentences(_WITH_IT.sub("", strip_label(one.content)))
         )
         for one in kept.live
         if (days := {date.fromisoformat(source.record_id) for source in one.sources} & held.keys())

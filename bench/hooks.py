@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from memoryd.requests.asking import SOCKET, ask
+from memoryd.requests.daemon_client import SOCKET, ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,22 +34,21 @@ from memoryd.jobs import dream, facts, reader, refine, sleep
 from memoryd.jobs import job as jobs
 from memoryd.jobs import judging as judging_module
 from memoryd.jobs.claims import Judges
-from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
+from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
 from memoryd.jobs.job import AddMemories, Ask, Reply, ToolCall
-from memoryd.jobs.reader import Answer
-from memoryd.jobs.refinement import Session
+from memoryd.jobs.reader import ReaderAnswer
+from memoryd.jobs.refinement import RefinementSession
 from memoryd.jobs.repair import REPAIR
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.guards import Context, Door, Limits
-from memoryd.ledger.memory import Kind as MemoryKind
-from memoryd.ledger.memory import Memory, Source, hash_of
+from memoryd.ledger.guards import Caller, Context, GuardLimits
+from memoryd.ledger.memory import Memory, MemoryKind, Source, hash_of
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.text.normal import verbatim
+from memoryd.text.normal import normalize_quotation
 from memoryd.text.sentences import split
 from memoryd.transcripts import registry
 from memoryd.transcripts.lines import Pass, decode
 from memoryd.transcripts.lines import split as split_lines
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +78,7 @@ _AGREES = {
 class Reading:
     """The recorded answers of a second reader, and the questions that have none."""
 
-    verdicts: dict[str, Answer] = field(default_factory=dict)
+    verdicts: dict[str, ReaderAnswer] = field(default_factory=dict)
     open: dict[str, reader.Question] = field(default_factory=dict)
     asked: int = 0
     batches: int = 0
@@ -109,9 +108,9 @@ class Reading:
                 lines.append({"id": name, "verdict": "not-said", "by": []})
                 continue
             self.asked += 1
-            answer = Answer(self.says) if self.says else self.verdicts.get(question.key)
+            answer = ReaderAnswer(self.says) if self.says else self.verdicts.get(question.key)
             if self.agrees and (question.subject is not reader.Subject.CLASS or answer is None):
-                answer = Answer(_AGREES[question.subject, bool(question.replaces)])
+                answer = ReaderAnswer(_AGREES[question.subject, bool(question.replaces)])
             if answer is None:
                 self.open[question.key] = question
                 continue
@@ -195,7 +194,7 @@ def turns_of(play: dict[str, Any], folders: dict[str, Path]) -> tuple[StoredTurn
     found = []
     for turn in play["turns"]:
         role = _ROLES[turn["speaker"]]
-        kind = Kind.TOOL_RESULT if role is Role.TOOL else Kind.MESSAGE
+        kind = TurnKind.TOOL_RESULT if role is Role.TOOL else TurnKind.MESSAGE
         made = StoredTurn(turn["n"], f"r{turn['n']}", 0, role, Origin(role.value), kind, turn["text"], turn.get("at"),
                           0,
                           False, None, None)  # fmt: skip  # noqa: FBT003
@@ -240,7 +239,7 @@ def cites_of(claim: dict[str, Any], turns: Sequence[StoredTurn]) -> list[str] | 
 
 def _has(turn: StoredTurn, cite: dict[str, Any]) -> bool:
     role = _ROLES[cite["speaker"]]
-    return turn.role is role and cite["quote"] in turn.text and turn.kind is not Kind.SUMMARY
+    return turn.role is role and cite["quote"] in turn.text and turn.kind is not TurnKind.SUMMARY
 
 
 def _numbered(turn: StoredTurn, quote: str | None) -> str:
@@ -306,7 +305,7 @@ def dream_inputs(play: dict[str, Any]) -> DreamInputs:
         for one in day["entries"]:
             label = {"Reported": "Report", "": ""}.get(one["speaker"], one["speaker"])
             text = f"{label}: {one['text']}" if label else one["text"]
-            entries.append(Entry(f"d{len(entries) + 1}", text, _ORIGINS[one["speaker"]],
+            entries.append(DailyEntry(f"d{len(entries) + 1}", text, _ORIGINS[one["speaker"]],
             date.fromisoformat(day["date"]),
                                  "12:00", f"{day['date']}T12:00:00Z"))  # fmt: skip
     numbers = count(1)
@@ -315,9 +314,9 @@ def dream_inputs(play: dict[str, Any]) -> DreamInputs:
         f"\n## {heading}\n\n" + "".join(f"- {one.content}\n" for one in memories if one.heading == heading)
         for heading in headings
     )
-    context = Context(Door.REWRITE, "play", {one.id: one for one in memories}, estimate, Limits(0.0, 100))
+    context = Context(Caller.REWRITE, "play", {one.id: one for one in memories}, estimate, GuardLimits(0.0, 100))
     return DreamInputs(
-        earlier=tuple(Earlier(f"m{n}", one, date(2026, 11, 1)) for n, one in enumerate(memories, 1)),
+        earlier=tuple(EarlierMemory(f"m{n}", one, date(2026, 11, 1)) for n, one in enumerate(memories, 1)),
         entries=tuple(entries), today=NOW.date(), clock="04:00", max_bullets=200, unmentioned=Unmentioned.KEEP,
         refuses_ungrounded=False, context=context, forgotten={}, file=file.encode(),
         places={one.id: n for n, one in enumerate(memories)}, now="2026-11-22T04:00:00Z",
@@ -363,7 +362,7 @@ def _called(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -> di
     else:
         call = ToolCall("1", "update_memory", json.dumps({"id": ids[claim["update"]], "content": claim["text"]}))
     tokens = sum(estimate(one.content) for one in memories)
-    session = Session("normal", tokens, frozenset(ids.values()), 0, 25, 60)
+    session = RefinementSession("normal", tokens, frozenset(ids.values()), 0, 25, 60)
     inputs = refine.RefineInputs(
         core=tuple(memories), session=session, target=10, eroded=0, erosion_percent=100, consent=False, force=True,
         guide="",
@@ -483,9 +482,9 @@ def trap_rows(traps: Sequence[dict[str, Any]], reading: Reading) -> list[Row]:
         stored = [
             one.text for edit in getattr(step, "edits", ()) if isinstance(edit, AddMemories) for one in edit.memories
         ]
-        whole = verbatim(trap.get("whole") or trap["quote"])
+        whole = normalize_quotation(trap.get("whole") or trap["quote"])
         stands = trap["scope"] == "standing"
-        is_right = not stored or (stands and all(_words(whole) <= _words(verbatim(one)) for one in stored))
+        is_right = not stored or (stands and all(_words(whole) <= _words(normalize_quotation(one)) for one in stored))
         why = f"{trap['scope']}: {stored or 'nothing'}"
         row = Row("scope", trap["language"], honest=True, accepted=is_right, core=True, aside=bool(at % 2), why=why,
                   text=trap["careless"])  # fmt: skip
@@ -522,11 +521,11 @@ def _share(rows: Sequence[Row]) -> str:
     return f"{accepted} of {len(rows)} {accepted / len(rows):.0%}" if rows else "-"
 
 
-def load(path: Path = VERDICTS) -> dict[str, Answer]:
+def load(path: Path = VERDICTS) -> dict[str, ReaderAnswer]:
     """Return the recorded answers of the second reader, by the key of their question."""
     if not path.is_file():
         return {}
-    return {key: Answer(one[0], tuple(one[1:])) for key, one in json.loads(path.read_text("utf-8")).items()}
+    return {key: ReaderAnswer(one[0], tuple(one[1:])) for key, one in json.loads(path.read_text("utf-8")).items()}
 
 
 def load_repairs() -> dict[str, dict[str, Any]]:
@@ -543,7 +542,7 @@ def plays() -> list[dict[str, Any]]:
 def without(steps: Sequence[str]) -> None:
     """Leave steps of the judging out, for an ablation."""
     if "floor" in steps:
-        judging_module.missing = lambda _text, _materials: []  # type: ignore[assignment]
+        judging_module.list_missing = lambda _text, _materials: []  # type: ignore[assignment]
     if "lanes" in steps:
         judging_module.JudgingContext._lane_fault = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001
         judging_module.may_change = lambda _lane, _kind: True
@@ -554,7 +553,7 @@ def without(steps: Sequence[str]) -> None:
 def write_open(reading: Reading, folder: Path) -> None:
     """Write the questions without an answer as batches that a reader can answer by hand."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number, batch in enumerate(reader.batches(reading.open.values()), 1):
+    for number, batch in enumerate(reader.make_batches(reading.open.values()), 1):
         ask = batch.ask(_prompt("verify"))
         (folder / f"batch-{number:03d}.txt").write_text(ask.text, "utf-8")
         keys = {name: one.key for name, one in batch.questions if name != batch.decoy}

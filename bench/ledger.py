@@ -23,10 +23,9 @@ from memoryd.clock import Clock
 from memoryd.database import audit, memories, reads, schema, sqlite
 from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
-from memoryd.ledger.facts import Limits as FactLimits
-from memoryd.ledger.facts import NewFact
-from memoryd.ledger.guards import Limits
-from memoryd.ledger.memory import Kind, hash_of
+from memoryd.ledger.facts import FactLimits, NewFact
+from memoryd.ledger.guards import GuardLimits
+from memoryd.ledger.memory import MemoryKind, hash_of
 from memoryd.ledger.operation import Add, apply
 
 if TYPE_CHECKING:
@@ -58,15 +57,15 @@ def timed() -> Iterator[list[float]]:
 def opened(folder: Path) -> Engine:
     """A new database with one agent."""
     engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, ?)", (NOW,))
     return engine
 
 
-def add(engine: Engine, texts: list[str], kind: Kind) -> None:
+def add(engine: Engine, texts: list[str], kind: MemoryKind) -> None:
     """Memories with their audit, as one transaction."""
-    with sqlite.writing(engine) as connection:
-        taken = memories.Taken(connection)
+    with sqlite.begin_write(engine) as connection:
+        taken = memories.TakenIds(connection)
         changes = apply({}, [Add(kind, text) for text in texts], agent_id="demo", now=NOW, new_hex=new_hex, taken=taken)
         audit.record(connection, changes, at=NOW, agent_id="demo", actor="memoryd", run_id=None)
 
@@ -79,7 +78,7 @@ def facts(folder: Path) -> None:
         folder,
         Clock(),
         FactLimits(max_facts=BATCH),
-        Limits(),
+        GuardLimits(),
         list,
         get_logger("memoryd.bench"),
     )
@@ -112,7 +111,7 @@ def verified(folder: Path) -> None:
     """All of the audit checked and replayed."""
     engine = opened(folder)
     for start in range(0, ENTRIES, 10_000):
-        add(engine, [f"fact number {number}" for number in range(start, start + 10_000)], Kind.FACT)
+        add(engine, [f"fact number {number}" for number in range(start, start + 10_000)], MemoryKind.FACT)
     engine.dispose()
     (folder / "workspace").mkdir()
     (folder / "memoryd.yaml").write_text(
@@ -120,7 +119,7 @@ def verified(folder: Path) -> None:
     )
     settings = config.load(folder / "memoryd.yaml")
     with timed() as taken, reads.open_reader(folder / "memoryd.db") as reader:
-        found = verify.problems(settings, reader)
+        found = verify.list_problems(settings, reader)
     assert found == []
     print(f"verify {ENTRIES:,} entries {taken[0]:8.2f} s (wanted: 10)")
 
@@ -129,7 +128,7 @@ def duplicates(folder: Path) -> None:
     """A million rows, one in a hundred a copy; without their audit, which dedup does not read."""
     engine = opened(folder)
     columns = "id, agent_id, kind, content, content_hash, tags, constitutional, created_at, updated_at, derived_from"
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         for start in range(0, ROWS, 50_000):
             values = []
             for number in range(start, start + 50_000):

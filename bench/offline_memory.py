@@ -27,7 +27,7 @@ from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, Edit, KeepSummary, NewMemory, drive
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,9 @@ def _turns(at: datetime, rows: list[dict], user: str, names: str) -> tuple[Store
         role = Role.USER if row["speaker"] == user else Role.ASSISTANT
         stamp = (at + timedelta(seconds=30 * seq)).strftime("%Y-%m-%dT%H:%M:%SZ")
         turns.append(
-            StoredTurn(seq, row["dia_id"], 0, role, Origin(role.value), Kind.MESSAGE, text, stamp, 0, False, None, None)  # noqa: FBT003
+            StoredTurn(
+                seq, row["dia_id"], 0, role, Origin(role.value), TurnKind.MESSAGE, text, stamp, 0, False, None, None
+            )  # noqa: FBT003
         )
     return tuple(turns)
 

@@ -67,7 +67,7 @@ def fill(path: Path, speaker: Speaker) -> float:
     """Store the turns; how many megabytes of text they are."""
     engine = schema.open_database(path, now=NOW).engine
     size = 0
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, ?)", (NOW,))
         for start in range(0, TURNS, A_SESSION):
             session = f"s{start // A_SESSION}"

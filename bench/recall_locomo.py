@@ -122,7 +122,7 @@ def measure(
     recall = Recall(indexer, lambda: datetime(2026, 1, 1, tzinfo=UTC), meaning)
     for one in data:
         agent = Agent(id=one["sample_id"].lower(), workspace=folder / "none")
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             names = fill(connection, agent.id, one["conversation"])
         recall.indexer.refresh(agent)
         if embedder is not None:

@@ -26,7 +26,7 @@ from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.registry import by_name, detect
 from memoryd.worker.client import Worker
-from memoryd.worker.scanner import Known, cache_folder
+from memoryd.worker.scanner import KnownFormats, cache_folder
 
 REPEATS = 5
 SPEED_MIN = 35.0  # MB/s
@@ -119,7 +119,7 @@ def main(arguments: list[str]) -> int:
     policy = Policy()
     with tempfile.TemporaryDirectory() as state, Worker(Path(state)) as worker:
         begun = time.perf_counter()
-        known = Known(cache_folder(Path(state))).find
+        known = KnownFormats(cache_folder(Path(state))).find
         print(f"secret scanning: rules loaded in {time.perf_counter() - begun:.2f} s")
         work = batches(texts)
 

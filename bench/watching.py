@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         path = folder / "state" / "memoryd.db"
         self._until(path.exists)
-        self.connection: Any = library().connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+        self.connection: Any = load_library().connect(f"file:{path}?mode=ro", uri=True, timeout=10)
 
     def wait_for(self, turns: int) -> None:
         self._until(lambda: self._count() >= turns)
@@ -102,7 +102,7 @@ class Reader:
     def _count(self) -> int:
         try:
             return int(self.connection.execute("SELECT count(*) FROM turn").fetchone()[0])
-        except library().OperationalError:
+        except load_library().OperationalError:
             return 0
 
     def _until(self, holds: Any) -> None:

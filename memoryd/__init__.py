@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
-    from memoryd.interfaces.door import Memory
+    from memoryd.interfaces.python_api import Memory
 
 __all__ = ["Memory", "__version__"]
 
@@ -15,7 +15,7 @@ __all__ = ["Memory", "__version__"]
 def __getattr__(name: str) -> Any:
     """Import `Memory` when it is asked for: the command line, which does not, starts the quicker."""
     if name == "Memory":
-        from memoryd.interfaces.door import Memory
+        from memoryd.interfaces.python_api import Memory
 
         return Memory
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -51,7 +51,7 @@ class BaseUrl:
     def is_local(self) -> bool:
         """Whether the host is named as this machine or as an address of a private network: no key is needed there."""
         literal = _literal(self.host)
-        is_private = literal is not None and _is_private(_unwrapped(literal))
+        is_private = literal is not None and _is_private(_unwrap_ipv4(literal))
         return self.host == "localhost" or self.host.endswith(".localhost") or is_private
 
 
@@ -86,7 +86,7 @@ def _check_host(url: BaseUrl) -> None:
         check_address(literal, scheme=url.scheme)
     elif _NUMERIC.fullmatch(url.host.rpartition(".")[2]):
         # What such a host means is decided by each resolver in its own way: 0x7f.1, 2852039166.
-        raise AddressError("names a host by a number that is no address", "write the address as four numbers")
+        raise AddressError("names a host by a number that is not an address", "write the address as four numbers")
 
 
 def check_address(address: Address, *, scheme: str) -> None:
@@ -95,11 +95,11 @@ def check_address(address: Address, *, scheme: str) -> None:
     Raises:
         AddressError: it is link-local, a metadata service, no single host, or public and asked without https.
     """
-    meant = _unwrapped(address)
+    meant = _unwrap_ipv4(address)
     if meant in _METADATA or meant.is_link_local:
         raise AddressError("leads to a link-local or metadata address, which is never asked")
     if meant.is_multicast or meant.is_unspecified:
-        raise AddressError("leads to an address that is no single host", "127.0.0.1 is this machine")
+        raise AddressError("leads to an address that is not a single host", "127.0.0.1 is this machine")
     if scheme == "http" and not _is_private(meant):
         raise AddressError("sends the key in the clear over a public network", "use https")
 
@@ -115,7 +115,7 @@ def _is_private(address: Address) -> bool:
     return any(address.version == network.version and address in network for network in _PRIVATE)
 
 
-def _unwrapped(address: Address) -> Address:
+def _unwrap_ipv4(address: Address) -> Address:
     """The IPv4 address that an IPv6 one stands for, where it stands for one."""
     if isinstance(address, IPv6Address):
         if address in _NAT64:

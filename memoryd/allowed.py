@@ -7,7 +7,7 @@ import re
 
 
 @functools.lru_cache(maxsize=1024)
-def pattern(entry: str) -> re.Pattern[str]:
+def compile_allowed(entry: str) -> re.Pattern[str]:
     """Return what all of a found value must match to be left alone.
 
     Raises:

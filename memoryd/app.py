@@ -12,7 +12,7 @@ from memoryd.clock import Clock
 from memoryd.database import alarms, schema, sqlite
 from memoryd.database.reads import KeptReader
 from memoryd.errors import LockedError, StateError, StillLockedError
-from memoryd.files import held_folder, mounts, staging, trial, trust
+from memoryd.files import locked_folder, mounts, staging, trial, trust
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
@@ -107,7 +107,7 @@ def open_app(
     _take(lock, patience, log)
     try:
         for prefix in (trial.PREFIX, staging.PREFIX):
-            held_folder.remove_left(settings.state_dir, prefix)
+            locked_folder.remove_left(settings.state_dir, prefix)
         return _build(settings, clock, log, lock, lender)
     except BaseException:
         lock.release()
@@ -128,7 +128,7 @@ def _take(lock: Lock, patience: timedelta, log: Log) -> None:
 
 
 def _require_local_disk(state_dir: Path) -> None:
-    kind = mounts.file_system(state_dir.resolve(), mounts.mounts())
+    kind = mounts.file_system(state_dir.resolve(), mounts.read_mounts())
     if mounts.is_no_place_for_wal(kind):
         raise StateError(
             f"is on {kind}, where a SQLite database in WAL mode is corrupted",
@@ -143,11 +143,11 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     engine = opened.engine
     if opened.moved_aside is not None:
         log.error("damaged database moved aside", path=opened.moved_aside)
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             alarms.raise_alarm(
                 connection,
                 kind="database",
-                text=f"the database was damaged; it is kept as {opened.moved_aside.name} and was made anew",
+                text=f"the database was damaged; it is kept as {opened.moved_aside.name} and was rebuilt",
                 now=clock.text(),
                 subject=opened.moved_aside.name,
             )
@@ -167,7 +167,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         scrubber=scrubber,
         answerer=Answerer(engine, models, scrubber, clock, log.bind(part="answering")),
         clock=clock,
-        owner=owner.current(),
+        owner=owner.name_process(),
         log=log.bind(part="runner"),
         journal=journal,
         kinds=KINDS,
@@ -176,7 +176,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()
-    alarming.started(runner)
+    alarming.clear_at_start(runner)
     alarming.review(runner)
     embedder = Embedder(
         MODEL,

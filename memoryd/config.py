@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from memoryd import config_values as values
 from memoryd.errors import ConfigError
-from memoryd.yaml_reader import Marked, YamlError
+from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _key(parse: values.Parser, default: T) -> T:
     return made
 
 
-def _required(parse: values.Parser, absent: str | None = None) -> Any:
+def _make_required_key(parse: values.Parser, absent: str | None = None) -> Any:
     """A key without a default of its own; `absent` is what is read when the file leaves it out."""
     return field(metadata={"parse": parse, "absent": absent})
 
@@ -70,7 +70,7 @@ def _list(model: type, default: Any = MISSING) -> Any:
 class TranscriptSource:
     """Where an agent's transcripts are: `pattern` (a glob) below the fixed folder `root`."""
 
-    path: str = _required(values.glob)  # as configured, `~` and variables expanded
+    path: str = _make_required_key(values.expand_pattern)  # as configured, `~` and variables expanded
     format: str = _key(values.one_of(*KNOWN_FORMATS), "auto")
     project: Path | None = _key(values.or_null(values.any_path), None)
     root: Path = Path()
@@ -81,44 +81,44 @@ class TranscriptSource:
 class Agent:
     """One silo of memory."""
 
-    id: str = _required(values.agent_id)
-    workspace: Path = _required(values.workspace)
+    id: str = _make_required_key(values.agent_id)
+    workspace: Path = _make_required_key(values.parse_workspace)
     transcripts: tuple[TranscriptSource, ...] = _list(TranscriptSource, ())
-    context_window: int | None = _key(values.or_null(values.whole(1)), None)
-    model: str | None = _key(values.or_null(values.text), None)
+    context_window: int | None = _key(values.or_null(values.make_integer_parser(1)), None)
+    model: str | None = _key(values.or_null(values.parse_text), None)
     base_url: str | None = _key(values.or_null(values.base_url), None)
     guide: Path | None = _key(values.or_null(values.any_path), None)
     privacy: str = _key(values.one_of("open", "silo"), "open")
-    enabled: bool = _key(values.boolean, default=True)
+    enabled: bool = _key(values.parse_boolean, default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ingest:
+class IngestSettings:
     """How transcripts are noticed and read."""
 
-    rescan: timedelta = _key(values.duration(timedelta(milliseconds=100)), timedelta(seconds=60))
-    settle: timedelta = _key(values.duration(), timedelta(milliseconds=200))
+    rescan: timedelta = _key(values.make_duration_parser(timedelta(milliseconds=100)), timedelta(seconds=60))
+    settle: timedelta = _key(values.make_duration_parser(), timedelta(milliseconds=200))
     polling: str = _key(values.one_of("auto", "always", "never"), "auto")
     history: str = _key(values.one_of("index", "flush"), "index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scrub:
+class ScrubSettings:
     """What is taken out of every text before it is kept."""
 
     secrets: str = _key(values.one_of("redact", "skip", "off"), "redact")
     pii: str = _key(values.one_of("off", "mask"), "off")
-    allow: tuple[str, ...] = _key(values.texts(values.allowed_value), ())
+    allow: tuple[str, ...] = _key(values.make_list_parser(values.allowed_value), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sleep:
+class SleepSettings:
     """When an agent's context is turned into memory, and how small its compressed form is."""
 
     threshold: float = _key(values.share(zero=False, one=True), 0.8)
-    cooldown: timedelta = _key(values.duration(), timedelta(minutes=5))
-    min_messages: int = _key(values.whole(1), 1)
-    keep_recent: int = _key(values.whole(0), 10)
+    cooldown: timedelta = _key(values.make_duration_parser(), timedelta(minutes=5))
+    min_messages: int = _key(values.make_integer_parser(1), 1)
+    keep_recent: int = _key(values.make_integer_parser(0), 10)
     budget: float = _key(values.share(zero=False, one=False), 0.25)
     rearm: float = _key(values.share(zero=True, one=True), 0.1)
     strategy: str = _key(values.one_of(*KNOWN_STRATEGIES), "hybrid")
@@ -126,46 +126,46 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sessions:
+class SessionSettings:
     """When a session is over."""
 
-    idle_end: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(hours=2))
+    idle_end: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refine:
+class RefineSettings:
     """When an agent's core is condensed by the agent itself, and how far one refinement may go."""
 
     schedule: str | None = _key(values.or_null(values.cron_line), "0 4 * * sun")
-    trigger_tokens: int = _key(values.whole(1), 8_000)
-    target_tokens: int = _key(values.whole(1), 5_000)
-    consent: bool = _key(values.boolean, default=True)
+    trigger_tokens: int = _key(values.make_integer_parser(1), 8_000)
+    target_tokens: int = _key(values.make_integer_parser(1), 5_000)
+    consent: bool = _key(values.parse_boolean, default=True)
     mode: str = _key(values.one_of("normal", "dedup", "strict"), "normal")
-    max_mutations: int = _key(values.whole(1), 25)
-    max_steps: int = _key(values.whole(1), 60)
-    max_time: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(hours=1))
+    max_mutations: int = _key(values.make_integer_parser(1), 25)
+    max_steps: int = _key(values.make_integer_parser(1), 60)
+    max_time: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=1))
     unfinished: str = _key(values.one_of("keep", "rollback"), "keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dedup:
+class DedupSettings:
     """When memories that say the same are made one."""
 
     schedule: str | None = _key(values.or_null(values.cron_line), "30 2 * * *")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dream:
+class DreamSettings:
     """When the core and the last days are consolidated, how many days that are by hand, and how large the core is."""
 
     schedule: str | None = _key(values.or_null(values.cron_line), "0 3 * * *")
-    lookback_days: int = _key(values.whole(1), 1)
-    max_bullets: int = _key(values.whole(1), 50)
-    canary: bool = _key(values.boolean, default=True)
+    lookback_days: int = _key(values.make_integer_parser(1), 1)
+    max_bullets: int = _key(values.make_integer_parser(1), 50)
+    canary: bool = _key(values.parse_boolean, default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
+class GuardSettings:
     """What jobs may do to an agent's core."""
 
     retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
@@ -175,57 +175,57 @@ class Guards:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class FactsSettings:
     """How sure a fact must be, how many are kept, and how long a session must be quiet before it is asked about."""
 
     min_confidence: float = _key(values.share(zero=True, one=True), 0.5)
-    max_facts: int = _key(values.whole(1), 500)
-    debounce: timedelta = _key(values.duration(), timedelta(seconds=30))
+    max_facts: int = _key(values.make_integer_parser(1), 500)
+    debounce: timedelta = _key(values.make_duration_parser(), timedelta(seconds=30))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Injection:
+class InjectionSettings:
     """How much an agent is told of its memory at its start, tokens."""
 
-    max_tokens: int = _key(values.whole(0), 2_000)
-    files_max_tokens: int = _key(values.whole(0), 12_000)
-    handover_max_tokens: int = _key(values.whole(0), 800)
+    max_tokens: int = _key(values.make_integer_parser(0), 2_000)
+    files_max_tokens: int = _key(values.make_integer_parser(0), 12_000)
+    handover_max_tokens: int = _key(values.make_integer_parser(0), 800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchSettings:
     """What a search goes by beside words."""
 
     embeddings: str = _key(values.one_of("auto", "off"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs:
+class JobsSettings:
     """How often a job is tried and how many run at once."""
 
-    attempts: int = _key(values.whole(1), 5)
-    workers: int = _key(values.whole(1), 2)
+    attempts: int = _key(values.make_integer_parser(1), 5)
+    workers: int = _key(values.make_integer_parser(1), 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Llm:
+class LlmSettings:
     """Who answers a job's questions."""
 
     provider: str = _key(values.one_of("offline", "openai"), "offline")
-    model: str | None = _key(values.or_null(values.text), None)
+    model: str | None = _key(values.or_null(values.parse_text), None)
     base_url: str | None = _key(values.or_null(values.base_url), None)
     api_key_env: str = _key(values.variable_name, "OPENAI_API_KEY")
-    timeout: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(seconds=120))
-    daily_tokens: int = _key(values.whole(0), 2_000_000)
-    run_tokens: int = _key(values.whole(0), 200_000)
-    max_output_tokens: int = _key(values.whole(256), 16_000)
+    timeout: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(seconds=120))
+    daily_tokens: int = _key(values.make_integer_parser(0), 2_000_000)
+    run_tokens: int = _key(values.make_integer_parser(0), 200_000)
+    max_output_tokens: int = _key(values.make_integer_parser(256), 16_000)
     verify: str = _key(values.one_of("model", "off"), "model")
-    verifier: str | None = _key(values.or_null(values.text), None)
+    verifier: str | None = _key(values.or_null(values.parse_text), None)
     fallback: str = _key(values.one_of("offline", "wait"), "offline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Modes:
+class ModeSettings:
     """What each kind of job may do by itself."""
 
     sleep: str = _key(values.one_of("off", "propose", "auto"), "auto")
@@ -236,24 +236,24 @@ class Modes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hooks:
+class HooksSettings:
     """Commands of the user's own."""
 
-    on_summary: str | None = _key(values.or_null(values.text), None)
-    on_alarm: str | None = _key(values.or_null(values.text), None)
+    on_summary: str | None = _key(values.or_null(values.parse_text), None)
+    on_alarm: str | None = _key(values.or_null(values.parse_text), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class RetentionSettings:
     """How old what memoryd keeps for itself may become; None keeps it for good. Workspaces are no part of it."""
 
-    logs: timedelta | None = _key(values.or_null(values.duration(timedelta(days=1))), None)
-    runs: timedelta | None = _key(values.or_null(values.duration(timedelta(days=1))), None)
-    copies: timedelta | None = _key(values.or_null(values.duration(timedelta(days=1))), None)
+    logs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    runs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    copies: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class LogSettings:
     """What is logged, and what standard error gets."""
 
     level: str = _key(values.one_of("debug", "info", "warning", "error"), "info")
@@ -264,26 +264,26 @@ class Log:
 class Settings:
     """The whole configuration. Equal settings behave equally, wherever they were read from."""
 
-    state_dir: Path = _required(values.folder, absent="../var")
+    state_dir: Path = _make_required_key(values.parse_folder, absent="../var")
     timezone: str = _key(values.zone_name, "local")
     agents: tuple[Agent, ...] = _list(Agent)
-    ingest: Ingest = _section(Ingest())
-    scrub: Scrub = _section(Scrub())
-    sleep: Sleep = _section(Sleep())
-    sessions: Sessions = _section(Sessions())
-    refine: Refine = _section(Refine())
-    dedup: Dedup = _section(Dedup())
-    dream: Dream = _section(Dream())
-    guards: Guards = _section(Guards())
-    facts: Facts = _section(Facts())
-    injection: Injection = _section(Injection())
-    search: Search = _section(Search())
-    jobs: Jobs = _section(Jobs())
-    llm: Llm = _section(Llm())
-    modes: Modes = _section(Modes())
-    hooks: Hooks = _section(Hooks())
-    retention: Retention = _section(Retention())
-    log: Log = _section(Log())
+    ingest: IngestSettings = _section(IngestSettings())
+    scrub: ScrubSettings = _section(ScrubSettings())
+    sleep: SleepSettings = _section(SleepSettings())
+    sessions: SessionSettings = _section(SessionSettings())
+    refine: RefineSettings = _section(RefineSettings())
+    dedup: DedupSettings = _section(DedupSettings())
+    dream: DreamSettings = _section(DreamSettings())
+    guards: GuardSettings = _section(GuardSettings())
+    facts: FactsSettings = _section(FactsSettings())
+    injection: InjectionSettings = _section(InjectionSettings())
+    search: SearchSettings = _section(SearchSettings())
+    jobs: JobsSettings = _section(JobsSettings())
+    llm: LlmSettings = _section(LlmSettings())
+    modes: ModeSettings = _section(ModeSettings())
+    hooks: HooksSettings = _section(HooksSettings())
+    retention: RetentionSettings = _section(RetentionSettings())
+    log: LogSettings = _section(LogSettings())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     source: Path = field(default=Path(), compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # sleep.budget → its line
@@ -292,12 +292,12 @@ class Settings:
 # --- from a file to settings -----------------------------------------------------------------------------------------
 
 
-class _Reading:
+class _ConfigReading:
     """One pass over one file: collects the problems, and the line of each key."""
 
     def __init__(self, source: Path, environ: Mapping[str, str]) -> None:
         self.source = source
-        self.place = values.Place(source.parent, environ)
+        self.place = values.PathBase(source.parent, environ)
         self.lines: dict[str, int] = {}
         self.problems: list[tuple[int, ConfigError]] = []
 
@@ -305,30 +305,30 @@ class _Reading:
         told = f"{at}: {what}" if at else what
         self.problems.append((line, ConfigError(told, f"{self.source}:{line}", hint)))
 
-    def section(self, model: type, at: str, mark: Marked) -> Any:
+    def section(self, model: type, at: str, mark: MarkedValue) -> Any:
         """The section, or None where a key it cannot do without is missing; values that were refused are None."""
         if not isinstance(mark.value, dict):
             hint = "indented lines of key: value"
-            self.refuse(mark.line, at, f"a mapping is needed, not {values.shown(mark.value)}", hint)
+            self.refuse(mark.line, at, f"a mapping is needed, not {values.show_value(mark.value)}", hint)
             return None
         keys = keys_of(model)
         for name, child in mark.value.items():
             if name not in keys:
-                self.refuse(child.line, _joined(at, name), "unknown key", _nearest(at, name, tuple(keys)))
+                self.refuse(child.line, _join_path(at, name), "unknown key", _suggest_name(at, name, tuple(keys)))
         given = {}
         for name, key in keys.items():
-            path = _joined(at, name)
+            path = _join_path(at, name)
             if name in mark.value:
                 self.lines[path] = mark.value[name].line
                 given[name] = self._value(key, path, mark.value[name])
             elif key.metadata.get("absent"):
-                given[name] = self._value(key, path, Marked(key.metadata["absent"], mark.line))
+                given[name] = self._value(key, path, MarkedValue(key.metadata["absent"], mark.line))
             elif key.default is MISSING:
                 self.refuse(mark.line, path, "is missing", "it has no default")
         complete = all(name in given or key.default is not MISSING for name, key in keys.items())
         return model(**given) if complete else None
 
-    def _value(self, key: Field[Any], path: str, mark: Marked) -> Any:
+    def _value(self, key: Field[Any], path: str, mark: MarkedValue) -> Any:
         if "section" in key.metadata:
             # A section whose keys are all commented out is a null in YAML: its defaults are meant.
             return key.default if mark.value is None else self.section(key.metadata["section"], path, mark)
@@ -340,9 +340,11 @@ class _Reading:
             self.refuse(mark.line, path, refused.what, refused.hint)
             return None
 
-    def _entries(self, model: type, path: str, mark: Marked) -> tuple[Any, ...]:
+    def _entries(self, model: type, path: str, mark: MarkedValue) -> tuple[Any, ...]:
         if not isinstance(mark.value, list):
-            self.refuse(mark.line, path, f"a list is needed, not {values.shown(mark.value)}", "begin each entry with -")
+            self.refuse(
+                mark.line, path, f"a list is needed, not {values.show_value(mark.value)}", "begin each entry with -"
+            )
             return ()
         return tuple(self.section(model, f"{path}[{number}]", child) for number, child in enumerate(mark.value))
 
@@ -352,15 +354,15 @@ def keys_of(model: type) -> dict[str, Field[Any]]:
     return {key.name: key for key in fields(model) if key.metadata}
 
 
-def _joined(at: str, name: str) -> str:
+def _join_path(at: str, name: str) -> str:
     return f"{at}.{name}" if at else name
 
 
-def _nearest(at: str, name: str, siblings: Sequence[str]) -> str:
+def _suggest_name(at: str, name: str, siblings: Sequence[str]) -> str:
     wanted = name.lower().replace("-", "_")
     near = difflib.get_close_matches(wanted, siblings, n=1)
     if near:
-        return f"did you mean {_joined(at, near[0])}?"
+        return f"did you mean {_join_path(at, near[0])}?"
     elsewhere = {
         key: f"{section}.{key}"
         for section, holder in keys_of(Settings).items()
@@ -371,7 +373,7 @@ def _nearest(at: str, name: str, siblings: Sequence[str]) -> str:
     return f"did you mean {elsewhere[near[0]]}?" if near else f"known here: {', '.join(siblings)}"
 
 
-def _refuse_twins(reading: _Reading, agents: Sequence[Agent | None]) -> None:
+def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> None:
     """Two agents in one workspace, or under one id, would write each other's memory."""
     seen: dict[tuple[str, object], str] = {}
     for number, agent in enumerate(agents):
@@ -385,7 +387,7 @@ def _refuse_twins(reading: _Reading, agents: Sequence[Agent | None]) -> None:
             seen.setdefault((key, value), f"{path} on line {line}")
 
 
-def _refuse_nameless_model(reading: _Reading, settings: Settings) -> None:
+def _refuse_nameless_model(reading: _ConfigReading, settings: Settings) -> None:
     """There is no default model: which one reads a person's sessions is that person's choice."""
     if settings.llm is None or settings.llm.provider != "openai" or settings.llm.model is not None:
         return
@@ -394,7 +396,7 @@ def _refuse_nameless_model(reading: _Reading, settings: Settings) -> None:
         reading.refuse(line, "llm.model", "is missing", "name the model to ask, here or for each agent")
 
 
-def _refuse_foreign_reader_of_silos(reading: _Reading, settings: Settings) -> None:
+def _refuse_foreign_reader_of_silos(reading: _ConfigReading, settings: Settings) -> None:
     """Refuse a foreign verifier for an agent in private mode: what it remembers is for its own model alone."""
     llm = settings.llm
     if llm is None or llm.verifier is None:
@@ -406,7 +408,7 @@ def _refuse_foreign_reader_of_silos(reading: _Reading, settings: Settings) -> No
             reading.refuse(reading.lines["llm.verifier"], "llm.verifier", what, hint)
 
 
-def _refuse_state_in_reach(reading: _Reading, state_dir: Path | None, agents: Sequence[Agent | None]) -> None:
+def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agents: Sequence[Agent | None]) -> None:
     """The state of all agents, in a folder that one of them reads and writes, would be that one's to read."""
     for number, agent in enumerate(agents):
         workspace: Path | None = getattr(agent, "workspace", None)
@@ -417,20 +419,20 @@ def _refuse_state_in_reach(reading: _Reading, state_dir: Path | None, agents: Se
             reading.refuse(line, "state_dir", f"lies in the workspace of {agent.id}", "put it where no agent works")
 
 
-def _refuse_proposals_of_silos(reading: _Reading, settings: Settings) -> None:
+def _refuse_proposals_of_silos(reading: _ConfigReading, settings: Settings) -> None:
     """What a silo remembers is for no person's routine review."""
     silos = [agent.id for agent in settings.agents or () if agent is not None and agent.privacy == "silo"]
-    for name in keys_of(Modes) if silos and settings.modes is not None else ():
+    for name in keys_of(ModeSettings) if silos and settings.modes is not None else ():
         if getattr(settings.modes, name) == "propose":
             at = f"modes.{name}"
             hint = f"off or auto, or a configuration without {', '.join(silos)}"
             reading.refuse(reading.lines[at], at, f"propose shows a person what {silos[0]} remembers: a silo", hint)
 
 
-def _located(agent: Agent) -> Agent:
+def _locate_transcripts(agent: Agent) -> Agent:
     sources = []
     for source in agent.transcripts:
-        root, pattern = values.located(source.path, agent.workspace)
+        root, pattern = values.split_pattern(source.path, agent.workspace)
         sources.append(replace(source, root=root, pattern=pattern))
     return replace(agent, transcripts=tuple(sources))
 
@@ -444,16 +446,16 @@ def load(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
         SettingsError: with every problem of the file, each with its line, key and a hint.
     """
     source = path.absolute()
-    reading = _Reading(source, os.environ if environ is None else environ)
+    reading = _ConfigReading(source, os.environ if environ is None else environ)
     settings = _settings(reading)
     if reading.problems or settings is None:
         raise SettingsError(source, [error for _, error in sorted(reading.problems, key=lambda each: each[0])])
-    agents = tuple(_located(agent) for agent in settings.agents)
-    zone = values.zone(settings.timezone)
+    agents = tuple(_locate_transcripts(agent) for agent in settings.agents)
+    zone = values.parse_zone(settings.timezone)
     return replace(settings, agents=agents, zone=zone, source=source, lines=reading.lines)
 
 
-def _settings(reading: _Reading) -> Settings | None:
+def _settings(reading: _ConfigReading) -> Settings | None:
     try:
         document = read_yaml(reading.source.read_bytes())
     except OSError as error:
@@ -483,7 +485,7 @@ def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path |
     Where the file is no YAML at all its line that begins with `state_dir` is read alone.
     """
     source = path.absolute()
-    place = values.Place(source.parent, os.environ if environ is None else environ)
+    place = values.PathBase(source.parent, os.environ if environ is None else environ)
     with contextlib.suppress(OSError):
         data = source.read_bytes()
         line = next((one for one in data.splitlines(keepends=True) if one.startswith(b"state_dir")), b"")
@@ -492,7 +494,7 @@ def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path |
                 root = read_yaml(text).root.value
                 if isinstance(root, dict):
                     mark = root.get("state_dir")
-                    return values.folder(place, mark.value if mark else "../var")
+                    return values.parse_folder(place, mark.value if mark else "../var")
     return None
 
 

@@ -19,12 +19,12 @@ from memoryd import allowed
 from memoryd.addresses import AddressError, parse_base_url
 from memoryd.cron import parse_cron
 from memoryd.errors import ConfigError
-from memoryd.yaml_reader import Marked
+from memoryd.yaml_reader import MarkedValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Parser: TypeAlias = Callable[["Place", Any], Any]
+    Parser: TypeAlias = Callable[["PathBase", Any], Any]
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
@@ -33,7 +33,7 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathBase:
     """What paths are relative to, and where `$VARS` and `~` are looked up."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Place:
             hint = "set it, or write $$ for a dollar sign"
             raise ConfigError(f"the variable ${unset.args[0]} is not set", hint=hint) from None
         except ValueError:
-            raise ConfigError(f"{shown(text)} has a $ without a name", hint="write $$ for a dollar sign") from None
+            raise ConfigError(f"{show_value(text)} has a $ without a name", hint="write $$ for a dollar sign") from None
         return self._home(text, quote) if text.startswith("~") else text
 
     def _home(self, text: str, quote: Callable[[str], str]) -> str:
@@ -63,7 +63,7 @@ class Place:
         return quote(home) + slash + rest
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A value as an error names it."""
     match value:
         case None:
@@ -87,7 +87,7 @@ def or_null(parse: Parser) -> Parser:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ConfigError(f"text is needed, not {shown(value)}", hint="put it in quotes if it is meant as text")
+        raise ConfigError(f"text is needed, not {show_value(value)}", hint="put it in quotes if it is meant as text")
     if not value.strip() or "\0" in value:
         raise ConfigError("text is needed, this is empty")
     return value
@@ -96,24 +96,24 @@ def _text(value: object) -> str:
 def one_of(*names: str) -> Parser:
     """One of a few words."""
 
-    def parse(_: Place, value: object) -> str:
+    def parse(_: PathBase, value: object) -> str:
         if isinstance(value, str) and value in names:
             return value
         near = difflib.get_close_matches(str(value).lower(), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
-        raise ConfigError(f"{shown(value)} is not known", hint=hint)
+        raise ConfigError(f"{show_value(value)} is not known", hint=hint)
 
     return parse
 
 
-def whole(low: int) -> Parser:
+def make_integer_parser(low: int) -> Parser:
     """A whole number, `low` or more."""
 
-    def parse(_: Place, value: object) -> int:
+    def parse(_: PathBase, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             octal = isinstance(value, str) and re.fullmatch(r"0[0-9]+", value)
             hint = "a leading zero can mean octal: leave it out" if octal else "digits only, such as 10"
-            raise ConfigError(f"a whole number is needed, not {shown(value)}", hint=hint)
+            raise ConfigError(f"a whole number is needed, not {show_value(value)}", hint=hint)
         if not low <= value < 1 << 62:
             raise ConfigError(f"{value} is out of range", hint=f"{low} or more")
         return value
@@ -124,10 +124,10 @@ def whole(low: int) -> Parser:
 def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
     """Check a part of a whole, from 0 to 1 or in percent; the two ends as given."""
 
-    def parse(_: Place, value: object) -> float:
+    def parse(_: PathBase, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             hint = "a part of 1, such as 0.8 for 80 %" if whole == 1 else "percent, such as 25"
-            raise ConfigError(f"a number is needed, not {shown(value)}", hint=hint)
+            raise ConfigError(f"a number is needed, not {show_value(value)}", hint=hint)
         number = float(value)
         if not (0 < number < whole or (zero and number == 0) or (one and number == whole)):
             low, high = "0 or more" if zero else "above 0", f"{whole} at most" if one else f"below {whole}"
@@ -137,15 +137,17 @@ def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
     return parse
 
 
-def duration(low: timedelta = timedelta(0)) -> Parser:
+def make_duration_parser(low: timedelta = timedelta(0)) -> Parser:
     """A whole number with its unit, `low` or more."""
 
-    def parse(_: Place, value: object) -> timedelta:
+    def parse(_: PathBase, value: object) -> timedelta:
         if isinstance(value, int | float) and not isinstance(value, bool):
             raise ConfigError(f"{value} has no unit", hint=f"write {value}s, or one of ms s m h d")
         match = _DURATION.fullmatch(value) if isinstance(value, str) else None
         if match is None:
-            raise ConfigError(f"{shown(value)} is not a duration", hint="a whole number and a unit: 200ms 90s 5m 6h 3d")
+            raise ConfigError(
+                f"{show_value(value)} is not a duration", hint="a whole number and a unit: 200ms 90s 5m 6h 3d"
+            )
         count, unit = int(match[1]), timedelta(**{_UNITS[match[2]]: 1})
         if count > _LONGEST // unit:
             raise ConfigError(f"{value} is too long", hint=f"{duration_text(_LONGEST)} at most")
@@ -157,14 +159,14 @@ def duration(low: timedelta = timedelta(0)) -> Parser:
     return parse
 
 
-def zone_name(_: Place, value: object) -> str:
+def zone_name(_: PathBase, value: object) -> str:
     """An IANA zone name, or `local`."""
     name = _text(value)
-    zone(name)
+    parse_zone(name)
     return name
 
 
-def zone(name: str) -> ZoneInfo:
+def parse_zone(name: str) -> ZoneInfo:
     """The zone of an IANA name, or the system's own for `local`."""
     try:
         if name == "local":
@@ -186,7 +188,7 @@ def _zone_hint(name: str) -> str:
     return f"did you mean {folded[near[0]]}?" if near else "an IANA name such as Europe/Berlin, UTC, or local"
 
 
-def cron_line(_: Place, value: object) -> str:
+def cron_line(_: PathBase, value: object) -> str:
     """A cron line, kept as it is written."""
     line = _text(value)
     parse_cron(line)
@@ -202,45 +204,45 @@ def duration_text(span: timedelta) -> str:
     return f"{milliseconds}ms" if milliseconds else "0s"
 
 
-def text(_: Place, value: object) -> str:
+def parse_text(_: PathBase, value: object) -> str:
     """Text that says something."""
     return _text(value)
 
 
-def texts(parse: Parser) -> Parser:
+def make_list_parser(parse: Parser) -> Parser:
     """A list of texts, each of which `parse` takes."""
 
-    def parse_all(place: Place, value: object) -> tuple[str, ...]:
+    def parse_all(place: PathBase, value: object) -> tuple[str, ...]:
         if not isinstance(value, list):
-            raise ConfigError(f"a list is needed, not {shown(value)}", hint="in brackets, or each entry after a -")
-        return tuple(parse(place, entry.value if isinstance(entry, Marked) else entry) for entry in value)
+            raise ConfigError(f"a list is needed, not {show_value(value)}", hint="in brackets, or each entry after a -")
+        return tuple(parse(place, entry.value if isinstance(entry, MarkedValue) else entry) for entry in value)
 
     return parse_all
 
 
-def allowed_value(_: Place, value: object) -> str:
+def allowed_value(_: PathBase, value: object) -> str:
     """A value that is no secret, or a regular expression between slashes."""
     entry = _text(value)
     try:
-        allowed.pattern(entry)
+        allowed.compile_allowed(entry)
     except ValueError:
         hint = "write it as Python's re reads it, or leave the slashes out if it is a value"
-        raise ConfigError(f"{shown(entry)} is no regular expression", hint=hint) from None
+        raise ConfigError(f"{show_value(entry)} is not a regular expression", hint=hint) from None
     return entry
 
 
-def base_url(_: Place, value: object) -> str:
+def base_url(_: PathBase, value: object) -> str:
     """The URL of a server that may be asked."""
     url = _text(value).rstrip("/")
     try:
         parse_base_url(url)
     except AddressError as error:
         safe = re.sub(r"//[^/]*@", "//…@", url).partition("?")[0]  # people put keys before the @, and behind the ?
-        raise ConfigError(f"{shown(safe)} {error.what}", hint=error.hint) from None
+        raise ConfigError(f"{show_value(safe)} {error.what}", hint=error.hint) from None
     return url
 
 
-def variable_name(_: Place, value: object) -> str:
+def variable_name(_: PathBase, value: object) -> str:
     """The name of an environment variable; never the key itself."""
     name = _text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) or re.match(r"sk[-_]", name):
@@ -248,23 +250,23 @@ def variable_name(_: Place, value: object) -> str:
     return name
 
 
-def boolean(_: Place, value: object) -> bool:
+def parse_boolean(_: PathBase, value: object) -> bool:
     """`true` or `false`."""
     if not isinstance(value, bool):
-        raise ConfigError(f"true or false is needed, not {shown(value)}", hint="true or false, without quotes")
+        raise ConfigError(f"true or false is needed, not {show_value(value)}", hint="true or false, without quotes")
     return value
 
 
-def agent_id(_: Place, value: object) -> str:
+def agent_id(_: PathBase, value: object) -> str:
     """A name that is safe in a path, a log line and a command."""
     name = _text(value)
     if not _AGENT_ID.fullmatch(name):
         hint = "a-z 0-9 _ -, beginning with a letter or digit, 64 at most"
-        raise ConfigError(f"{shown(name)} cannot be an id", hint=hint)
+        raise ConfigError(f"{show_value(name)} cannot be an id", hint=hint)
     return name
 
 
-def folder(place: Place, value: object) -> Path:
+def parse_folder(place: PathBase, value: object) -> Path:
     """A path that is a folder, or nothing yet."""
     path = place.path(_text(value))
     if path.exists() and not path.is_dir():
@@ -272,37 +274,39 @@ def folder(place: Place, value: object) -> Path:
     return path
 
 
-def workspace(place: Place, value: object) -> Path:
+def parse_workspace(place: PathBase, value: object) -> Path:
     """A folder that exists."""
-    path = folder(place, value)
+    path = parse_folder(place, value)
     if not path.is_dir():
         raise ConfigError(f"the folder {path} does not exist", hint="make it, or correct the path")
     return path
 
 
-def any_path(place: Place, value: object) -> Path:
+def any_path(place: PathBase, value: object) -> Path:
     """Any path, made absolute."""
     return place.path(_text(value))
 
 
-def glob(place: Place, value: object) -> str:
+def expand_pattern(place: PathBase, value: object) -> str:
     """The expanded pattern; text that came from a variable or `~` never counts as a wildcard."""
-    text = place.expand(_text(value), quote=_quoted)
+    text = place.expand(_text(value), quote=_quote)
     parts = text.split("/")
     wild = [number for number, part in enumerate(parts) if _literal(part) is None]
     if any("**" in part and part != "**" for part in parts):
-        raise ConfigError(f"{shown(text)}: ** must stand alone between slashes", hint="such as sessions/**/*.jsonl")
+        raise ConfigError(
+            f"{show_value(text)}: ** must stand alone between slashes", hint="such as sessions/**/*.jsonl"
+        )
     if wild and ".." in parts[wild[0] :]:
-        raise ConfigError(f"{shown(text)}: .. after a wildcard", hint="say where the files are without ..")
+        raise ConfigError(f"{show_value(text)}: .. after a wildcard", hint="say where the files are without ..")
     if re.search(r"\[(?!!?\]?[^\]]*\])", text) or re.search(r"\{[^}]*,[^}]*\}", text):
         hint = "* ? [abc] and ** are read; for {a,b} write two entries; [[] is a bracket itself"
-        raise ConfigError(f"{shown(text)} is not a pattern that can be read", hint=hint)
+        raise ConfigError(f"{show_value(text)} is not a pattern that can be read", hint=hint)
     if parts[-1] in {"", "**", ".", ".."}:
-        raise ConfigError(f"{shown(text)} names a folder", hint="add the files to read, such as *.jsonl")
+        raise ConfigError(f"{show_value(text)} names a folder", hint="add the files to read, such as *.jsonl")
     return text
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", text)
 
 
@@ -312,7 +316,7 @@ def _literal(part: str) -> str | None:
     return None if re.search(r"[*?\[]", plain) else re.sub(r"\[([*?\[])\]", r"\1", part)
 
 
-def located(pattern: str, workspace: Path) -> tuple[Path, str]:
+def split_pattern(pattern: str, workspace: Path) -> tuple[Path, str]:
     """A checked pattern as the fixed folder it begins with and the glob below that folder."""
     parts = PurePosixPath(pattern).parts
     fixed: list[str] = []

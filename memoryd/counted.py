@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def count_noun(number: int, one: str, many: str = "") -> str:
     """Write a number with its noun; `many` where the plural is not `one` and an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -78,11 +78,11 @@ def parse_cron(line: str) -> dict[str, str]:
     if min(day) > longest:
         raise ConfigError("such a date never comes", hint=f"the longest of these months has {longest} days")
     return {
-        "month": _joined(month, 12),
-        "day": _joined(day, 31),
+        "month": _join_numbers(month, 12),
+        "day": _join_numbers(day, 31),
         "day_of_week": "*" if len(weekday) == 7 else ",".join(_DAYS[number] for number in sorted(weekday)),
-        "hour": _joined(hour, 24),
-        "minute": _joined(minute, 60),
+        "hour": _join_numbers(hour, 24),
+        "minute": _join_numbers(minute, 60),
         "second": "0",
     }
 
@@ -122,5 +122,5 @@ def _part(text: str, field: _Field) -> range:
     return range(low, high + 1, step)
 
 
-def _joined(numbers: frozenset[int], whole: int) -> str:
+def _join_numbers(numbers: frozenset[int], whole: int) -> str:
     return "*" if len(numbers) == whole else ",".join(str(number) for number in sorted(numbers))

@@ -28,18 +28,18 @@ _SCALARS: dict[str, Callable[[str], Scalar]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedValue:
     """A value and the line it stands on (of its key, inside a mapping), counted from 1."""
 
-    value: Scalar | dict[str, Marked] | list[Marked]
+    value: Scalar | dict[str, MarkedValue] | list[MarkedValue]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """What was read, and the keys that had to be left out of it."""
 
-    root: Marked
+    root: MarkedValue
     problems: tuple[YamlError, ...]
 
 
@@ -84,7 +84,7 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(_PREFIX + _tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
 
 
-def read(data: bytes) -> Document:
+def read(data: bytes) -> YamlDocument:
     """Read one YAML document. Duplicate keys and keys that are no text are its `problems`.
 
     Raises:
@@ -96,11 +96,11 @@ def read(data: bytes) -> Document:
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
-            return Document(Marked(None, 1), ())
+            return YamlDocument(MarkedValue(None, 1), ())
         builder = _Builder()
-        return Document(builder.build(node, _line(node)), tuple(builder.problems))
+        return YamlDocument(builder.build(node, _line(node)), tuple(builder.problems))
     except yaml.MarkedYAMLError as error:
-        raise (loader and _unclosed(text, loader, error)) or _explained(error) from None
+        raise (loader and _explain_unclosed(text, loader, error)) or _explain(error) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlError("a control character in the text", line, "remove it, or write it escaped in quotes") from None
@@ -117,7 +117,7 @@ def _decode(data: bytes) -> str:
         raise YamlError("not UTF-8 text", data.count(b"\n", 0, error.start) + 1, "save it as UTF-8") from None
 
 
-def _unclosed(text: str, loader: _Loader, error: yaml.MarkedYAMLError) -> YamlError | None:
+def _explain_unclosed(text: str, loader: _Loader, error: yaml.MarkedYAMLError) -> YamlError | None:
     """Tell of the bracket that is open where a later line makes no sense; PyYAML names that line alone."""
     mark = error.problem_mark
     if not (loader.flow_level and loader.marks and mark):
@@ -136,7 +136,7 @@ def _unclosed(text: str, loader: _Loader, error: yaml.MarkedYAMLError) -> YamlEr
     return YamlError(f"{what}, or line {line} is no part of it", opened.line + 1, hint)
 
 
-def _explained(error: yaml.MarkedYAMLError) -> YamlError:
+def _explain(error: yaml.MarkedYAMLError) -> YamlError:
     mark = error.problem_mark or error.context_mark
     what = " ".join(part for part in (error.context, error.problem) if part)
     quoting = "put text that holds : # { [ & * ! | > ' \" % @ ` in quotes"
@@ -152,22 +152,22 @@ class _Builder:
     """Builds the marked tree of one document; each node once, so that aliases to aliases cost nothing."""
 
     def __init__(self) -> None:
-        self._built: dict[int, Scalar | dict[str, Marked] | list[Marked]] = {}
+        self._built: dict[int, Scalar | dict[str, MarkedValue] | list[MarkedValue]] = {}
         self._open: set[int] = set()
         self.problems: list[YamlError] = []
 
-    def build(self, node: Node, line: int) -> Marked:
+    def build(self, node: Node, line: int) -> MarkedValue:
         if id(node) in self._open:
             raise YamlError("an alias to a value that holds it", line)
         if id(node) not in self._built:
             self._open.add(id(node))
             self._built[id(node)] = self._value(node, node.tag.removeprefix(_PREFIX))
             self._open.discard(id(node))
-        return Marked(self._built[id(node)], line)
+        return MarkedValue(self._built[id(node)], line)
 
-    def _value(self, node: Node, kind: str) -> Scalar | dict[str, Marked] | list[Marked]:
+    def _value(self, node: Node, kind: str) -> Scalar | dict[str, MarkedValue] | list[MarkedValue]:
         if isinstance(node, MappingNode) and kind == "map":
-            return self._mapping(node)
+            return self._build_mapping(node)
         if isinstance(node, SequenceNode) and kind == "seq":
             return [self.build(child, _line(child)) for child in node.value]
         if isinstance(node, ScalarNode) and kind in _SCALARS:
@@ -177,9 +177,9 @@ class _Builder:
                 raise YamlError(f"{node.value[:40]} is no {kind} that can be read", _line(node)) from None
         raise YamlError(f"the tag {kind} is not read here", _line(node), "remove the tag")
 
-    def _mapping(self, node: MappingNode) -> dict[str, Marked]:
-        merged: dict[str, Marked] = {}
-        own: dict[str, Marked] = {}
+    def _build_mapping(self, node: MappingNode) -> dict[str, MarkedValue]:
+        merged: dict[str, MarkedValue] = {}
+        own: dict[str, MarkedValue] = {}
         for key, value in node.value:
             name, line = str(key.value), _line(key)
             if key.tag == _PREFIX + "merge":

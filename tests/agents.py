@@ -23,7 +23,7 @@ from pathlib import Path
 from model_apis import ModelServer, Use
 from scratch import until
 
-from memoryd.requests.asking import ask
+from memoryd.requests.daemon_client import ask
 
 OPEN = "<memoryd-context>"
 OLD_DAYS = {"codex": "staging", "claude-code": "billing", "gemini": "mailing", "opencode": "backup", "pi": "printing",

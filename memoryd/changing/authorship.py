@@ -61,45 +61,45 @@ def own_bullets(
     connection: Connection, agent_id: str, path: Path, texts: Collection[str]
 ) -> dict[str, tuple[Source, ...]]:
     """Return those of some bullets that the agent's tools wrote since file and ledger agreed."""
-    since = query.text(connection, "SELECT agreed_at FROM core_file WHERE agent_id = ?", agent_id)
+    since = query.fetch_text(connection, "SELECT agreed_at FROM core_file WHERE agent_id = ?", agent_id)
     found: dict[str, tuple[Source, ...]] = {}
     if since is None:  # what was there before memoryd came is a person's
         return found
-    for session_id, seq, text, folder, result in query.rows(connection, _CALLS, agent_id, NEWEST, since):
+    for session_id, seq, text, folder, result in query.fetch_rows(connection, _CALLS, agent_id, NEWEST, since):
         if result is not None and _UNDONE.match(result):
             continue
-        for bullet in _said(text, texts, folder or str(path.parent), path):
-            found[bullet] = turns.sources(connection, session_id, [seq])
+        for bullet in _find_written(text, texts, folder or str(path.parent), path):
+            found[bullet] = turns.build_sources(connection, session_id, [seq])
     return found
 
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
     """Return those of some texts, in normal form, that a tool call of the agent's holds."""
     calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # one at a time: a busy day has many
-    return {text for (call,) in calls for text in _holds(_given(call), texts)}
+    return {text for (call,) in calls for text in _holds(_extract_input(call), texts)}
 
 
 def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:
     """Say whether a session of the agent, or one of its subagents, called tools between two times, UTC."""
-    return query.exists(connection, _WORKING, agent_id, since, since, until, until)
+    return query.has_row(connection, _WORKING, agent_id, since, since, until, until)
 
 
-def _said(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:
+def _find_written(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:
     """Return those of some bullets that a call writes to the file; none where it names another one."""
     given = fields.shown_arguments(call)
     named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), None)
     if named is None:
-        return _holds(_given(call), texts)
+        return _holds(_extract_input(call), texts)
     if not named or os.path.realpath(Path(folder) / named) != os.path.realpath(path):
         return ()
     edits = given.get("edits")
     parts = (given, *(edits if isinstance(edits, list) else ()))
     written = (one[key] for one in parts if isinstance(one, dict) for key in _TEXTS if isinstance(one.get(key), str))
-    bullets = {core.normal(bullet.text) for new in written for bullet in core.bullets(core.parse(new.encode()))}
+    bullets = {core.normalize(bullet.text) for new in written for bullet in core.list_bullets(core.parse(new.encode()))}
     return bullets.intersection(texts)
 
 
-def _given(call: str) -> str:
+def _extract_input(call: str) -> str:
     """Return what a call was given, a command or a patch, without the lines that a patch removes or keeps."""
     text = "\n".join(strings_of(fields.shown_arguments(call))) or call
     if _PATCH in text:
@@ -110,12 +110,12 @@ def _given(call: str) -> str:
 
 def _holds(given: str, texts: Collection[str]) -> Iterator[str]:
     """Yield those of some texts that `given` holds as whole words, however it quotes them."""
-    said = f" {_plain(_ESCAPED.sub(' ', given))} "
+    said = f" {_strip_escapes(_ESCAPED.sub(' ', given))} "
     for text in texts:
-        plain = _plain(text)
+        plain = _strip_escapes(text)
         if plain and re.search(rf"(?<!\w){re.escape(plain)}(?!\w)", said):
             yield text
 
 
-def _plain(text: str) -> str:
-    return core.normal(_SIGNS.sub("", text))
+def _strip_escapes(text: str) -> str:
+    return core.normalize(_SIGNS.sub("", text))

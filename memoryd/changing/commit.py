@@ -19,13 +19,13 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.changing import dedup, gate, learned
+from memoryd.changing import dedup, guard_check, learned_facts
 from memoryd.changing.core_import import CORE_FILE, agree, bring, bullets_of, digest_of
-from memoryd.changing.gate import ACTOR
-from memoryd.changing.time_machine import encoded
+from memoryd.changing.guard_check import ACTOR
+from memoryd.changing.time_machine import encode_rewrite
 from memoryd.database import audit, erasure, memories, profile, query, runs, sqlite, summaries, turns
 from memoryd.errors import MemorydError, RefusedError, StateError
-from memoryd.files import appends, durable, folders, late, regular
+from memoryd.files import appends, durable, folders, late_edits, regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.jobs.job import (
     HEADINGS,
@@ -41,13 +41,13 @@ from memoryd.jobs.job import (
 )
 from memoryd.ledger import audit as chain
 from memoryd.ledger import guards
-from memoryd.ledger.cut import cut_of_row
-from memoryd.ledger.guards import Door
-from memoryd.ledger.matching import places
-from memoryd.ledger.memory import Kind, from_json, to_json
+from memoryd.ledger.guards import Caller
+from memoryd.ledger.matching import map_places
+from memoryd.ledger.memory import MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Add, Change, Delete
-from memoryd.ledger.places import placed
+from memoryd.ledger.places import assign_places
 from memoryd.ledger.projection import edits_of
+from memoryd.ledger.text_removal import cut_of_row
 from memoryd.tiers import core, daily, diary
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from memoryd.changing.core_import import Brought
+    from memoryd.changing.core_import import CoreImport
     from memoryd.changing.time_machine import Revision
     from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
     from memoryd.files.workspace import WorkspaceFolders
     from memoryd.jobs.job import Edit
     from memoryd.ledger.guards import Refusal
@@ -83,7 +83,7 @@ class StaleRunError(MemorydError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How the run ends, for its row."""
 
     state: str  # succeeded | skipped | running: there is more to do when this is done
@@ -96,7 +96,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitResult:
     """What a commit did."""
 
     files: tuple[str, ...] = ()
@@ -107,19 +107,19 @@ class Committed:
     changes: tuple[Change, ...] = ()  # of memories, where files were written with them
 
 
-Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]
+Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "CoreImport"], "Revision"]
 
 
 def commit(
     writer: Writer,
     run: Run,
     edits: Sequence[Edit],
-    outcome: Outcome,
+    outcome: RunOutcome,
     *,
     revise: Revise | None = None,
     settled: bool = False,
     foreseen: Preview | None = None,
-) -> Committed:
+) -> CommitResult:
     """Carry out a run's edits and end the run, all or none.
 
     `revise` says, inside the plan's transaction, what earlier states rows and files go back to. `settled`: `MEMORY.md`
@@ -152,14 +152,14 @@ def commit(
     )
 
 
-def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
+def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: RunOutcome) -> CommitResult:
     """Carry out edits that touch no file: one transaction is all it takes, and no intent."""
     intent = {"actor": ACTOR, "put_back": ()} | _intent_of(writer, edits, outcome, Preview(), ())
     return _complete(writer, run, intent, outcome, (RUNNING,))
 
 
 def _intent_of(
-    writer: Writer, edits: Sequence[Edit], outcome: Outcome, planned: Preview, appends: Sequence[dict[str, Any]]
+    writer: Writer, edits: Sequence[Edit], outcome: RunOutcome, planned: Preview, appends: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return what each intent says of files, rows and the run's end."""
     return {
@@ -175,7 +175,7 @@ def _intent_of(
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
     """Put an entry into an agent's journal, in the transaction of what it tells of; no file holds any."""
-    passed = writer.judge(connection, agent_id, entry.operations, entry.door)
+    passed = writer.judge(connection, agent_id, entry.operations, entry.caller)
     audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
 
 
@@ -183,10 +183,10 @@ def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
     return [edit for edit in edits if isinstance(edit, EditFacts)]
 
 
-def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned.Carried:
+def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned_facts.LearnedResult:
     """Write what the edits say of facts and the profile."""
-    done = [learned.carry_out(connection, writer, run, edit) for edit in edits]
-    return learned.Carried(
+    done = [learned_facts.carry_out(connection, writer, run, edit) for edit in edits]
+    return learned_facts.LearnedResult(
         tuple(change for one in done for change in one.changes),
         tuple(refusal for one in done for refusal in one.refusals),
         tuple(fact_id for one in done for fact_id in one.evicted),
@@ -200,7 +200,7 @@ class Preview:
     rewrites: tuple[dict[str, Any], ...] = ()
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    passed: tuple[gate.Passed, ...] = ()  # what became of each list of operations; none of a rewrite
+    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # what became of each list of operations; none of a rewrite
     # Of what is not carried out: path, bytes before (None where there is none), bytes after.
     files: tuple[tuple[str, bytes | None, bytes], ...] = ()
 
@@ -210,7 +210,7 @@ class Preview:
         return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
 
 
-def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
+def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
     """Plan a run's edits as `commit` does, and write none of them; an edit of `MEMORY.md` is imported first.
 
     What earlier edits have come to, `ahead`, is part of what these come to, though none of it is written.
@@ -224,8 +224,8 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Cha
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
-        with sqlite.trying(writer.engine) as connection:
-            planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None, ahead))
+        with sqlite.begin_trial(writer.engine) as connection:
+            planned = _plan_core(connection, writer, run, edits, brought, _PlanBase(file, bullets, None, ahead))
             facts = _learn(connection, writer, run, _facts_in(edits))
     if planned.rewrites:
         files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
@@ -242,8 +242,8 @@ def _make_intent(
     place: WorkspaceFolders,
     run: Run,
     edits: Sequence[Edit],
-    outcome: Outcome,
-    brought: Brought,
+    outcome: RunOutcome,
+    brought: CoreImport,
     revise: Revise | None,
     foreseen: Preview | None,
 ) -> dict[str, Any]:
@@ -252,24 +252,24 @@ def _make_intent(
     file = _with_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
     appends = _plan_appends(place.workspace, edits)
-    with sqlite.writing(writer.engine) as connection:
+    with sqlite.begin_write(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
         revision = None if revise is None else revise(connection, folders_of, brought)
-        planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, revision))
+        planned = _plan_core(connection, writer, run, edits, brought, _PlanBase(file, bullets, revision))
         if foreseen is not None and not planned.is_as(foreseen):
-            raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
+            raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
         intent = _intent_of(writer, edits, outcome, planned, appends) | {
             "fence": run.fence,
             "actor": revision.actor if revision is not None else actor_of(edits),
             "put_back": [one.memory_id for one in brought.put_back],
             "agrees": brought.agrees,
         }
-        intent["rows"] |= _reverted(revision)
+        intent["rows"] |= _plan_reversal(revision)
         owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
-        if not query.exists(connection, owns, run.id, run.fence):
+        if not query.has_row(connection, owns, run.id, run.fence):
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
-        if run.kind in runs.ANSWERS and runs.proposal(connection, run.options["run"]) is None:
-            raise RefusedError("it was answered, or taken back, meanwhile", run.options["run"])
+        if run.kind in runs.ANSWERS and runs.find_proposal(connection, run.options["run"]) is None:
+            raise RefusedError("it was answered or withdrawn meanwhile", run.options["run"])
         sql = "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)"
         query.run(connection, sql, run.id, run.agent_id, writer.now(), json.dumps(intent, sort_keys=True))
         writer.step("before:intent")
@@ -279,11 +279,11 @@ def _make_intent(
 
 def actor_of(edits: Sequence[Edit]) -> str:
     """Who the audit says it was: a run's own decisions are memoryd's, whoever asked for the run."""
-    doors = {edit.door for edit in edits if isinstance(edit, Operate)}
-    return gate.HUMAN if Door.OWNER in doors else gate.AGENT_TOOL if Door.TOOL in doors else ACTOR
+    callers = {edit.caller for edit in edits if isinstance(edit, Operate)}
+    return guard_check.HUMAN if Caller.OWNER in callers else guard_check.AGENT_TOOL if Caller.TOOL in callers else ACTOR
 
 
-def _outcome_json(outcome: Outcome, planned: Preview, appends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _outcome_json(outcome: RunOutcome, planned: Preview, appends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     receipt = dict(outcome.receipt)
     receipt["files"] = [
         {"path": item["path"], "before": item["before"], "after": item["after"]} for item in planned.rewrites
@@ -299,7 +299,7 @@ def _outcome_json(outcome: Outcome, planned: Preview, appends: Sequence[Mapping[
     ]
     receipt["memories_added"] = sum(change.before is None for change in planned.changes)
     if planned.refusals:
-        receipt["refused"] = guards.rows(planned.refusals)
+        receipt["refused"] = guards.describe_refusals(planned.refusals)
     told = {name: getattr(outcome, name) for name in ("state", "why", "tokens_in", "tokens_out")}
     return {**told, "receipt": receipt, **outcome.row}
 
@@ -307,7 +307,9 @@ def _outcome_json(outcome: Outcome, planned: Preview, appends: Sequence[Mapping[
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-def _comes_to(passed: gate.Passed) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
+def _comes_to(
+    passed: guard_check.GuardCheckResult,
+) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
     """What passes of a list of operations and what is refused, but for what each plan draws anew: ids, salts, times."""
     changes = [
         (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
@@ -316,12 +318,12 @@ def _comes_to(passed: gate.Passed) -> tuple[list[tuple[str | None, str, bool, bo
     return changes, [(one.guard, one.memory_ids) for one in passed.refusals]
 
 
-def _with_put_back(brought: Brought) -> core.CoreFile:
+def _with_put_back(brought: CoreImport) -> core.CoreFile:
     file = core.parse(brought.data or b"")
     return core.parse(core.edit(file, [one.edit for one in brought.put_back])) if brought.put_back else file
 
 
-class _Told(NamedTuple):
+class _PlanBase(NamedTuple):
     """What a plan goes by: `MEMORY.md` with what has to go back into it, its bullets, and what is to go back, if any.
 
     The bullets are as the ledger may hold them, and there where some are named.
@@ -338,8 +340,8 @@ def _plan_core(
     writer: Writer,
     run: Run,
     edits: Sequence[Edit],
-    brought: Brought,
-    told: _Told,
+    brought: CoreImport,
+    told: _PlanBase,
 ) -> Preview:
     """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
     whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
@@ -348,36 +350,36 @@ def _plan_core(
     file, revision = told.file, told.revision
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
-    passed = _passed(connection, writer, run, edits, told)
+    passed = _check_edits(connection, writer, run, edits, told)
     changes += told.ahead
     changes += [change for one in passed for change in one.changes]
     refusals = tuple(refusal for one in passed for refusal in one.refusals)
-    others = () if revision is None else tuple(encoded(*one, cut) for one in revision.rewrites)
+    others = () if revision is None else tuple(encode_rewrite(*one, cut) for one in revision.rewrites)
     if revision is not None and revision.core is not None:
-        rewrite = encoded(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
+        rewrite = encode_rewrite(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
         return Preview((rewrite, *others), tuple(changes), refusals, passed)
-    live = memories.standing(connection, run.agent_id)
+    live = memories.read_places(connection, run.agent_id)
     new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
     new = new if cut is None else cut.of_core(new)
     if new == (brought.data or b""):
         return Preview(others, tuple(changes), refusals, passed)
-    lines = [[one.heading or "", one.content] for one in _coming(changes).values()]
-    rewrite = encoded(CORE_FILE, brought.data, new, cut) | {"additions": lines}
+    lines = [[one.heading or "", one.content] for one in _find_incoming(changes).values()]
+    rewrite = encode_rewrite(CORE_FILE, brought.data, new, cut) | {"additions": lines}
     if revision is None:  # what goes back keeps the number it had
-        changes = list(_placed(changes, live, new))
+        changes = list(_place_changes(changes, live, new))
     return Preview((rewrite, *others), tuple(changes), refusals, passed)
 
 
-def _passed(
-    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: _Told
-) -> tuple[gate.Passed, ...]:
+def _check_edits(
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: _PlanBase
+) -> tuple[guard_check.GuardCheckResult, ...]:
     """What the guards let pass of each list of operations, each judged on what those ahead of it come to."""
-    passed: list[gate.Passed] = []
+    passed: list[guard_check.GuardCheckResult] = []
     several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
-    with sqlite.undoing(connection) if several else nullcontext():
+    with sqlite.undo_after(connection) if several else nullcontext():
         audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
         for operations, asked in _operations(connection, run, edits, told.file):
-            one = writer.judge(connection, run.agent_id, operations, asked.door, seen=asked.seen, begun=asked.begun)
+            one = writer.judge(connection, run.agent_id, operations, asked.caller, seen=asked.seen, begun=asked.begun)
             passed.append(one)
             if several:
                 now = writer.now()
@@ -385,15 +387,17 @@ def _passed(
     return tuple(passed)
 
 
-def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> Preview:
+def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
     """Plan a rewrite on the core it was decided on; on any other it is decided again."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
-    passed = writer.judge(connection, run.agent_id, edit.operations, Door.REWRITE, seen=edit.seen, rewrite=edit.rewrite)
+    passed = writer.judge(
+        connection, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
+    )
     if passed.refusals:  # all were let through when they were decided
-        raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
+        raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
     lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
-    rewrite = encoded(CORE_FILE, brought.data, edit.new) | {"additions": lines}
+    rewrite = encode_rewrite(CORE_FILE, brought.data, edit.new) | {"additions": lines}
     return Preview((rewrite,) if edit.new != (brought.data or b"") else (), passed.changes)
 
 
@@ -401,17 +405,17 @@ def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Operate]]:
     """What the edits ask of the ledger; what the file holds already is not added."""
-    there = {core.normal(bullet.text) for bullet in core.bullets(file)}
+    there = {core.normalize(bullet.text) for bullet in core.list_bullets(file)}
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
-        if core.normal(memory.text) in there:
+        if core.normalize(memory.text) in there:
             continue
-        there.add(core.normal(memory.text))
-        cites = turns.sources(connection, run.session_id or "", memory.sources)
+        there.add(core.normalize(memory.text))
+        cites = turns.build_sources(connection, run.session_id or "", memory.sources)
         heading = HEADINGS[memory.type]
         fresh.append(
             Add(
-                Kind.CORE,
+                MemoryKind.CORE,
                 memory.text,
                 cites=cites,
                 category=str(memory.type),
@@ -421,9 +425,9 @@ def _operations(
             )
         )
     if fresh:
-        yield fresh, Operate((), Door.EXTRACTION)
+        yield fresh, Operate((), Caller.EXTRACTION)
     for edit in edits:
-        if isinstance(edit, Operate) and edit.door is Door.DEDUP:
+        if isinstance(edit, Operate) and edit.caller is Caller.DEDUP:
             deletes = [one for one in edit.operations if isinstance(one, Delete)]
             yield list(dedup.still_same(connection, run.agent_id, deletes)), edit
         elif isinstance(edit, Operate):
@@ -432,11 +436,11 @@ def _operations(
 
 def _comes(change: Change) -> bool:
     """Whether a bullet was not in the file before and is after."""
-    is_core = change.after.kind is Kind.CORE
+    is_core = change.after.kind is MemoryKind.CORE
     return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
 
 
-def _coming(changes: Sequence[Change]) -> dict[str, Memory]:
+def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
     """The memories whose bullets come into the file, by id, as they are when all is done."""
     last = {change.memory_id: change.after for change in changes}
     return {one.memory_id: last[one.memory_id] for one in changes if _comes(one) and last[one.memory_id].is_live}
@@ -446,7 +450,7 @@ def _file_edits(
     live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
 ) -> Iterator[core.Edit]:
     """The edits of the file that the changes come to; it may hold bullets that the ledger does not know yet."""
-    at = places(live, bullets) if bullets else {}
+    at = map_places(live, bullets) if bullets else {}
     order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
     slots = [at[one.id] for one in order]
     for edit in edits_of(order, changes):
@@ -455,13 +459,13 @@ def _file_edits(
         yield edit if isinstance(edit, core.Insert) else replace(edit, position=slots[edit.position])
 
 
-def _placed(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
+def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
     """The changes, each new memory with the number of its place in the file as it is going to be."""
-    coming = _coming(changes)
+    coming = _find_incoming(changes)
     standing: list[Standing] = [*live, *coming.values()]
-    at = places(standing, core.bullets(core.parse(new)))
+    at = map_places(standing, core.list_bullets(core.parse(new)))
     order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
-    numbers = placed([None if one.id in coming else one.position for one in order])
+    numbers = assign_places([None if one.id in coming else one.position for one in order])
     number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}
     come: set[str] = set()
     for change in changes:
@@ -521,7 +525,7 @@ def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
     }
 
 
-def _reverted(revision: Revision | None) -> dict[str, Any]:
+def _plan_reversal(revision: Revision | None) -> dict[str, Any]:
     """The watermarks, sections of the profile and notes of a revision, as an intent holds them."""
     if revision is None:
         return {}
@@ -547,7 +551,7 @@ def _apply_rewrite(
 ) -> None:
     with folders.made_way(place.workspace, rewrite["path"]) as entry:
         old = regular.read(entry)
-        found = None if old is None else regular.digest(old)
+        found = None if old is None else regular.compute_digest(old)
         if rewrite["bytes"] is None:
             _remove(writer, place, run_id, rewrite, entry, old, settling=settling)
             return
@@ -558,7 +562,7 @@ def _apply_rewrite(
         if found != rewrite["before"]:
             if not settling:
                 raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
-            new = _anew(rewrite, old)
+            new = _reapply(rewrite, old)
             if new == (old or b""):
                 return
         # Of what is forgotten no old bytes are kept.
@@ -566,11 +570,11 @@ def _apply_rewrite(
         if old is not None and keeps:
             folders.backup(place.continuum, run_id, entry.name, old)
         keeps = keeps and rewrite["path"] == CORE_FILE  # for a while: an editor may have it open still
-        keep = (lambda version, data: late.keep(version, place.continuum, data, entry.name)) if keeps else None
+        keep = (lambda version, data: late_edits.keep(version, place.continuum, data, entry.name)) if keeps else None
         durable.replace(entry, new, found, writer.step, keep=keep)
 
 
-def _anew(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
+def _reapply(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
     """What a rewrite comes to on a file that somebody has edited since it was planned."""
     new = old or b""
     if rewrite["additions"]:
@@ -586,13 +590,13 @@ def _remove(
     place: WorkspaceFolders,
     run_id: str,
     rewrite: Mapping[str, Any],
-    entry: Entry,
+    entry: FolderEntry,
     old: bytes | None,
     *,
     settling: bool,
 ) -> None:
     """Take a file away that holds nothing but what is taken back; one that somebody has changed meanwhile stays."""
-    found = None if old is None else regular.digest(old)
+    found = None if old is None else regular.compute_digest(old)
     if found == rewrite["before"] and old is not None and found is not None:
         folders.backup(place.continuum, run_id, entry.name, old)
         durable.remove(entry, found, writer.step)
@@ -619,8 +623,8 @@ def _apply_append(writer: Writer, place: WorkspaceFolders, append: Mapping[str, 
 
 
 def _complete(
-    writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outcome | None, states: Sequence[str]
-) -> Committed:
+    writer: Writer, run: Run, intent: Mapping[str, Any], outcome: RunOutcome | None, states: Sequence[str]
+) -> CommitResult:
     """Write the rows and end the run.
 
     Once files may have changed, it has happened: whatever its row was made to say meanwhile is overruled by `states`.
@@ -628,12 +632,12 @@ def _complete(
     receipt = intent["outcome"]["receipt"]
     if outcome is not None:
         receipt.update(outcome.late())
-    with sqlite.writing(writer.engine) as connection:
+    with sqlite.begin_write(writer.engine) as connection:
         _write_ledger(connection, writer, run, intent)
         done = _learn(connection, writer, run, [edit_of_facts(one) for one in intent.get("facts", ())])
         receipt["memories_added"] += sum(change.before is None for change in done.changes)
         if done.refusals:
-            receipt["refused"] = [*receipt.get("refused", ()), *guards.rows(done.refusals)]
+            receipt["refused"] = [*receipt.get("refused", ()), *guards.describe_refusals(done.refusals)]
         if done.evicted:
             receipt["evicted"] = list(done.evicted)
         _write_rows(connection, writer, intent["rows"], run, intent["actor"])
@@ -646,7 +650,7 @@ def _complete(
         sqlite.empty_log(writer.engine)  # each plan held whole files, with whatever a person has put there
     refused, put_back = tuple(receipt.get("refused", ())), tuple(intent["put_back"])
     changes = (*_changes_of(intent), *done.changes)
-    return Committed(tuple(files), receipt["memories_added"], run, refused, put_back, changes)
+    return CommitResult(tuple(files), receipt["memories_added"], run, refused, put_back, changes)
 
 
 def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
@@ -657,7 +661,11 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
     here = memories.by_ids(connection, run.agent_id, intent["put_back"])
     states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
     states += [
-        ("append", chain.FILE + item["path"], chain.state(path=item["path"], appended=item["sha256"], run_id=run.id))
+        (
+            "append",
+            chain.FILE + item["path"],
+            chain.dump_state(path=item["path"], appended=item["sha256"], run_id=run.id),
+        )
         for item in intent["appends"]
     ]
     audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
@@ -685,7 +693,7 @@ def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any],
         " moved_at = excluded.moved_at, run_id = excluded.run_id"
     )
     marks = [row | {"run_id": run.id} for row in rows["watermarks"]]
-    query.each(connection, raised, (tuple(row[name] for name in _WATERMARK) for row in marks))
+    query.change_each(connection, raised, (tuple(row[name] for name in _WATERMARK) for row in marks))
     for session_id, consumer, values in rows.get("reverted", ()):
         query.run(connection, "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", session_id, consumer)
         if values is not None:
@@ -695,8 +703,10 @@ def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any],
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
     for row in rows["watermarks"]:
         sql = f"SELECT {', '.join(_WATERMARK)} FROM watermark WHERE session_id = ? AND consumer = ?"  # noqa: S608
-        (found,) = query.mappings(connection, sql, row["session_id"], row["consumer"])
-        states.append(("watermark", chain.watermark(row["session_id"], row["consumer"]), chain.state(**found)))
+        (found,) = query.fetch_mappings(connection, sql, row["session_id"], row["consumer"])
+        states.append(
+            ("watermark", chain.name_watermark(row["session_id"], row["consumer"]), chain.dump_state(**found))
+        )
     audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
     if "erasure" in rows:
         erasure.erase(connection, run.agent_id, rows["erasure"], writer.now())
@@ -717,8 +727,10 @@ def _finish_row(
         if not answered and not settling:
             raise StaleRunError("the proposal is answered already", where=run.options["run"])
         if answered and run.kind == runs.REJECT:  # audited, so that it can be rolled back
-            rejected = ("reject", chain.PROPOSAL + run.options["run"], chain.state(rejected_by=run.id))
-            audit.note(connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=gate.HUMAN, run_id=run.id)
+            rejected = ("reject", chain.PROPOSAL + run.options["run"], chain.dump_state(rejected_by=run.id))
+            audit.note(
+                connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=guard_check.HUMAN, run_id=run.id
+            )
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
         query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", writer.now(), run.session_id)
@@ -730,10 +742,10 @@ def _finish_row(
 def open_intents(engine: Engine) -> list[tuple[str, str]]:
     """List leftover intents as (run id, agent id), oldest first."""
     sql = "SELECT run_id, agent_id FROM intent ORDER BY made_at, run_id"
-    return [(row[0], row[1]) for row in sqlite.read(engine, query.rows, sql)]
+    return [(row[0], row[1]) for row in sqlite.read(engine, query.fetch_rows, sql)]
 
 
-def settle(writer: Writer, run_id: str) -> Committed:
+def settle(writer: Writer, run_id: str) -> CommitResult:
     """Carry a leftover intent through, whatever the process that made it had done already.
 
     Raises:
@@ -742,9 +754,9 @@ def settle(writer: Writer, run_id: str) -> Committed:
     """
     with lock_workspace(writer.workspace) as place:
         # Read inside the lock: a process on its way out may just have completed it.
-        plan = sqlite.read(writer.engine, query.text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
+        plan = sqlite.read(writer.engine, query.fetch_text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
         if plan is None:
-            return Committed()
+            return CommitResult()
         intent = _of_this_version(json.loads(plan))
         run = runs.get_run(writer.engine, run_id)
         kept = _clear_leftovers(place.workspace, intent)
@@ -782,7 +794,7 @@ _NO_VALUES = dict.fromkeys(memories.COLUMNS) | {
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
     """Clear away what a stopped rewrite left; names the files that hold an edit which has no place any more."""
     found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
-    found += [(item["path"], None, regular.digest(item["create"].encode())) for item in intent["appends"]]
+    found += [(item["path"], None, regular.compute_digest(item["create"].encode())) for item in intent["appends"]]
     kept: list[str] = []
     for path, before, after in found:
         with folders.made_way(workspace, path) as entry:

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from memoryd.changing import authorship
-from memoryd.changing.gate import HUMAN
+from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import moment_of
 from memoryd.database import audit, memories, sqlite
 from memoryd.errors import AwayError
@@ -25,7 +25,7 @@ from memoryd.files import regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import audit as chain
 from memoryd.ledger.matching import PutBack, is_conflicted, match
-from memoryd.ledger.memory import Kind, draw_id, united
+from memoryd.ledger.memory import MemoryKind, draw_id, unite_groups
 from memoryd.ledger.operation import apply
 from memoryd.tiers import core
 
@@ -51,7 +51,7 @@ class UnfinishedError(AwayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class CoreImport:
     """The file, and what the ledger makes of it."""
 
     data: bytes | None
@@ -63,10 +63,10 @@ class Brought:
 
 def digest_of(data: bytes | None) -> str:
     """The sha256 that stands for what the file holds; no file holds as much as an empty one."""
-    return regular.digest(data or b"")
+    return regular.compute_digest(data or b"")
 
 
-def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> Brought:
+def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> CoreImport:
     """Bring the ledger to what the file says. The caller holds the agent's lock.
 
     `settled`: the caller has watched the file rest, so that it is whole however little it holds.
@@ -76,13 +76,13 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
         StateError: it cannot be read.
     """
     data = regular.read(folder / CORE_FILE)
-    with sqlite.reading(writer.engine) as connection:
-        known = memories.agreed(connection, agent_id)
+    with sqlite.begin_read(writer.engine) as connection:
+        known = memories.read_agreed_hash(connection, agent_id)
         if known == digest_of(data):
-            return Brought(data, agrees=True)
-        live = memories.live(connection, agent_id, Kind.CORE)
+            return CoreImport(data, agrees=True)
+        live = memories.read_live(connection, agent_id, MemoryKind.CORE)
     if data is None and not live and known is None:
-        return Brought(data, agrees=True)
+        return CoreImport(data, agrees=True)
     where = str(folder.path / CORE_FILE)
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", where, f"solve it; {_WAITS}")
@@ -90,11 +90,11 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
         hint = f"close it, or put the word in backticks; {_WAITS}"
         raise UnfinishedError("holds a <private> that nothing closes", where, hint)
     if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
-        return Brought(data, agrees=False)
+        return CoreImport(data, agrees=False)
     return _import(writer, agent_id, data, folder.path / CORE_FILE)
 
 
-def take_over(writer: Writer, agent_id: str) -> Brought:
+def take_over(writer: Writer, agent_id: str) -> CoreImport:
     """Import an edit of `MEMORY.md` ahead of what goes by the ledger.
 
     Raises:
@@ -116,7 +116,7 @@ def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
 
 def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
     """Whether the file holds much less than the ledger knows, as one does that is being saved or was lost."""
-    held = sum(len(bullet.text) for bullet in core.bullets(core.parse(data or b"")))
+    held = sum(len(bullet.text) for bullet in core.list_bullets(core.parse(data or b"")))
     return held < SHORTENED * sum(len(memory.content) for memory in live)
 
 
@@ -127,27 +127,27 @@ def _is_new(change: Change) -> bool:
 
 def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
     """Whether a change is a new text that the agent's own tool wrote."""
-    return _is_new(change) and core.normal(change.after.content) in own
+    return _is_new(change) and core.normalize(change.after.content) in own
 
 
-def _cited(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
+def _cite_sources(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
     """Return a change of a text with its sources, and when it was said: an edit by hand when memoryd saw it.
 
     What a file held when it was first imported stays undated, which is older than all that is dated.
     """
     if not _is_new(change):
         return change
-    sources = united(change.after.sources, own.get(core.normal(change.after.content), ()))
+    sources = unite_groups(change.after.sources, own.get(core.normalize(change.after.content), ()))
     return replace(change, after=replace(change.after, sources=sources, origin_at=said_at or change.after.origin_at))
 
 
-def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Brought:
+def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> CoreImport:
     bullets = bullets_of(core.parse(data or b""), writer.redact)
     writer.step("before:import")
-    with sqlite.writing(writer.engine) as connection:
-        live = memories.live(connection, agent_id, Kind.CORE)
-        taken = memories.Taken(connection)
-        found = match(live, bullets, lambda: draw_id(Kind.CORE, writer.new_id, taken))
+    with sqlite.begin_write(writer.engine) as connection:
+        live = memories.read_live(connection, agent_id, MemoryKind.CORE)
+        taken = memories.TakenIds(connection)
+        found = match(live, bullets, lambda: draw_id(MemoryKind.CORE, writer.new_id, taken))
         now = writer.now()
         changes = apply(
             {memory.id: memory for memory in live},
@@ -157,16 +157,16 @@ def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Br
             new_hex=writer.new_id,
             taken=taken,
         )
-        texts = {core.normal(change.after.content) for change in changes if change.after.is_live}
+        texts = {core.normalize(change.after.content) for change in changes if change.after.is_live}
         own = authorship.own_bullets(connection, agent_id, path, texts) if texts else {}
-        is_first = memories.agreed(connection, agent_id) is None
-        changes = [_cited(change, own, None if is_first else now) for change in changes]
+        is_first = memories.read_agreed_hash(connection, agent_id) is None
+        changes = [_cite_sources(change, own, None if is_first else now) for change in changes]
         for actor, group in groupby(changes, lambda change: authorship.TOOL if _is_own(change, own) else HUMAN):
             audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
         if not found.put_back:
             agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
     writer.step("after:import")
-    return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes), before=tuple(live))
+    return CoreImport(data, agrees=True, put_back=found.put_back, changes=tuple(changes), before=tuple(live))
 
 
 def agree(
@@ -174,14 +174,14 @@ def agree(
 ) -> None:
     """Record, and audit, that the file with these bytes and the ledger agree."""
     memories.set_agreed(connection, agent_id, sha256, now)
-    state = chain.state(path=CORE_FILE, sha256=sha256)
+    state = chain.dump_state(path=CORE_FILE, sha256=sha256)
     states = [(operation, chain.FILE + CORE_FILE, state)]
     audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=run_id)
 
 
 def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:
     """The bullets of a file as the ledger may hold them."""
-    found = core.bullets(file)
+    found = core.list_bullets(file)
     clean = redact([text for bullet in found for text in (bullet.text, bullet.heading)])
     return [
         bullet._replace(text=text, heading=heading)

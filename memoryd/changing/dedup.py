@@ -12,11 +12,11 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from memoryd.changing.gate import ACTOR
+from memoryd.changing.guard_check import ACTOR
 from memoryd.database import audit, memories, sqlite
 from memoryd.jobs.job import Done, NothingToDo, Operate
-from memoryd.ledger.guards import Door
-from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.guards import Caller
+from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Delete
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _CANDIDATES = (
 )
 
 
-def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[tuple[str, str]]:
+def list_duplicates(connection: Connection, agent_id: str, kind: MemoryKind) -> Iterator[tuple[str, str]]:
     """The memories of a kind that may go, each with the one that stays; protected ones all stay."""
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
     for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
@@ -51,29 +51,29 @@ def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[tu
 def run(writer: Writer, run: Run) -> Done | NothingToDo:
     """End the duplicates that are in no file, and say which bullets go with the commit."""
     ended = {}
-    for kind in (Kind.FACT, Kind.JOURNAL):
-        with sqlite.reading(writer.engine) as connection:
-            pairs = list(duplicates(connection, run.agent_id, kind))
+    for kind in (MemoryKind.FACT, MemoryKind.JOURNAL):
+        with sqlite.begin_read(writer.engine) as connection:
+            pairs = list(list_duplicates(connection, run.agent_id, kind))
         ended[str(kind)] = len(pairs)
         waiting = iter(pairs)
         while batch := list(islice(waiting, BATCH)):
-            with sqlite.writing(writer.engine) as connection:
-                at, passed = writer.now(), writer.judge(connection, run.agent_id, _deletes(batch), Door.DEDUP)
+            with sqlite.begin_write(writer.engine) as connection:
+                at, passed = writer.now(), writer.judge(connection, run.agent_id, _deletes(batch), Caller.DEDUP)
                 audit.record(connection, passed.changes, at=at, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
-    bullets = found(writer.engine, run.agent_id, (Kind.CORE,))
+    bullets = find_duplicates(writer.engine, run.agent_id, (MemoryKind.CORE,))
     receipt = {"dedup": ended | bullets.receipt["dedup"]}
     if isinstance(bullets, NothingToDo) and any(ended.values()):
         return Done((), receipt)
     return replace(bullets, receipt=receipt)
 
 
-def found(engine: Engine, agent_id: str, kinds: Iterable[Kind] = Kind) -> Done | NothingToDo:
+def find_duplicates(engine: Engine, agent_id: str, kinds: Iterable[MemoryKind] = MemoryKind) -> Done | NothingToDo:
     """All duplicates of these kinds as one decision, of which nothing is carried out yet."""
-    with sqlite.reading(engine) as connection:
-        pairs = {str(kind): list(duplicates(connection, agent_id, kind)) for kind in kinds}
+    with sqlite.begin_read(engine) as connection:
+        pairs = {str(kind): list(list_duplicates(connection, agent_id, kind)) for kind in kinds}
     receipt = {"dedup": {kind: len(some) for kind, some in pairs.items()}}
     deletes = tuple(_deletes([pair for some in pairs.values() for pair in some]))
-    return Done((Operate(deletes, Door.DEDUP),), receipt) if deletes else NothingToDo(_NONE, receipt=receipt)
+    return Done((Operate(deletes, Caller.DEDUP),), receipt) if deletes else NothingToDo(_NONE, receipt=receipt)
 
 
 def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete]) -> list[Delete]:

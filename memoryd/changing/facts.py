@@ -12,17 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memoryd.changing import gate
+from memoryd.changing import guard_check
 from memoryd.changing.ledger_runs import EDIT
 from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.errors import StateError
 from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import portable
-from memoryd.ledger.facts import Limits, Store, fact_of
-from memoryd.ledger.guards import Door
-from memoryd.ledger.guards import Limits as GuardLimits
-from memoryd.ledger.memory import Kind, draw_id
-from memoryd.ledger.profile import Entry
+from memoryd.ledger.facts import FactLimits, Store, fact_of
+from memoryd.ledger.guards import Caller, GuardLimits
+from memoryd.ledger.memory import MemoryKind, draw_id
+from memoryd.ledger.profile import ProfileEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,18 +31,18 @@ if TYPE_CHECKING:
 
     from memoryd.clock import Clock
     from memoryd.files.log import Log
-    from memoryd.ledger.facts import Created, Fact, NewFact, Outcome
+    from memoryd.ledger.facts import Fact, FactBatch, FactOutcome, NewFact
     from memoryd.ledger.operation import Operation
-    from memoryd.ledger.profile import Section
+    from memoryd.ledger.profile import ProfileSection
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class FactImport:
     """What became of an import: what each fact came to, who went for it, which sections of the profile came in."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[FactOutcome, ...]
     evicted: tuple[Fact, ...]
-    sections: tuple[Section, ...] = ()
+    sections: tuple[ProfileSection, ...] = ()
     offered: int = 0  # sections of the profile that the file has a text for
 
 
@@ -66,7 +65,7 @@ class FactStore:
     agent_id: str
     workspace: Path
     clock: Clock
-    limits: Limits
+    limits: FactLimits
     guards: GuardLimits
     redact: Callable[[Sequence[str]], list[str]]
     log: Log
@@ -87,12 +86,12 @@ class FactStore:
         """Return the facts that hold a word of `query`, those with most of its words first."""
         return self._store().search(query, limit)
 
-    def profile(self) -> dict[Section, Entry]:
+    def profile(self) -> dict[ProfileSection, ProfileEntry]:
         """Return the sections of the profile that have a text."""
-        with sqlite.reading(self.engine) as connection:
+        with sqlite.begin_read(self.engine) as connection:
             return profile.read(connection, self.agent_id)
 
-    def create(self, batch: Sequence[NewFact]) -> Created:
+    def create(self, batch: Sequence[NewFact]) -> FactBatch:
         """Store facts, all or none; `outcomes` says what each came to, `evicted` which went because the store is full.
 
         Raises:
@@ -113,7 +112,7 @@ class FactStore:
             RefusedError: the fact is protected.
         """
         text = self.redact([content])[0] if isinstance(content, str) else content
-        with self._writing() as connection:
+        with self._begin_write() as connection:
             operation, after = _store(connection, self.agent_id).update(fact_id, text, category, confidence)
             if operation is not None:
                 self._write(connection, [operation], {"updated": 1}, self.clock.text())
@@ -126,20 +125,20 @@ class FactStore:
             KeyError: there is no such fact.
             RefusedError: the fact is protected.
         """
-        with self._writing() as connection:
+        with self._begin_write() as connection:
             operation = _store(connection, self.agent_id).delete(fact_id)
             self._write(connection, [operation], {"deleted": 1}, self.clock.text())
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""
-        with sqlite.reading(self.engine) as connection:
+        with sqlite.begin_read(self.engine) as connection:
             facts = _store(connection, self.agent_id).all()
             held_profile = profile.read(connection, self.agent_id)
         if deerflow:
             return portable.dump_deerflow(facts, held_profile, self.clock.text())
         return portable.dump(facts, held_profile)
 
-    def bring(self, text: str, where: str = "") -> Brought:
+    def bring(self, text: str, where: str = "") -> FactImport:
         """Take in what a file of either shape holds, all or none. A section of the profile that has a text stays.
 
         Raises:
@@ -152,22 +151,22 @@ class FactStore:
             for (section, entry), clean in zip(brought.profile.items(), texts, strict=True)
         }
         created, new = self._create(self._clean(brought.facts), sections)
-        return Brought(created.outcomes, created.evicted, new, len(sections))
+        return FactImport(created.outcomes, created.evicted, new, len(sections))
 
     # --- how it is written ----------------------------------------------------------------------------------------
 
     def _create(
-        self, batch: Sequence[NewFact], sections: Mapping[Section, Entry]
-    ) -> tuple[Created, tuple[Section, ...]]:
-        with self._writing() as connection:
+        self, batch: Sequence[NewFact], sections: Mapping[ProfileSection, ProfileEntry]
+    ) -> tuple[FactBatch, tuple[ProfileSection, ...]]:
+        with self._begin_write() as connection:
             now = self.clock.text()
-            live = memories.live(connection, self.agent_id, Kind.FACT)
+            live = memories.read_live(connection, self.agent_id, MemoryKind.FACT)
             created = Store(map(fact_of, live)).create(
                 batch,
                 self.limits,
                 now,
-                lambda taken: draw_id(Kind.FACT, _new_hex, taken),
-                memories.Taken(connection),
+                lambda taken: draw_id(MemoryKind.FACT, _new_hex, taken),
+                memories.TakenIds(connection),
                 {memory.id for memory in live if memory.constitutional},
             )
             there = profile.read(connection, self.agent_id)
@@ -188,41 +187,43 @@ class FactStore:
         self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
     ) -> str:
         """Put operations through the gate and write what they come to, as a run of the owner's."""
-        passed = gate.judge(
+        passed = guard_check.judge(
             connection,
             self.agent_id,
             operations,
-            door=Door.OWNER,
+            caller=Caller.OWNER,
             now=now,
             new_hex=_new_hex,
             limits=self.guards,
         )
-        gate.require_passed(passed)
+        guard_check.require_passed(passed)
         run_id = runs.new_run_id(self.clock.now())
         receipt = {"facts": {name: count for name, count in counts.items() if count}}
-        runs.note_done(connection, run_id, EDIT, self.agent_id, actor=gate.HUMAN, now=now, receipt=receipt)
-        audit.record(connection, passed.changes, at=now, agent_id=self.agent_id, actor=gate.HUMAN, run_id=run_id)
+        runs.note_done(connection, run_id, EDIT, self.agent_id, actor=guard_check.HUMAN, now=now, receipt=receipt)
+        audit.record(connection, passed.changes, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
         return run_id
 
-    def _write_profile(self, connection: Connection, sections: Mapping[Section, Entry], run_id: str, now: str) -> None:
+    def _write_profile(
+        self, connection: Connection, sections: Mapping[ProfileSection, ProfileEntry], run_id: str, now: str
+    ) -> None:
         states = []
         for section, entry in sections.items():
-            at = Entry(entry.text, entry.updated_at or now)
+            at = ProfileEntry(entry.text, entry.updated_at or now)
             name, state = profile.write(
                 connection, self.agent_id, section, at, sources=(), run_id=run_id, new_hex=_new_hex
             )
             states.append(("profile", name, state))
-        audit.note(connection, states, at=now, agent_id=self.agent_id, actor=gate.HUMAN, run_id=run_id)
+        audit.note(connection, states, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _begin_write(self) -> Iterator[Connection]:
         """One write transaction, at no moment at which a run is between its plan and its rows."""
-        with lock_workspace(self.workspace), sqlite.writing(self.engine) as connection:
+        with lock_workspace(self.workspace), sqlite.begin_write(self.engine) as connection:
             if runs.agent_has_intent(connection, self.agent_id):
                 raise StateError(
-                    "the files of a run are still to be settled",
+                    "the files of a run are not recovered yet",
                     self.agent_id,
-                    "memoryd status tells why; try again when they are",
+                    "run memoryd status to see why, then try again",
                 )
             yield connection
 
@@ -232,12 +233,12 @@ class FactStore:
         return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
 
     def _store(self) -> Store:
-        with sqlite.reading(self.engine) as connection:
+        with sqlite.begin_read(self.engine) as connection:
             return _store(connection, self.agent_id)
 
 
 def _store(connection: Connection, agent_id: str) -> Store:
-    return Store(map(fact_of, memories.live(connection, agent_id, Kind.FACT)))
+    return Store(map(fact_of, memories.read_live(connection, agent_id, MemoryKind.FACT)))
 
 
 def _new_hex() -> str:

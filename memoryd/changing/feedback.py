@@ -19,7 +19,7 @@ def give(engine: Engine, agent_id: str, memory_id: str, verdict: str, *, actor: 
         NotFoundError: the agent has no such memory.
         RefusedError: the memory has ended.
     """
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         memory = memories.by_ids(connection, agent_id, [memory_id]).get(memory_id)
         if memory is None:
             raise NotFoundError(f"there is no memory {memory_id!r}", hint="memoryd core list, facts list, search")

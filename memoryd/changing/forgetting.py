@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE
-from memoryd.changing.gate import HUMAN
-from memoryd.changing.sweeping import PARTS, Sweep
+from memoryd.changing.full_scan import PARTS, FullScan
+from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.time_machine import Revision
 from memoryd.clock import utc_now
 from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns
@@ -27,17 +27,17 @@ from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import open_folder
 from memoryd.jobs import facts, sleep
-from memoryd.jobs.evidence import moment
+from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import MoveWatermark
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
-from memoryd.ledger.cut import MARK, Cut, cut_of, lines_of, sparing
 from memoryd.ledger.floor import is_said
-from memoryd.ledger.forgetting import OPERATION, Version
+from memoryd.ledger.forgetting import OPERATION, SectionVersion
 from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
+from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
-from memoryd.text.content import overlap
+from memoryd.text.content import measure_overlap
 from memoryd.tiers import diary
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.forgetting import Grounded, Verdict
+    from memoryd.ledger.forgetting import ForgetVerdict, Grounded
     from memoryd.ledger.memory import Memory, Source
 
 KIND = "forget"
@@ -62,30 +62,32 @@ _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ForgetTarget:
     """What is to be forgotten: a memory, or a session."""
 
     memory_id: str | None = None
     session_id: str | None = None
 
 
-def target_of(options: Mapping[str, Any]) -> Target:
+def target_of(options: Mapping[str, Any]) -> ForgetTarget:
     """What a run's options name."""
-    return Target(options.get("memory"), options.get("session"))
+    return ForgetTarget(options.get("memory"), options.get("session"))
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ForgetPlan:
     """What forgetting comes to."""
 
-    target: Target
+    target: ForgetTarget
     sessions: tuple[str, ...]  # whose texts go; none where a memory is forgotten
     memories: Mapping[str, Memory]
-    verdict: Verdict
-    cut: Cut  # out of files and other texts
+    verdict: ForgetVerdict
+    cut: TextRemoval  # out of files and other texts
     replies: tuple[str, ...]  # sessions whose models' replies go
     states: tuple[str, ...]  # digests of further states that go
-    sections: Mapping[Section, tuple[str, tuple[Source, ...]]]  # of the profile that change, each with its new text
+    sections: Mapping[
+        ProfileSection, tuple[str, tuple[Source, ...]]
+    ]  # of the profile that change, each with its new text
     marks: Mapping[str, int]  # how far the sessions have been read
     transcripts: frozenset[str]  # paths
     shown: tuple[str, str] | None  # first and last day of dreams that may have been shown a memory that goes
@@ -107,24 +109,24 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _AuditedTexts:
     """What the audit still holds of an agent."""
 
     versions: Mapping[str, set[str]]  # texts of memories, by id
-    sections: Mapping[Section, list[Version]]
+    sections: Mapping[ProfileSection, list[SectionVersion]]
     states: Mapping[str, str]  # the text of each memory's or section's state, by digest
     lasts: frozenset[str]  # digests of last states
 
 
-def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: Target, tz: tzinfo) -> Planned:
+def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: ForgetTarget, tz: tzinfo) -> ForgetPlan:
     """How to forget something.
 
     Raises:
         NotFoundError: the agent has no such memory or session.
     """
     held = memories.of_agent(connection, agent_id)
-    known = _known(connection, agent_id)
-    grounded = _grounded(connection, agent_id, tz)
+    known = _read_audited(connection, agent_id)
+    grounded = _make_grounded(connection, agent_id, tz)
     if target.memory_id is not None:
         if target.memory_id not in held:
             hint = "memoryd core list and memoryd facts list show them"
@@ -132,18 +134,18 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
         sessions: tuple[str, ...] = ()
         verdict = forgetting.of_memory(held, target.memory_id, known.versions, grounded)
     else:
-        sessions = tuple(erasure.family(connection, agent_id, target.session_id or ""))
+        sessions = tuple(erasure.list_family(connection, agent_id, target.session_id or ""))
         if not sessions:
             raise NotFoundError(f"there is no session {target.session_id!r}", hint="memoryd session list shows them")
         verdict = forgetting.of_sessions(held, sessions, grounded)
-    cut = _cut(connection, agent_id, workspace, _Held(held, known, verdict, sessions))
+    cut = _cut(connection, agent_id, workspace, _HeldMemories(held, known, verdict, sessions))
     verdict = forgetting.without_notes(held, verdict, cut.says)
     lines = _cut_lines(workspace, cut)
     gone = {source.session for one in verdict.erased for source in held[one].sources}
     replies = tuple(sorted(gone)) if target.memory_id is not None else ()
     sections = _sections(known, cut, sessions, grounded)
     changed = {digest for digest, text in known.states.items() if digest not in known.lasts and cut.says(text)}
-    found = Planned(
+    found = ForgetPlan(
         target=target,
         sessions=sessions,
         memories=held,
@@ -153,16 +155,16 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
         states=tuple(sorted(changed)),
         sections=sections,
         marks=_marks(connection, sessions),
-        transcripts=frozenset(turns.paths(connection, sessions)),
-        shown=_shown(held, verdict, lines, tz) if target.memory_id is not None else None,
+        transcripts=frozenset(turns.list_paths(connection, sessions)),
+        shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
     )
-    found.told.update(_told(connection, agent_id, found, lines))
+    found.told.update(_build_report(connection, agent_id, found, lines))
     return found
 
 
-def _known(connection: Connection, agent_id: str) -> _Known:
+def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
     versions: dict[str, set[str]] = {}
-    sections: dict[Section, list[Version]] = {}
+    sections: dict[ProfileSection, list[SectionVersion]] = {}
     states: dict[str, str] = {}
     lasts: dict[str, str] = {}
     for name, digest, text in audit.kept_states(connection, agent_id):
@@ -172,69 +174,73 @@ def _known(connection: Connection, agent_id: str) -> _Known:
         if name.startswith(_MEMORY):
             versions.setdefault(name, set()).add(states[digest])
         else:
-            version = Version(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
-            sections.setdefault(Section(name.removeprefix(chain.PROFILE)), []).append(version)
+            version = SectionVersion(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
+            sections.setdefault(ProfileSection(name.removeprefix(chain.PROFILE)), []).append(version)
     live = profile.read(connection, agent_id)
     for section, entry in live.items():
         # Without a kept state, as after a redaction, what is there now is all that is known.
         if (had := sections.setdefault(section, [])) == [] or had[-1].text != entry.text:
-            had.append(Version(entry.text, profile.sources(connection, agent_id, section)))
+            had.append(SectionVersion(entry.text, profile.read_sources(connection, agent_id, section)))
     there = {section: had for section, had in sections.items() if section in live}
-    return _Known(versions, there, states, frozenset(lasts.values()))
+    return _AuditedTexts(versions, there, states, frozenset(lasts.values()))
 
 
-def _grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
+def _make_grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
     """Whether a text stands in what is stored of records, or in other memories."""
     today = utc_now().astimezone(tz).date()
     sql = "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
 
-    def grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
+    def is_grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
         records = [(parent, today) for parent in parents]
         for source in sources:
-            text_of_turn = query.text(connection, sql, agent_id, source.record_id, source.part)
-            at = moment(source.at)
+            text_of_turn = query.fetch_text(connection, sql, agent_id, source.record_id, source.part)
+            at = parse_moment(source.at)
             if text_of_turn is not None:
                 records.append((text_of_turn, at.astimezone(tz).date() if at else today))
         return is_said(text, records)
 
-    return grounded
+    return is_grounded
 
 
-class _Held(NamedTuple):
+class _HeldMemories(NamedTuple):
     memories: Mapping[str, Memory]
-    known: _Known
-    verdict: Verdict
+    known: _AuditedTexts
+    verdict: ForgetVerdict
     sessions: Sequence[str]
 
-    def said(self) -> list[str]:
+    def list_removed_texts(self) -> list[str]:
         """What those say and said whose text goes."""
         erased = self.verdict.erased
         return [text for one in erased for text in (self.memories[one].content, *self.known.versions.get(one, ()))]
 
-    def staying(self) -> list[str]:
+    def list_staying_texts(self) -> list[str]:
         """What those say that are live when all is done."""
         after = {**self.memories, **self.verdict.kept, **self.verdict.restored}
         return [one.content for one in after.values() if one.is_live and one.id not in self.verdict.erased]
 
 
-def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _Held) -> Cut:
+def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _HeldMemories) -> TextRemoval:
     """What is looked for, but where a memory says it that stays: it has reasons of its own.
 
     What a session said is no text that a person chose: only whole lines of it go.
     """
-    blocks = erasure.blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
-    said = held.said()
+    blocks = erasure.read_blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
+    said = held.list_removed_texts()
     said += [
         line.removeprefix("- ")
-        for summary in erasure.summaries(connection, held.sessions)
+        for summary in erasure.read_summaries(connection, held.sessions)
         for line in summary.splitlines()
     ]
-    edited = [line for path, data in _read_dailies(workspace) for line in lines_of(said, *blocks).edited(path, data)]
+    edited = [
+        line
+        for path, data in _read_dailies(workspace)
+        for line in lines_of(said, *blocks).list_edited_lines(path, data)
+    ]
     if edited:
         told = _turns(connection, held.sessions)
         said += [line for line in edited if is_said(line, told)]
-    staying = held.staying()
-    return lines_of(said, *blocks, staying) if held.sessions else sparing(cut_of(said), staying)
+    staying = held.list_staying_texts()
+    return lines_of(said, *blocks, staying) if held.sessions else spare_texts(cut_of(said), staying)
 
 
 def _turns(connection: Connection, sessions: Sequence[str]) -> list[tuple[str, date]]:
@@ -244,8 +250,8 @@ def _turns(connection: Connection, sessions: Sequence[str]) -> list[tuple[str, d
 
 
 def _sections(
-    known: _Known, cut: Cut, sessions: Sequence[str], grounded: Grounded
-) -> dict[Section, tuple[str, tuple[Source, ...]]]:
+    known: _AuditedTexts, cut: TextRemoval, sessions: Sequence[str], grounded: Grounded
+) -> dict[ProfileSection, tuple[str, tuple[Source, ...]]]:
     found = {}
     for section, versions in known.sections.items():
         now = versions[-1]
@@ -259,7 +265,7 @@ def _sections(
     return found
 
 
-def _cut_lines(workspace: OpenFolder, cut: Cut) -> dict[str, str]:
+def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
     """The lines that daily files lose, by path."""
     found = {}
     for path, data in _read_dailies(workspace):
@@ -270,11 +276,13 @@ def _cut_lines(workspace: OpenFolder, cut: Cut) -> dict[str, str]:
     return {path: text for path, text in found.items() if text.strip()}
 
 
-def _shown(held: Mapping[str, Memory], verdict: Verdict, lines: Mapping[str, str], tz: tzinfo) -> tuple[str, str]:
+def _find_shown_days(
+    held: Mapping[str, Memory], verdict: ForgetVerdict, lines: Mapping[str, str], tz: tzinfo
+) -> tuple[str, str]:
     """From which day to which dreams may have been shown what goes, as a memory or as a line of a daily file."""
     gone = [held[one] for one in verdict.erased]
-    first = [found for one in gone if (found := moment(one.created_at))]
-    last = [moment(one.deleted_at) for one in gone]
+    first = [found for one in gone if (found := parse_moment(one.created_at))]
+    last = [parse_moment(one.deleted_at) for one in gone]
     days = [f"{at.astimezone(tz):%Y-%m-%d}" for at in first] + [path[-13:-3] for path in lines]
     ends = [_ALWAYS if at is None else f"{at.astimezone(tz):%Y-%m-%d}" for at in last] + [_ALWAYS for _ in lines]
     return min(days, default=_ALWAYS), max(ends, default="")
@@ -282,10 +290,10 @@ def _shown(held: Mapping[str, Memory], verdict: Verdict, lines: Mapping[str, str
 
 def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     sql = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
-    return {row[0]: row[1] for row in query.rows(connection, sql, tuple(sessions))}
+    return {row[0]: row[1] for row in query.fetch_rows(connection, sql, tuple(sessions))}
 
 
-def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[str, str]) -> dict[str, Any]:
+def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, lines: Mapping[str, str]) -> dict[str, Any]:
     verdict, held = found.verdict, found.memories
     became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
     why = {one: forgetting.why_kept(held[one], left) for one, left in verdict.kept.items()}
@@ -315,13 +323,13 @@ def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[
         "beside": {
             "sessions": list(found.replies),
             "memories": beside,
-            "notes": erasure.shared(connection, agent_id, found.sessions),
+            "notes": erasure.find_shared_runs(connection, agent_id, found.sessions),
         },
         "counts": {
             **{name: counts[name] for name in ("erased", "kept", "restored")},
             "sections": len(found.sections),
             "blocks": len(found.cut.blocks),
-            **erasure.counts(connection, found.sessions),
+            **erasure.count_erased(connection, found.sessions),
         },
     }
 
@@ -329,7 +337,7 @@ def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[
 def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
     """Whether a memory stands on a daily file, and most of it in the lines that this loses: a dream's words of them."""
     lost = [lines[one.transcript] for one in memory.sources if one.transcript in lines]
-    return bool(lost) and overlap(memory.content, "\n".join(lost)) >= _MOST_OF
+    return bool(lost) and measure_overlap(memory.content, "\n".join(lost)) >= _MOST_OF
 
 
 # --- carrying out -----------------------------------------------------------------------------------------------------
@@ -340,25 +348,27 @@ class Forgetter:
     """Says what a commit is to do."""
 
     agent_id: str
-    target: Target
+    target: ForgetTarget
     tz: tzinfo
     now: Callable[[], str]
     new_hex: Callable[[], str]
-    made: dict[tuple[Cut, str, str], bytes] = field(default_factory=dict)  # daily files, ahead of the transaction
+    made: dict[tuple[TextRemoval, str, str], bytes] = field(
+        default_factory=dict
+    )  # daily files, ahead of the transaction
 
-    def plan(self, engine: Engine, workspace: Path) -> Planned:
+    def plan(self, engine: Engine, workspace: Path) -> ForgetPlan:
         """How to do it, as things are now.
 
         Raises:
             NotFoundError: the agent has no such memory or session.
             RefusedError: what would have to go is protected.
         """
-        with open_folder(workspace) as folder, sqlite.reading(engine) as connection:
+        with open_folder(workspace) as folder, sqlite.begin_read(engine) as connection:
             found = plan(connection, self.agent_id, folder, self.target, self.tz)
         found.check()
         return found
 
-    def prepare(self, workspace: Path, cut: Cut) -> None:
+    def prepare(self, workspace: Path, cut: TextRemoval) -> None:
         """Make what the daily files come to, as they are now; one that changes later is made in the commit."""
         with open_folder(workspace) as folder:
             for _ in self._dailies(folder, cut):
@@ -371,8 +381,10 @@ class Forgetter:
         now = self.now()
         changes = forgetting.changes_of(found.memories, found.verdict, now, lambda: draw_salt(self.new_hex))
         sections = [(section, self._section(section, *left, now)) for section, left in found.sections.items()]
-        states = [(chain.PROFILE + section, None if row is None else chain.state(**row)) for section, row in sections]
-        states += [(chain.SESSION + one, chain.state(session=one, forgotten_at=now)) for one in found.sessions]
+        states = [
+            (chain.PROFILE + section, None if row is None else chain.dump_state(**row)) for section, row in sections
+        ]
+        states += [(chain.SESSION + one, chain.dump_state(session=one, forgotten_at=now)) for one in found.sessions]
         names = [change.memory_id for change in changes] + [chain.PROFILE + section for section, _ in sections]
         return Revision(
             changes=changes,
@@ -388,19 +400,23 @@ class Forgetter:
             },
         )
 
-    def _dailies(self, workspace: OpenFolder, cut: Cut) -> Iterator[tuple[str, bytes, bytes]]:
+    def _dailies(self, workspace: OpenFolder, cut: TextRemoval) -> Iterator[tuple[str, bytes, bytes]]:
         """The daily files that change: path, bytes before, bytes after."""
         for path, data in _read_dailies(workspace):
-            key = (cut, path, regular.digest(data))
+            key = (cut, path, regular.compute_digest(data))
             if key not in self.made:
                 self.made[key] = cut.of_daily(path, data)
             if self.made[key] != data:
                 yield path, data, self.made[key]
 
-    def _section(self, section: Section, text: str, sources: Iterable[Source], now: str) -> dict[str, Any] | None:
+    def _section(
+        self, section: ProfileSection, text: str, sources: Iterable[Source], now: str
+    ) -> dict[str, Any] | None:
         if not text:
             return None
-        return profile.values(section, Entry(text, now), sources=sources, run_id=None, new_hex=self.new_hex)
+        return profile.build_values(
+            section, ProfileEntry(text, now), sources=sources, run_id=None, new_hex=self.new_hex
+        )
 
 
 def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
@@ -422,16 +438,16 @@ def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Copies(Sweep):
+class Copies(FullScan):
     """Takes what is forgotten out of all that only holds copies of it."""
 
     ACTOR: ClassVar[str] = HUMAN
-    cut: Cut
+    cut: TextRemoval
     sessions: tuple[str, ...]  # whose texts go in states that were put aside; now the commit does it
     transcripts: frozenset[str]  # of these sessions; those that memoryd recorded itself lose their texts as well
     shown: tuple[str, str] | None  # the days of diaries in which a model may have spoken of it; None: none
 
-    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
+    def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Texts without it."""
         return {text: self.cut.of_text(text) for text in given}
 
@@ -440,10 +456,10 @@ class Copies(Sweep):
         if engine is self.engine:
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
-        there = texts.tables(engine)
+        there = texts.list_tables(engine)
         copies = ("job_run",) if self.sessions else _COPIES
         self.rows_of(engine, [table for table in ("memory", "profile_section", *copies) if table in there])
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             erasure.erase_sessions(connection, self.sessions)
             erasure.erase_replies(connection, self.sessions)
             if "audit" in there:
@@ -456,12 +472,12 @@ class Copies(Sweep):
         """A turn must not get its text back; a memory that was put aside is audited there."""
         if table == "turn":
             erasure.turn_was_cut(connection, row["rowid"], row["text"])
-        Sweep.was_written(self, connection, table, row)
+        FullScan.was_written(self, connection, table, row)
 
-    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A message keeps its id, by which its turn is known, and its digest, by which it is known from a program."""
         cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
-        return [recording.without(message, cut) for message in messages]
+        return [recording.remove_text(message, cut) for message in messages]
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
         """Of a copy of a daily file whole blocks go, as of the file itself."""
@@ -481,7 +497,7 @@ class Copies(Sweep):
         return is_core or (path.suffix == ".md" and path.parent in [one / _DAILIES for one in workspaces])
 
 
-def _erase_said(connection: Connection, agent_id: str, cut: Cut) -> None:
+def _erase_said(connection: Connection, agent_id: str, cut: TextRemoval) -> None:
     kept = audit.kept_states(connection, agent_id)
     says = (digest for name, digest, text in kept if any(map(cut.says, (_said_in(name, text), _note_in(name, text)))))
     audit.erase(connection, list(says))

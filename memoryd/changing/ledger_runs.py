@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.changing import dedup, restore, saving, time_machine
 from memoryd.changing.core_import import take_over
-from memoryd.changing.saving import Decided
-from memoryd.changing.time_machine import Target
-from memoryd.counted import counted
+from memoryd.changing.saving import SavePlan
+from memoryd.changing.time_machine import RollbackTarget
+from memoryd.counted import count_noun
 from memoryd.database import runs, sqlite
 from memoryd.errors import RefusedError
 from memoryd.jobs.job import Done, NothingToDo, Operate
-from memoryd.ledger.guards import Door
-from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.ledger.guards import Caller
+from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.ledger.operation import Add, Protect, Restore, Unprotect
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from memoryd.changing.core_import import Brought
+    from memoryd.changing.core_import import CoreImport
     from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.files.journal import Journal
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.operation import Operation
-    from memoryd.ledger.rollback import Plan
+    from memoryd.ledger.rollback import RollbackPlan
 
 IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back into it
 EDIT = "edit"  # the owner's own operations
@@ -40,7 +40,7 @@ KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "unprotect": Unprotect, "restore": Restore}
 
 
-def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> Decided:
+def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> SavePlan:
     """Say what a run is to do.
 
     `at_once`: what is in no file may be done ahead of the commit, in portions; else all of it is for the commit.
@@ -52,7 +52,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     """
     if run.kind == DEDUP:
         take_over(writer, run.agent_id)
-        return Decided(dedup.run(writer, run) if at_once else dedup.found(writer.engine, run.agent_id))
+        return SavePlan(dedup.run(writer, run) if at_once else dedup.find_duplicates(writer.engine, run.agent_id))
     if run.kind == ROLLBACK:
         return _rollback(writer, journal, run)
     if run.kind in saving.KINDS:
@@ -60,9 +60,9 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     if run.kind == EDIT:
         operations = tuple(_operation(verb, memory_id) for verb, memory_id in run.options.get("operations", ()))
         if not operations:
-            return Decided(NothingToDo("there is nothing to do"))
-        return Decided(Done((Operate(operations, Door.OWNER),)))
-    return Decided(Done((Operate((), Door.FILE),)), settled=True)
+            return SavePlan(NothingToDo("there is nothing to do"))
+        return SavePlan(Done((Operate(operations, Caller.OWNER),)))
+    return SavePlan(Done((Operate((), Caller.FILE),)), settled=True)
 
 
 def _operation(verb: str, memory_id: str) -> Operation:
@@ -71,16 +71,16 @@ def _operation(verb: str, memory_id: str) -> Operation:
     return VERBS[verb](memory_id)
 
 
-def target_of(options: dict[str, Any]) -> Target:
+def target_of(options: dict[str, Any]) -> RollbackTarget:
     """What a rollback's options name."""
-    return Target(options.get("run"), options.get("to"), options.get("memory"))
+    return RollbackTarget(options.get("run"), options.get("to"), options.get("memory"))
 
 
-def require_done(connection: Connection, target: Target) -> None:
+def require_done(connection: Connection, target: RollbackTarget) -> None:
     """Make sure that what a rollback names has changed memory itself."""
     if target.run_id is None:
         return
-    if runs.proposal(connection, target.run_id) is not None:
+    if runs.find_proposal(connection, target.run_id) is not None:
         what = "nothing of what the run proposes is done yet"
         raise RefusedError(what, target.run_id, "memoryd job reject drops it")
     if (answer := runs.answered_by(connection, target.run_id)) is not None:
@@ -88,9 +88,9 @@ def require_done(connection: Connection, target: Target) -> None:
         raise RefusedError("the run only proposed, and was answered by another", target.run_id, hint)
 
 
-def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
+def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
     target = target_of(run.options)
-    with sqlite.reading(writer.engine) as connection:
+    with sqlite.begin_read(writer.engine) as connection:
         require_done(connection, target)
         plan = time_machine.plan(connection, run.agent_id, target, writer.now())
         refined = _refinements(connection, run.agent_id, target)
@@ -98,9 +98,9 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
     receipt = {"rollback": time_machine.as_row(plan)}
     if not plan.steps:
         why = "it was rolled back before" if plan.already else "all is as it was already"
-        return Decided(NothingToDo(why, receipt=receipt))
+        return SavePlan(NothingToDo(why, receipt=receipt))
 
-    def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: Brought) -> Any:
+    def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Any:
         # Planned anew on what is there now: an edit may just have been imported.
         fresh = time_machine.plan(connection, run.agent_id, target, writer.now())
         fresh.check()
@@ -112,10 +112,10 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
         return revision
 
     edits = tuple(_told_of(one, plan, target, writer.now()) for one in refined)
-    return Decided(Done(edits, receipt), revise)
+    return SavePlan(Done(edits, receipt), revise)
 
 
-def _refinements(connection: Connection, agent_id: str, target: Target) -> list[str]:
+def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) -> list[str]:
     """The runs among those that are taken back by which the agent itself has changed its core."""
     rows = connection.exec_driver_sql(
         "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
@@ -126,11 +126,11 @@ def _refinements(connection: Connection, agent_id: str, target: Target) -> list[
     return [row[0] for row in rows]
 
 
-def _told_of(refined: str, plan: Plan, target: Target, now: str) -> Operate:
+def _told_of(refined: str, plan: RollbackPlan, target: RollbackTarget, now: str) -> Operate:
     """The entry of the journal by which an agent learns that its refinement was taken back, by ids and numbers."""
-    back = [step.memory_id for step in plan.steps if step.memory_id.startswith(PREFIXES[Kind.CORE])]
+    back = [step.memory_id for step in plan.steps if step.memory_id.startswith(PREFIXES[MemoryKind.CORE])]
     what = "one change of the refinement" if target.memory_id is not None else "the refinement"
     named = f"{', '.join(back[:_MOST_NAMED])}{' …' if len(back) > _MOST_NAMED else ''}"
-    changed = counted(len(back), "memory", "memories")
+    changed = count_noun(len(back), "memory", "memories")
     text = f"Rolled back on {now[:10]}: {what} {refined}. {changed} changed back: {named}."
-    return Operate((Add(Kind.JOURNAL, text, tags=("rollback",), origin_at=now),), Door.JOURNAL)
+    return Operate((Add(MemoryKind.JOURNAL, text, tags=("rollback",), origin_at=now),), Caller.JOURNAL)

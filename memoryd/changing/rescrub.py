@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from memoryd.changing import gate
-from memoryd.changing.sweeping import Sweep
+from memoryd.changing import guard_check
+from memoryd.changing.full_scan import FullScan
 from memoryd.database import texts
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import UnscannedError
@@ -24,21 +24,21 @@ KIND = "scrub"
 
 
 @dataclass(slots=True, kw_only=True)
-class Rescrub(Sweep):
+class Rescrub(FullScan):
     """Takes secrets out."""
 
-    ACTOR: ClassVar[str] = gate.ACTOR
+    ACTOR: ClassVar[str] = guard_check.ACTOR
     scrubber: Scrubber
     renamed: Callable[[], None]  # told at once that ids were changed which somebody may remember
 
     def run(self) -> dict[str, Any]:
         """Look through everything; returns the counts for the receipt."""
-        self.through()
+        self.scan_all()
         texts.rewrite_file(self.engine)
         names = ("rows", "texts", "files", "unscanned")
         return {**{name: self.counts[name] for name in names}, "left": self.left}
 
-    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
+    def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
         """Redact texts by text; one that could not be scanned is left as it is, and counted.
 
         `<private>` tags are for what is said to an agent: in a person's file they are text like other.
@@ -66,17 +66,17 @@ class Rescrub(Sweep):
                 self.renamed()
                 self.counts["rows"] += 1
                 self.counts["texts"] += 1
-        self.rows_of(engine, texts.tables(engine))
+        self.rows_of(engine, texts.list_tables(engine))
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:
         """What the transcripts' readers remember is other by now."""
         if columns and (table in {"session", "transcript"} or "record_id" in columns):
             self.renamed()
 
-    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A session of which one message could not be scanned is left as it is, and counted."""
         try:
-            return recording.redacted(messages, self.scrubber)
+            return recording.redact_messages(messages, self.scrubber)
         except UnscannedError:
             self.counts["unscanned"] += 1
             self.left.append(str(path))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from memoryd.database.erasure import Forgotten
     from memoryd.files.journal import Journal
-    from memoryd.reading.cursor import Found
+    from memoryd.reading.cursor import FoundTurn
 
 Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
 
@@ -46,7 +46,7 @@ class Restorer:
         for agent, consumer, record_id, part in marks_of(entries):
             self.consumers.setdefault((agent, record_id, part), set()).add(consumer)
 
-    def __call__(self, connection: Connection, agent_id: str, new: Sequence[Found], seqs: Sequence[int]) -> None:
+    def __call__(self, connection: Connection, agent_id: str, new: Sequence[FoundTurn], seqs: Sequence[int]) -> None:
         """Set the watermarks that stood on these turns; part of the transaction that stores them."""
         for found, seq in zip(new, seqs, strict=True):
             for consumer in self.consumers.get((agent_id, found.turn.record_id, found.turn.part), ()):
@@ -82,7 +82,7 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
 def tell_forgotten(engine: Engine, journal: Journal) -> None:
     """Write into the journal what was forgotten since it was told last."""
     told = forgotten_in(journal.entries())
-    stored = sqlite.read(engine, erasure.forgotten)
+    stored = sqlite.read(engine, erasure.read_forgotten)
     for (agent, session_id), keys in stored.items():
         known = told.get((agent, session_id), {})
         new = {key: times for key, times in keys.items() if known.get(key) != times}
@@ -94,7 +94,7 @@ def retract(connection: Connection, journal: Journal, agent_id: str, session_id:
     """Take back what the journal says a consumer has consumed of a session behind `seq`."""
     told = set(marks_of(journal.entries()))
     sql = "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq"
-    for record_id, part in query.rows(connection, sql, session_id, seq):
+    for record_id, part in query.fetch_rows(connection, sql, session_id, seq):
         mark = (agent_id, consumer, record_id, part)
         if mark in told:
             journal.append(entry_of(mark) | {"undone": True})
@@ -105,12 +105,12 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     entries = journal.entries()
     told = set(marks_of(entries))
     if forgotten := forgotten_in(entries):
-        sqlite.write(engine, erasure.know, forgotten)
-    with sqlite.reading(engine) as connection:
-        stored = set(map(tuple, query.rows(connection, _MARKS)))
-        ahead = [(*row, now) for mark in told - stored for row in query.rows(connection, _BEHIND, *mark)]
+        sqlite.write(engine, erasure.copy_forgotten, forgotten)
+    with sqlite.begin_read(engine) as connection:
+        stored = set(map(tuple, query.fetch_rows(connection, _MARKS)))
+        ahead = [(*row, now) for mark in told - stored for row in query.fetch_rows(connection, _BEHIND, *mark)]
     if ahead:
-        sqlite.write(engine, query.each, _RAISE, ahead)
+        sqlite.write(engine, query.change_each, _RAISE, ahead)
     for mark in sorted(stored - told):
         journal.append(entry_of(mark))
 

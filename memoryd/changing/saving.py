@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from memoryd.changing import gate
+from memoryd.changing import guard_check
 from memoryd.changing.core_import import bullets_of
 from memoryd.changing.time_machine import Revision
 from memoryd.database import memories, query, runs, sqlite, turns
 from memoryd.errors import AwayError, RefusedError
 from memoryd.jobs.job import AppendDaily, Done, NothingToDo, Operate
-from memoryd.jobs.witness import Heard, Witness
-from memoryd.ledger.guards import Door, Guard
+from memoryd.jobs.witness import CandidateSession, Witness
+from memoryd.ledger.guards import Caller, Guard
 from memoryd.ledger.lane import FROM_ASSISTANT
 from memoryd.ledger.matching import match
-from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
+from memoryd.ledger.memory import Ending, MemoryKind, draw_id, hash_of
 from memoryd.ledger.operation import Add, Delete, Update, text_of
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.scrub.hidden import hidden
-from memoryd.text.neutral import neutral, neutral_lines
+from memoryd.scrub.hidden import find_hidden
+from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from memoryd.changing.commit import Revise
-    from memoryd.changing.core_import import Brought
+    from memoryd.changing.core_import import CoreImport
     from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.files.open_folder import OpenFolder
-    from memoryd.jobs.witness import Weighed
+    from memoryd.jobs.witness import WeighedText
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Operation
 
@@ -53,7 +53,7 @@ TURNS = 2_000  # of each, the last ones
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class SavePlan:
     """What the commit of a run is to do.
 
     Attributes:
@@ -69,7 +69,7 @@ class Decided:
     texts: tuple[str, ...] = ()
 
 
-def decide(writer: Writer, run: Run) -> Decided:
+def decide(writer: Writer, run: Run) -> SavePlan:
     """Say what a run is to write.
 
     Raises:
@@ -77,35 +77,35 @@ def decide(writer: Writer, run: Run) -> Decided:
     """
     text = runs.given_text(writer.engine, run) or ""
     if run.kind == REPLACE:
-        return Decided(Done((Operate((), Door.TOOL),)), _replaced(writer, run, text), texts=(text,))
-    clean = neutral_lines(text) if run.kind == SAVE else neutral(text)
+        return SavePlan(Done((Operate((), Caller.TOOL),)), _plan_replacement(writer, run, text), texts=(text,))
+    clean = neutral_lines(text) if run.kind == SAVE else neutralize(text)
     if not clean:
         raise RefusedError("there is no text to keep", run.id, "write at least one word")
-    with sqlite.reading(writer.engine) as connection:
-        if run.kind == UPDATE and memories.by_text(connection, run.agent_id, Kind.CORE, hash_of(clean)):
-            return Decided(NothingToDo("the core says that already"))
+    with sqlite.begin_read(writer.engine) as connection:
+        if run.kind == UPDATE and memories.by_text(connection, run.agent_id, MemoryKind.CORE, hash_of(clean)):
+            return SavePlan(NothingToDo("the core says that already"))
         witness = _witness(connection, run)
     if witness is None:
-        return Decided(Done((_note(run, clean) if run.kind == SAVE else _lasting(clean),)))
+        return SavePlan(Done((_note(run, clean) if run.kind == SAVE else _make_lasting(clean),)))
     weighed = witness.note(clean) if run.kind == SAVE else witness.memory(clean)
     if not weighed.core:
         # A session that is forgotten takes with it what may have been written in it.
         receipt: dict[str, Any] = {"witnesses": list(witness.sessions)}
         receipt |= {"unsupported": {"why": weighed.why, "lines": weighed.changed}} if weighed.why else {}
-        return Decided(Done((_note(run, weighed.text),), receipt))
-    cites = sqlite.read(writer.engine, turns.sources, weighed.session or "", weighed.seqs)
-    return Decided(Done((_lasting(weighed.text, cites, tags=_tags(weighed)),)))
+        return SavePlan(Done((_note(run, weighed.text),), receipt))
+    cites = sqlite.read(writer.engine, turns.build_sources, weighed.session or "", weighed.seqs)
+    return SavePlan(Done((_make_lasting(weighed.text, cites, tags=_tags(weighed)),)))
 
 
 def _note(run: Run, text: str) -> AppendDaily:
     return AppendDaily(date.fromisoformat(run.options["day"]), NOTE, run.options["clock"], text)
 
 
-def _lasting(text: str, cites: tuple[Source, ...] = (), tags: tuple[str, ...] = ()) -> Operate:
-    return Operate((Add(Kind.CORE, text, cites=cites, tags=tags),), Door.TOOL)
+def _make_lasting(text: str, cites: tuple[Source, ...] = (), tags: tuple[str, ...] = ()) -> Operate:
+    return Operate((Add(MemoryKind.CORE, text, cites=cites, tags=tags),), Caller.TOOL)
 
 
-def _tags(weighed: Weighed) -> tuple[str, ...]:
+def _tags(weighed: WeighedText) -> tuple[str, ...]:
     return () if weighed.is_own else (FROM_ASSISTANT,)
 
 
@@ -119,28 +119,28 @@ def _witness(connection: Connection, run: Run) -> Witness | None:
         " AND last_turn_at >= ? ORDER BY last_turn_at DESC, id LIMIT ?"
     )
     heard = [
-        Heard(session_id, turns.stored_turns(connection, session_id, after=last_seq - TURNS))
-        for session_id, last_seq in query.rows(connection, sql, run.agent_id, asked["since"], SESSIONS)
+        CandidateSession(session_id, turns.stored_turns(connection, session_id, after=last_seq - TURNS))
+        for session_id, last_seq in query.fetch_rows(connection, sql, run.agent_id, asked["since"], SESSIONS)
     ]
     return Witness(heard, CueJudge())
 
 
-def _replaced(writer: Writer, run: Run, text: str) -> Revise:
+def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
     """What makes `MEMORY.md` this text: omission means the end of a memory, guards permitting."""
     agent_id = run.agent_id
     data = text.encode(errors="replace")
     bullets = bullets_of(core.parse(data), writer.redact)
 
-    def revise(connection: Connection, _folders: tuple[OpenFolder, OpenFolder], brought: Brought) -> Revision:
+    def revise(connection: Connection, _folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Revision:
         if not brought.agrees:
             raise AwayError(
                 "MEMORY.md was edited a moment ago", str(writer.workspace), "it is taken over first; this waits for it"
             )
-        if hidden(brought.data or b""):  # who writes the new text never saw it, and it would be gone
+        if find_hidden(brought.data or b""):  # who writes the new text never saw it, and it would be gone
             raise RefusedError("holds a private part, which no new text has", "MEMORY.md", "append, or edit the file")
-        live = memories.live(connection, agent_id, Kind.CORE)
-        taken = memories.Taken(connection)
-        found = match(live, bullets, lambda: draw_id(Kind.CORE, writer.new_id, taken))
+        live = memories.read_live(connection, agent_id, MemoryKind.CORE)
+        taken = memories.TakenIds(connection)
+        found = match(live, bullets, lambda: draw_id(MemoryKind.CORE, writer.new_id, taken))
         if found.put_back:
             why = "; ".join(f"{one.memory_id} is {one.was}" for one in found.put_back)
             raise RefusedError(
@@ -149,17 +149,19 @@ def _replaced(writer: Writer, run: Run, text: str) -> Revise:
                 "memoryd core unprotect, if that is meant",
             )
         witness = _witness(connection, run)
-        operations = list(_omitted(found.operations))
+        operations = list(_supersede_omitted(found.operations))
         if witness is not None:
-            operations = list(_weighed(witness, operations, {one.id: one for one in live}))
-        passed = writer.judge(connection, agent_id, operations, Door.TOOL)
-        gate.require_passed(passed)
-        return Revision(changes=passed.changes, core=data, actor=gate.AGENT_TOOL)
+            operations = list(_weigh_operations(witness, operations, {one.id: one for one in live}))
+        passed = writer.judge(connection, agent_id, operations, Caller.TOOL)
+        guard_check.require_passed(passed)
+        return Revision(changes=passed.changes, core=data, actor=guard_check.AGENT_TOOL)
 
     return revise
 
 
-def _weighed(witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]) -> Iterator[Operation]:
+def _weigh_operations(
+    witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]
+) -> Iterator[Operation]:
     """Yield the operations, those that bring a new text with whose word it is.
 
     Raises:
@@ -186,7 +188,7 @@ def _weighed(witness: Witness, operations: Sequence[Operation], live: Mapping[st
         )
 
 
-def _omitted(operations: tuple[Operation, ...]) -> Iterator[Operation]:
+def _supersede_omitted(operations: tuple[Operation, ...]) -> Iterator[Operation]:
     """What a new text leaves out was replaced by it; nobody said that it be forgotten."""
     for one in operations:
         is_left_out = isinstance(one, Delete) and one.ended_as is Ending.DELETED

@@ -20,15 +20,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE, digest_of
-from memoryd.changing.gate import HUMAN
+from memoryd.changing.guard_check import HUMAN
 from memoryd.database import audit, erasure, memories
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, rollback
-from memoryd.ledger.cut import cut_of
-from memoryd.ledger.memory import PREFIXES, Ending, Kind, from_json, to_json
+from memoryd.ledger.memory import PREFIXES, Ending, MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Change
+from memoryd.ledger.text_removal import cut_of
 from memoryd.tiers import daily, diary
 
 if TYPE_CHECKING:
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.changing.core_import import Brought
+    from memoryd.changing.core_import import CoreImport
     from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.cut import Cut
-    from memoryd.ledger.rollback import Plan, Step
+    from memoryd.ledger.rollback import RollbackPlan, RollbackStep
+    from memoryd.ledger.text_removal import TextRemoval
 
 _MEMORY = tuple(PREFIXES.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RollbackTarget:
     """What is to be taken back: one run, of it one change of a memory, or everything behind an entry of the audit."""
 
     run_id: str | None = None
@@ -73,19 +73,19 @@ class Revision:
     core_goes: bool = False  # the file goes, as the runs had made it
     rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # of other files: path, before, after
     undone: tuple[str, ...] = ()  # runs that are taken back, with the summaries they left
-    cut: Cut | None = None  # out of any file that somebody edits meanwhile; old bytes are kept nowhere then
+    cut: TextRemoval | None = None  # out of any file that somebody edits meanwhile; old bytes are kept nowhere then
     erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
 
 
-def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:
+def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str) -> RollbackPlan:
     """How to take something back. Entries of the journal stay: what was done has been done, also when it is undone.
 
     Raises:
         NotFoundError: the run changed nothing, or there is no such entry.
     """
-    entries = list(audit.entries(connection, agent_id))
-    texts = audit.texts(connection)
+    entries = list(audit.read_entries(connection, agent_id))
+    texts = audit.make_text_reader(connection)
     if target.run_id is not None:
         only = None
         if target.memory_id is not None:
@@ -96,15 +96,15 @@ def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Pla
     return _with_journal(rollback.plan_to(entries, texts, audit_id=target.audit_id, now=now))
 
 
-def _with_journal(found: Plan) -> Plan:
-    def ends_entry(step: Step) -> bool:
-        is_entry = step.memory_id.startswith(PREFIXES[Kind.JOURNAL])
+def _with_journal(found: RollbackPlan) -> RollbackPlan:
+    def ends_entry(step: RollbackStep) -> bool:
+        is_entry = step.memory_id.startswith(PREFIXES[MemoryKind.JOURNAL])
         return is_entry and step.after is not None and from_json(step.after).ended_as is Ending.UNDONE
 
     return replace(found, steps=tuple(step for step in found.steps if not ends_entry(step)))
 
 
-def as_row(found: Plan) -> dict[str, Any]:
+def as_row(found: RollbackPlan) -> dict[str, Any]:
     """A plan as receipts and commands show it: ids and numbers, never a text."""
     return {
         "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(_MEMORY)],
@@ -119,8 +119,8 @@ def as_row(found: Plan) -> dict[str, Any]:
 
 
 def revise(
-    connection: Connection, agent_id: str, target: Target, found: Plan, folders: tuple[OpenFolder, OpenFolder],
-    brought: Brought,
+    connection: Connection, agent_id: str, target: RollbackTarget, found: RollbackPlan, folders: tuple[OpenFolder, OpenFolder],
+    brought: CoreImport,
 ) -> Revision:  # fmt: skip
     """What the rows and files are to become."""
     workspace, continuum = folders
@@ -135,7 +135,7 @@ def revise(
     files = [item for receipt in receipts for item in receipt.get("files", ())]
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
-    def values(step: Step) -> dict[str, Any] | None:
+    def values(step: RollbackStep) -> dict[str, Any] | None:
         return None if step.after is None else dict(chain.values_of(step.after))
 
     return Revision(
@@ -153,22 +153,24 @@ def revise(
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and is_made,
-        rewrites=tuple(_dailies(receipts, workspace, continuum, cut_of((), *erasure.blocks(connection, agent_id, ())))),
+        rewrites=tuple(
+            _dailies(receipts, workspace, continuum, cut_of((), *erasure.read_blocks(connection, agent_id, ())))
+        ),
         undone=tuple(run_id for run_id, _ in undone),
     )
 
 
-def _changes(connection: Connection, agent_id: str, steps: Sequence[Step]) -> Iterator[Change]:
+def _changes(connection: Connection, agent_id: str, steps: Sequence[RollbackStep]) -> Iterator[Change]:
     here = memories.by_ids(connection, agent_id, (step.memory_id for step in steps))
     for step in steps:
         now = here.get(step.memory_id)
         if now is None or to_json(now) != step.before or step.after is None:
-            raise StateError("the row is not what the audit says", step.memory_id, "memoryd verify tells more")
+            raise StateError("the row is not what the audit says", step.memory_id, "run memoryd verify for details")
         yield Change(rollback.OPERATION, step.memory_id, now, from_json(step.after))
 
 
 def _backed_up(
-    continuum: OpenFolder, step: Step, brought: Brought, receipts: Sequence[Mapping[str, Any]]
+    continuum: OpenFolder, step: RollbackStep, brought: CoreImport, receipts: Sequence[Mapping[str, Any]]
 ) -> bytes | None:
     """The bytes to go back to, where the file is still what was left and they are in a backup."""
     left = None if step.before is None else chain.values_of(step.before).get("sha256")
@@ -180,10 +182,10 @@ def _backed_up(
         return b"" if not brought.data or next(items, {"before": ""})["before"] is None else None
     if goal == digest_of(None):
         return b""
-    return _kept(continuum, CORE_FILE, str(goal))
+    return _read_backup(continuum, CORE_FILE, str(goal))
 
 
-def _kept(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
+def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
     """The bytes of a file that a run has rewritten, out of the backups."""
     if not (continuum / "backup").exists():
         return None
@@ -193,14 +195,16 @@ def _kept(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
                 continue  # somebody else's
             with backups.folder(run_id) as place:
                 kept = (regular.read(place / file) for file in place.names() if file.startswith(name))
-                found = next((data for data in kept if data is not None and regular.digest(data) == sha256), None)
+                found = next(
+                    (data for data in kept if data is not None and regular.compute_digest(data) == sha256), None
+                )
                 if found is not None:
                     return found
     return None
 
 
 def _dailies(
-    receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder, forgotten: Cut
+    receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder, forgotten: TextRemoval
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
     """The daily files without what the runs appended to them, and with what they had cut out of them.
 
@@ -219,7 +223,7 @@ def _dailies(
                 _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum, forgotten)
             )
         elif "appended" not in item and item["after"] is None:
-            back = _back(continuum, item, forgotten)
+            back = _read_original(continuum, item, forgotten)
             new[path] = back if back is None or _has_content(path, back) else None
     made = {item["path"] for item in items if item.get("made")}
     for path, data in new.items():
@@ -239,13 +243,13 @@ def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
     return data if at is None else data[:at] + data[at + item["bytes"] :]
 
 
-def _back(continuum: OpenFolder, item: Mapping[str, Any], forgotten: Cut) -> bytes | None:
+def _read_original(continuum: OpenFolder, item: Mapping[str, Any], forgotten: TextRemoval) -> bytes | None:
     """The bytes a rollback took a file from; None where they are gone, or are others since something was forgotten."""
-    before = _kept(continuum, PurePath(item["path"]).name, item["before"])
+    before = _read_backup(continuum, PurePath(item["path"]).name, item["before"])
     return None if before is None else forgotten.of_daily(item["path"], before)
 
 
-def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgotten: Cut) -> bytes:
+def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgotten: TextRemoval) -> bytes:
     """A file as it was before a rollback cut blocks out of it, with what was appended since."""
     read = hashlib.sha256()
     end = 0
@@ -253,16 +257,16 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgo
         read.update(piece)
         end += len(piece)
         if read.hexdigest() == item["after"]:
-            before = _back(continuum, item, forgotten)
+            before = _read_original(continuum, item, forgotten)
             return data if before is None else before + data[end:]
     return data
 
 
-def _receipts(connection: Connection, agent_id: str, target: Target) -> list[tuple[str, dict[str, Any]]]:
+def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> list[tuple[str, dict[str, Any]]]:
     """The runs that are taken back with their receipts, in the order in which they were written."""
     last = 2**62
     if target.audit_id is not None:
-        last = rollback.last_of_change(audit.entries(connection, agent_id), target.audit_id)
+        last = rollback.last_of_change(audit.read_entries(connection, agent_id), target.audit_id)
     rows = connection.exec_driver_sql(
         "SELECT r.id, r.receipt FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
         " AND r.kind <> ? GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)",
@@ -271,12 +275,14 @@ def _receipts(connection: Connection, agent_id: str, target: Target) -> list[tup
     return [(row[0], json.loads(row[1])) for row in rows]
 
 
-def encoded(path: str, before: bytes | None, after: bytes | None, cut: Cut | None = None) -> dict[str, Any]:
+def encode_rewrite(
+    path: str, before: bytes | None, after: bytes | None, cut: TextRemoval | None = None
+) -> dict[str, Any]:
     """A rewrite as an intent holds it; `before` is None where there is no file, `after` where there is to be none."""
     return ({} if cut is None else {"cut": cut.row()}) | {
         "path": path,
-        "before": None if before is None else regular.digest(before),
-        "after": None if after is None else regular.digest(after),
+        "before": None if before is None else regular.compute_digest(before),
+        "after": None if after is None else regular.compute_digest(after),
         "bytes": None if after is None else base64.b64encode(after).decode(),
         "additions": [],
     }

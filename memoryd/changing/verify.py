@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from sqlmodel import col, or_, select
 
 from memoryd.database import memories, reads
-from memoryd.database.tables import Content, Memory, ProfileSection, Transcript, Watermark
-from memoryd.database.tables import Session as StoredSession
+from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
+from memoryd.database.tables import SessionRow as StoredSession
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
-from memoryd.ledger.audit import Entry, Erased
+from memoryd.ledger.audit import AuditEntry, ErasedState
 from memoryd.ledger.memory import PREFIXES, Ending, to_json
 from memoryd.tiers import core, daily, diary
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sqlmodel import Session
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import DatabaseReader
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
@@ -41,59 +41,63 @@ MOST = 100  # of one sort are told one by one; a hundred say what a million woul
 Problem = dict[str, str]
 
 
-def problems(
-    settings: Settings, reader: Reader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
+def list_problems(
+    settings: Settings, reader: DatabaseReader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
     """Return all that does not agree, as the contract's objects; an empty list where everything agrees."""
     with reader.session() as session:
-        found = [*_database(reader), *_few(_chain(reader)), *_few(_contents(session))]
-        agents = sorted(reads.agents(reader))
+        found = [*_database(reader), *_limit_problems(_chain(reader)), *_limit_problems(_contents(session))]
+        agents = sorted(reads.read_agents(reader))
         for agent_id in agents:
-            found += _few(_rows(reader, session, agent_id))
+            found += _limit_problems(_rows(reader, session, agent_id))
         for agent in settings.agents:
             if agent.id in agents:
-                found += [*_file(reader, agent), *_few(_dailies(reader, agent)), *_few(iter(check_index(agent)))]
-        return [*found, *_few(_cursors(session))]
+                found += [
+                    *_file(reader, agent),
+                    *_limit_problems(_dailies(reader, agent)),
+                    *_limit_problems(iter(check_index(agent))),
+                ]
+        return [*found, *_limit_problems(_cursors(session))]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
     return {"what": what, "where": where, "hint": hint}
 
 
-def _few(found: Iterator[Problem]) -> list[Problem]:
+def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
     told = list(islice(found, MOST))
     more = sum(1 for _ in found)
-    return [*told, _problem(f"{more} more like the last", told[-1]["where"], "mend the first")] if more else told
+    return [*told, _problem(f"{more} more like the last", told[-1]["where"], "fix the first")] if more else told
 
 
-def _database(reader: Reader) -> list[Problem]:
+def _database(reader: DatabaseReader) -> list[Problem]:
     rows = [row[0] for row in reader.stream("PRAGMA quick_check")]
     return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
 
 
-def _chain(reader: Reader) -> Iterator[Problem]:
-    entries = (Entry(*row) for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit ORDER BY id"))  # noqa: S608
+def _chain(reader: DatabaseReader) -> Iterator[Problem]:
+    entries = (AuditEntry(*row) for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit ORDER BY id"))  # noqa: S608
     for one in chain.check(entries):
         hint = "somebody changed the database by hand: restore a backup, or ask who"
         yield _problem(one.what, f"audit {one.entry_id} ({one.memory_id})", hint)
 
 
 def _contents(session: Session) -> Iterator[Problem]:
-    for one in session.exec(select(Content).where(col(Content.text).is_not(None))).yield_per(_BATCH):
-        if chain.digest(one.text or "") != one.sha256:
+    for one in session.exec(select(ContentRow).where(col(ContentRow.text).is_not(None))).yield_per(_BATCH):
+        if chain.compute_digest(one.text or "") != one.sha256:
             yield _problem("the kept state is not what was digested", f"content {one.sha256}", "restore a backup")
 
 
-def _rows(reader: Reader, session: Session, agent_id: str) -> Iterator[Problem]:
+def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[Problem]:
     """Compare the rows of the ledger with the states that its audit leads to."""
     entries = (
-        Entry(*row)
+        AuditEntry(*row)
         for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     )
     kept = "SELECT text FROM content WHERE sha256 = ?"
     states = chain.replay(entries, lambda sha256: next(reader.stream(kept, sha256), (None,))[0]).states
     told = {name: state for name, state in states.items() if name.startswith(tuple(PREFIXES.values()))}
-    for one in session.exec(select(Memory).where(Memory.agent_id == agent_id)).yield_per(_BATCH):
+    for one in session.exec(select(MemoryRow).where(MemoryRow.agent_id == agent_id)).yield_per(_BATCH):
         row = one.model_dump()
         where = f"memory {row['id']}"
         if row["id"] not in told:
@@ -107,57 +111,57 @@ def _rows(reader: Reader, session: Session, agent_id: str) -> Iterator[Problem]:
     yield from _profile(session, agent_id, sections)
 
 
-def _profile(session: Session, agent_id: str, told: dict[str, str | Erased | None]) -> Iterator[Problem]:
+def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState | None]) -> Iterator[Problem]:
     """Compare the sections of the profile with the audit; the state of a redacted one is gone."""
-    for one in session.exec(select(ProfileSection).where(ProfileSection.agent_id == agent_id)):
+    for one in session.exec(select(ProfileSectionRow).where(ProfileSectionRow.agent_id == agent_id)):
         state = told.pop(chain.PROFILE + one.section, None)
-        if not isinstance(state, Erased) and state != chain.state(**one.model_dump(exclude={"agent_id"})):
+        if not isinstance(state, ErasedState) and state != chain.dump_state(**one.model_dump(exclude={"agent_id"})):
             yield _problem("the row is not what the audit leads to", f"profile {one.section}", "restore a backup")
     for name, state in told.items():
         if state is not None:
             yield _problem("the audit knows a section that has no row", name, "restore a backup")
 
 
-def _is_as_told(row: dict[str, Any], state: str | Erased | None) -> bool:
+def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:
     try:
         memory = memories.of_row(row)
     except (MemorydError, ValueError):
         return False
-    if isinstance(state, Erased):
+    if isinstance(state, ErasedState):
         return memory.ended_as is Ending.ERASED and not memory.content
     return to_json(memory) == state
 
 
-def _file(reader: Reader, agent: Agent) -> list[Problem]:
+def _file(reader: DatabaseReader, agent: Agent) -> list[Problem]:
     """Compare the bullets of the file with the live core memories."""
     where = str(agent.workspace / "MEMORY.md")
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md")
     except MemorydError as error:
         return [_problem(error.what, where, error.hint)]
-    held = Counter(core.normal(bullet.text) for bullet in core.bullets(core.parse(data or b"")))
+    held = Counter(core.normalize(bullet.text) for bullet in core.list_bullets(core.parse(data or b"")))
     rows = reader.stream(
         "SELECT content FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL", agent.id
     )
-    known = Counter(core.normal(row[0]) for row in rows)
+    known = Counter(core.normalize(row[0]) for row in rows)
     left, unknown = known - held, (held - known).total()
     # A bullet with a secret is a person's; the ledger holds it redacted.
     redacted = min(unknown, sum(count for text, count in left.items() if _PLACEHOLDER in text))
     missing, unknown = left.total() - redacted, unknown - redacted
     if not missing and not unknown:
         return []
-    what = f"{missing} memories are not in the file, {unknown} bullets of it are not in the ledger"
-    return [_problem(what, where, "the daemon imports it when it has settled; solve what alarms say of it")]
+    what = f"{missing} memories are not in the file, {unknown} bullets of it are not in the memory store"
+    return [_problem(what, where, "the daemon imports it when the file stops changing; resolve its alarms first")]
 
 
-def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
+def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
     """Look for the blocks that runs appended in their files; not for those that were rolled back.
 
     Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
     looks the same as damage. A file in which something was redacted is not looked at: that changes blocks, too.
     """
-    hint = "a person's edit? then nothing is to be done; else the run's receipt and a backup tell what stood there"
-    for path, blocks in _appended(reader, agent.id).items():
+    hint = "if a person edited it, do nothing; else compare the run report and a backup"
+    for path, blocks in _read_appended(reader, agent.id).items():
         try:
             data = regular.read_in(agent.workspace, path)
         except MemorydError as error:
@@ -171,7 +175,7 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
                 yield _problem("a block is not in the file as the run appended it", where, hint)
 
 
-def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """Return what runs appended to each file; without blocks that were rolled back or had something forgotten."""
     gone = _taken_back(reader, agent_id)
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
@@ -195,13 +199,13 @@ def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[s
             if kind == forgetting.OPERATION:
                 found.pop(item["path"], None)
                 continue
-            state = chain.state(path=item["path"], appended=item.get("appended"), run_id=run_id)
-            if "appended" in item and run_id not in gone and chain.digest(state) not in gone:
+            state = chain.dump_state(path=item["path"], appended=item.get("appended"), run_id=run_id)
+            if "appended" in item and run_id not in gone and chain.compute_digest(state) not in gone:
                 found.setdefault(item["path"], []).append((run_id, item))
     return found
 
 
-def _taken_back(reader: Reader, agent_id: str) -> set[str]:
+def _taken_back(reader: DatabaseReader, agent_id: str) -> set[str]:
     """Return the runs that were rolled back, and the digests of appends that a rollback to an entry removed."""
     gone: set[str] = set()
     standing: dict[str, list[str]] = {}
@@ -225,14 +229,14 @@ def _taken_back(reader: Reader, agent_id: str) -> set[str]:
 
 def _cursors(session: Session) -> Iterator[Problem]:
     at_end = (
-        select(Watermark, StoredSession.last_seq)
+        select(WatermarkRow, StoredSession.last_seq)
         .join(StoredSession)
-        .where(or_(col(Watermark.seq) > StoredSession.last_seq, col(Watermark.seq) < 0))
+        .where(or_(col(WatermarkRow.seq) > StoredSession.last_seq, col(WatermarkRow.seq) < 0))
     )
     for mark, last in session.exec(at_end):
         what = f"{mark.consumer} has consumed up to turn {mark.seq} of {last}"
         yield _problem(what, f"session {mark.session_id}", "restore a backup")
-    beyond = or_(col(Transcript.offset) < 0, col(Transcript.offset) > Transcript.size)
-    for one in session.exec(select(Transcript).where(beyond)):
+    beyond = or_(col(TranscriptRow.offset) < 0, col(TranscriptRow.offset) > TranscriptRow.size)
+    for one in session.exec(select(TranscriptRow).where(beyond)):
         what = f"the cursor is at byte {one.offset} of {one.size}"
         yield _problem(what, f"transcript {one.id} ({one.path})", "start the daemon, which reads the file again")

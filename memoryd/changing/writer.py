@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from memoryd.changing import gate
-from memoryd.ledger.facts import Limits as FactLimits
-from memoryd.ledger.guards import Door, Limits
+from memoryd.changing import guard_check
+from memoryd.ledger.facts import FactLimits
+from memoryd.ledger.guards import Caller, GuardLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,16 +27,16 @@ class Writer:
     now: Callable[[], str]
     new_id: Callable[[], str]  # draws the eight hex digits of a memory's id
     step: Callable[[str], None] = lambda _name: None  # told before and after each change
-    limits: Limits = field(default_factory=Limits)
+    limits: GuardLimits = field(default_factory=GuardLimits)
     settle_seconds: float = 0.0  # that a file must have been left alone to be taken for whole
     redact: Callable[[Sequence[str]], list[str]] = list
     facts: FactLimits = field(default_factory=FactLimits)
 
     def judge(
-        self, connection: Connection, agent_id: str, operations: Sequence[Operation], door: Door, **more: Any
-    ) -> gate.Passed:
+        self, connection: Connection, agent_id: str, operations: Sequence[Operation], caller: Caller, **more: Any
+    ) -> guard_check.GuardCheckResult:
         """What of the operations the guards let through, as `gate.judge` says."""
         now, new_hex = self.now(), self.new_id
-        return gate.judge(
-            connection, agent_id, operations, door=door, now=now, new_hex=new_hex, limits=self.limits, **more
+        return guard_check.judge(
+            connection, agent_id, operations, caller=caller, now=now, new_hex=new_hex, limits=self.limits, **more
         )

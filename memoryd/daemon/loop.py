@@ -15,15 +15,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd import config
-from memoryd.counted import counted
-from memoryd.daemon import readiness, schedule, slots
+from memoryd.counted import count_noun
+from memoryd.daemon import readiness, schedule, scheduled_times
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, query, runs, sqlite
 from memoryd.errors import MemorydError, StateError, is_disk_trouble
 from memoryd.files import trust
 from memoryd.finding import embedding
 from memoryd.running import alarms as alarming
-from memoryd.running import announcements, extraction, owner, retention, sleeping
+from memoryd.running import extraction, hook_events, owner, retention, sleeping
 from memoryd.running.core_watch import CoreWatch
 from memoryd.running.runner import error_text
 from memoryd.version import __version__
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Settings
     from memoryd.database.runs import Run
-    from memoryd.running.announcements import Announcement
+    from memoryd.running.hook_events import HookEvent
 
 TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot
@@ -105,7 +105,7 @@ class Hints:
             return min(self.paths.values(), default=None)
 
 
-class _Beside:
+class _BackgroundTask:
     """Run one thing at a time beside the loop; report why one failed before the next begins."""
 
     def __init__(self, pool: ThreadPoolExecutor, tell: Callable[..., None], failed: str) -> None:
@@ -143,16 +143,16 @@ class Loop:
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
         # What may wait for a disk, a hook or the user's command, which may take a minute, is done beside the loop.
-        self.chores = _Beside(self.pool, app.log.error, "chore failed")
-        self.indexing = _Beside(self.pool, app.log.warning, "index not up to date")
-        self.embedding = _Beside(self.pool, app.log.warning, "not embedded")
-        self.telling = _Beside(self.pool, app.log.error, "alarms not told")
+        self.chores = _BackgroundTask(self.pool, app.log.error, "chore failed")
+        self.indexing = _BackgroundTask(self.pool, app.log.warning, "index not up to date")
+        self.embedding = _BackgroundTask(self.pool, app.log.warning, "not embedded")
+        self.telling = _BackgroundTask(self.pool, app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
-        self.announced: list[Announcement] = []
+        self.announced: list[HookEvent] = []
         self.beside: list[Callable[[], None]] = []  # done at each tick, on a thread of its own
         self.core = CoreWatch(app.runner)
-        self.teller = alarming.Teller(app.runner)
+        self.teller = alarming.AlarmHook(app.runner)
         self.disk_is_well = True
         self.stop_asked = False
         self.hurried = False
@@ -204,7 +204,7 @@ class Loop:
         self.queue.at = 0
         self.wake.set()
 
-    def announce(self, announcement: Announcement) -> None:
+    def announce(self, announcement: HookEvent) -> None:
         """Carry out what an agent announces, once its transcript has settled and was read; from any thread."""
         if announcement.transcript is not None:
             self.read(announcement.transcript)
@@ -240,24 +240,24 @@ class Loop:
 
     def _set_scan(self) -> None:
         seconds = self.app.settings.ingest.rescan.total_seconds()
-        if self.watcher.watching == "polling":
+        if self.watcher.method == "polling":
             seconds = min(seconds, POLL_SECONDS)
         self.scan = Timer(seconds, self.clock.monotonic())
 
     def _note_start(self) -> None:
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             query.run(connection, "DELETE FROM daemon")
             query.run(
                 connection,
                 "INSERT INTO daemon (id, pid, owner, version, started_at, watching, watching_note)"
                 " VALUES (1, ?, ?, ?, ?, ?, ?)",
-                os.getpid(), owner.current(), __version__, self.clock.text(), self.watcher.watching,
+                os.getpid(), owner.name_process(), __version__, self.clock.text(), self.watcher.method,
                 self.watcher.polling_why,
             )  # fmt: skip
-        self.app.log.info("started", pid=os.getpid(), version=__version__, watching=self.watcher.watching)
+        self.app.log.info("started", pid=os.getpid(), version=__version__, watching=self.watcher.method)
 
     def _stop(self) -> bool:
-        self.readiness.stopping()
+        self.readiness.notify_stopping()
         self.app.log.info("stopping", running=len(self.running))
         self.watcher.stop()
         self._drain()
@@ -267,11 +267,11 @@ class Loop:
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
         beside = (self.chores, self.indexing, self.embedding, self.telling)
         threads += [one.future for one in beside if one.future is not None]
-        if not self._ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
+        if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
             self.app.embedder.close()
             self.app.runner.answerer.models.close()
-            self._ended(threads, KILLED_SECONDS)
+            self._wait_until_ended(threads, KILLED_SECONDS)
         try:
             self.app.ingest.flush()
             if left := self.app.runner.abandon():
@@ -279,22 +279,24 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - the next start reads and recovers what could not be written
             self.app.log.warning("not all could be stored", error_type=type(error).__name__)
         self.app.log.info("stopped")
-        return self._ended(threads, 0)
+        return self._wait_until_ended(threads, 0)
 
     def _drain(self) -> None:
         """Ask what only waits for a session to be quiet, as far as a stop has time; the rest is for the next start."""
         if self.hurried or not self.stop_asked:
             return
         try:
-            due = extraction.hurry(self.app.engine, self.clock)
+            due = extraction.hurry_questions(self.app.engine, self.clock)
         except Exception as error:  # noqa: BLE001 - what waits is stored and is asked at the next start
             self.app.log.warning("questions left waiting", error_type=type(error).__name__)
             return
         asked: list[Future[Any]] = [self.pool.submit(self.app.runner.run_next, run_id) for run_id in due]
         self.running.update(asked)
-        self._ended(asked, DRAIN_SECONDS, unless=lambda: self.hurried)
+        self._wait_until_ended(asked, DRAIN_SECONDS, unless=lambda: self.hurried)
 
-    def _ended(self, threads: list[Future[Any]], seconds: float, unless: Callable[[], bool] = lambda: False) -> bool:
+    def _wait_until_ended(
+        self, threads: list[Future[Any]], seconds: float, unless: Callable[[], bool] = lambda: False
+    ) -> bool:
         until = self.clock.monotonic() + seconds
         while any(not future.done() for future in threads) and self.clock.monotonic() < until and not unless():
             self.wake.wait(0.1)
@@ -315,7 +317,7 @@ class Loop:
         try:
             self._ingest(now)
             self._carry_out(now)
-            self._consider(self._changed())
+            self._consider(self._find_changed_keys())
             self._launch(now)
             if self.tick.is_due(now):
                 self._tend(now)
@@ -330,7 +332,7 @@ class Loop:
 
     def _feed(self) -> None:
         """Feed the watchdog: called after each look at a transcript or session, and where a turn has done all."""
-        self.readiness.progress(lambda: sqlite.read(self.app.engine, query.exists, "SELECT 1 FROM daemon"))
+        self.readiness.progress(lambda: sqlite.read(self.app.engine, query.has_row, "SELECT 1 FROM daemon"))
 
     def _go_on(self) -> None:
         """Between two looks: a turn with a thousand of them takes long, and no run waits for its end."""
@@ -345,11 +347,11 @@ class Loop:
             self.readiness.progress(lambda: None)  # a full disk is known and waited for: a new start would not help
         elif not self.readiness.is_ready:
             self.readiness.ready()
-        transcripts = sum(not cursor.gone for cursor in self.app.ingest.cursors.all())
+        transcripts = sum(not cursor.is_gone for cursor in self.app.ingest.cursors.all())
         state = "ready" if self.disk_is_well else "waiting for the disk"
         self.readiness.status(
-            f"{state}: {counted(len(self.app.settings.agents), 'agent')}, {counted(transcripts, 'transcript')},"
-            f" {counted(len(self.running), 'run')} at work, watching by {self.watcher.watching}"
+            f"{state}: {count_noun(len(self.app.settings.agents), 'agent')}, {count_noun(transcripts, 'transcript')},"
+            f" {count_noun(len(self.running), 'run')} at work, watching by {self.watcher.method}"
         )
 
     def _timeout(self) -> float:
@@ -393,19 +395,19 @@ class Loop:
         app = self.app
         settle = app.settings.ingest.settle.total_seconds()
         for one in [one for one in self.announced if one.at <= now - settle]:
-            session_id = announcements.session_of(app.engine, one.agent_id, one.transcript, one.session)
+            session_id = hook_events.session_of(app.engine, one.agent_id, one.transcript, one.session)
             self.announced.remove(one)
             if session_id in app.ingest.unread and one.looks < MOST_LOOKS:
                 self.announced.append(one._replace(at=now, looks=one.looks + 1))
             elif session_id is None:
-                app.log.info("announcement of a session that is not read", agent=one.agent_id, what=one.event.value)
+                app.log.info("hook event of a session that is not read", agent=one.agent_id, what=one.event.value)
             else:
-                run_id = announcements.carry_out(app.engine, app.settings, app.clock, one, session_id)
+                run_id = hook_events.carry_out(app.engine, app.settings, app.clock, one, session_id)
                 app.ingest.changed.add(session_id)
                 self.queue.at = 0
                 app.log.info("announced", agent=one.agent_id, what=one.event.value, session=session_id, run=run_id)
 
-    def _changed(self) -> list[str]:
+    def _find_changed_keys(self) -> list[str]:
         ingest = self.app.ingest
         ready = ingest.changed - ingest.unread
         ingest.changed -= ready
@@ -440,13 +442,13 @@ class Loop:
             self._go_on()
 
     def _reconsider_all(self) -> None:
-        for session_id in sleeping.unfinished(self.app.engine, self.app.settings, self.clock):
+        for session_id in sleeping.list_unfinished(self.app.engine, self.app.settings, self.clock):
             self.reconsider[session_id] = ""
 
     def _launch(self, now: float) -> None:
         done = {future for future in self.running if future.done()}
         self.running -= done
-        worked = [self._finished(future) for future in done]
+        worked = [self._finish_run(future) for future in done]
         if not self.queue.is_due(now) and not any(worked):
             return
         runner = self.app.runner
@@ -456,7 +458,7 @@ class Loop:
             future.add_done_callback(lambda _: self.wake.set())
             self.running.add(future)
 
-    def _finished(self, future: Future[Run | None]) -> bool:
+    def _finish_run(self, future: Future[Run | None]) -> bool:
         """Say whether a run was carried out, so that the next may follow at once."""
         error = future.exception()
         if error is not None:
@@ -486,13 +488,13 @@ class Loop:
         app.embedder.tick(now)
         app.runner.answerer.tend(now)
         self._run_schedules()
-        before = (self.watcher.watching, self.watcher.polling_why)
+        before = (self.watcher.method, self.watcher.polling_why)
         self.watcher.tend()
         if self.check.is_due(now):
             self.watcher.check_limits()
             alarming.review(app.runner)
         self._tell_alarms()
-        if (self.watcher.watching, self.watcher.polling_why) != before:
+        if (self.watcher.method, self.watcher.polling_why) != before:
             self._note_watching()
 
     def _tell_alarms(self) -> None:
@@ -530,18 +532,18 @@ class Loop:
 
     def _run_schedules(self) -> None:
         app = self.app
-        for slot in schedule.due(app.settings, app.clock.now()):
+        for slot in schedule.list_due(app.settings, app.clock.now()):
             on_time = (app.clock.now() - slot.at).total_seconds() < LATE_SECONDS
             trigger = "schedule" if on_time else "catch-up"
-            if slots.queue(app, slot, trigger):
+            if scheduled_times.queue(app, slot, trigger):
                 self.queue.at = 0
-        if slots.look_at_cores(app):
+        if scheduled_times.look_at_cores(app):
             self.queue.at = 0
 
     def _note_watching(self) -> None:
         self._set_scan()
         sql = "UPDATE daemon SET watching = ?, watching_note = ?"
-        sqlite.write(self.app.engine, query.run, sql, self.watcher.watching, self.watcher.polling_why)
+        sqlite.write(self.app.engine, query.run, sql, self.watcher.method, self.watcher.polling_why)
 
     def _check_database_file(self) -> None:
         try:
@@ -552,7 +554,7 @@ class Loop:
             raise StateError(
                 "the database file was taken away or replaced while in use",
                 where=str(self.app.database),
-                hint="put it back, or start memoryd anew",
+                hint="put it back, or restart memoryd",
             )
 
     def _note_disk(self, *, well: bool) -> None:
@@ -577,7 +579,7 @@ class Loop:
             self.app.log.info("ingest goes on")
 
     def _reload(self) -> None:
-        self.readiness.reloading()
+        self.readiness.notify_reloading()
         try:
             self._take_settings()
         finally:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from memoryd.changing.core_import import CORE_FILE
-from memoryd.daemon import schedule, slots
+from memoryd.daemon import schedule, scheduled_times
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.running import alarms as alarming
@@ -36,12 +36,12 @@ def run_once(app: App) -> dict[str, Any]:
             except (MemorydError, OSError) as error:
                 app.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
     sleeping.end_idle(app.engine, app.settings, app.clock)
-    for slot in schedule.due(app.settings, app.clock.now()):
-        slots.queue(app, slot, "catch-up")
-    slots.look_at_cores(app)
-    app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
+    for slot in schedule.list_due(app.settings, app.clock.now()):
+        scheduled_times.queue(app, slot, "catch-up")
+    scheduled_times.look_at_cores(app)
+    app.ingest.changed.update(sleeping.list_unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
-    teller = alarming.Teller(app.runner)
+    teller = alarming.AlarmHook(app.runner)
     carried_out: list[str] = []
     while True:
         changed, app.ingest.changed = app.ingest.changed, set()
@@ -49,7 +49,7 @@ def run_once(app: App) -> dict[str, Any]:
             sleeping.count_or_estimate(app.engine, app.worker, app.log, session_id)
             sleeping.consider(app.engine, app.settings, app.clock, session_id)
             extraction.consider(app.engine, app.settings, app.clock, session_id)
-        extraction.hurry(app.engine, app.clock)  # nobody will be here when the sessions are quiet
+        extraction.hurry_questions(app.engine, app.clock)  # nobody will be here when the sessions are quiet
         run = app.runner.run_next()
         if run is None:
             break

@@ -46,11 +46,11 @@ class Readiness:
         self.is_ready = True
         self._tell("READY=1")
 
-    def reloading(self) -> None:
+    def notify_reloading(self) -> None:
         """Say that settings are being read anew; `ready` ends it."""
         self._tell("RELOADING=1", f"MONOTONIC_USEC={self._monotonic() * 1_000_000:.0f}")
 
-    def stopping(self) -> None:
+    def notify_stopping(self) -> None:
         """Say that the daemon ends."""
         self._tell("STOPPING=1")
 

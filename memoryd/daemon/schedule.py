@@ -42,7 +42,7 @@ def trigger_of(line: str, zone: ZoneInfo) -> CronTrigger:
     return CronTrigger(**parse_cron(line), timezone=zone)
 
 
-def scheduled(settings: Settings) -> dict[str, CronTrigger]:
+def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
     """List the kinds that the configuration gives a schedule, each with its trigger."""
     modes = settings.modes
     lines = {
@@ -100,13 +100,13 @@ def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
     return None
 
 
-def due(settings: Settings, now: datetime) -> list[Due]:
+def list_due(settings: Settings, now: datetime) -> list[Due]:
     """List the newest slot of each schedule. Most have been used; the job table knows."""
-    last = {kind: last_fire(trigger, now) for kind, trigger in scheduled(settings).items()}
+    last = {kind: last_fire(trigger, now) for kind, trigger in list_triggers(settings).items()}
     return [Due(kind, at.astimezone(settings.zone)) for kind, at in last.items() if at is not None]
 
 
 def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
     """Tell when each scheduled kind runs next."""
-    next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in scheduled(settings).items()}
+    next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
     return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
     from memoryd.files.log import Log
-    from memoryd.reading.sources import Source
+    from memoryd.reading.sources import SourcePattern
 
 EVENTS: list[type[FileSystemEvent]] = [
     FileModifiedEvent, FileCreatedEvent, FileMovedEvent, FileDeletedEvent, DirCreatedEvent, DirDeletedEvent,
@@ -68,13 +68,13 @@ class Watcher:
         self._unlisten = on_record("watchdog", "warning", self._on_log)
 
     @property
-    def watching(self) -> str:
+    def method(self) -> str:
         """How changes are noticed: inotify, fsevents or polling."""
         if self.polling_why is not None:
             return "polling"
         return "fsevents" if sys.platform == "darwin" else "inotify"
 
-    def configure(self, wanted: Sequence[Source], policy: str) -> None:
+    def configure(self, wanted: Sequence[SourcePattern], policy: str) -> None:
         """Watch the roots of these sources, by the policy `auto`, `always` (poll) or `never`."""
         self._stop_observer()
         self._roots = roots_of([source.pattern for source in wanted])
@@ -86,7 +86,7 @@ class Watcher:
 
     def tend(self) -> None:
         """Watch roots that have appeared or were made anew, and notice when watching does not work."""
-        observer = self._observing() if self.polling_why is None else None
+        observer = self._start_observer() if self.polling_why is None else None
         if observer is None:
             return
         if self._short:
@@ -109,7 +109,7 @@ class Watcher:
                     return
                 self._rescan()
 
-    def _observing(self) -> BaseObserver | None:
+    def _start_observer(self) -> BaseObserver | None:
         if self._observer is None:
             try:
                 self._observer = Observer()
@@ -200,7 +200,7 @@ def roots_of(patterns: Sequence[sources.Pattern]) -> dict[Path, bool]:
 
 def remote_of(roots: dict[Path, bool]) -> str | None:
     """Name a root on a file system that does not tell of changes, None where there is none."""
-    mounted = mounts.mounts()
+    mounted = mounts.read_mounts()
     return next((str(root) for root in roots if mounts.is_remote(mounts.file_system(root, mounted))), None)
 
 

@@ -27,10 +27,10 @@ class Alarm(NamedTuple):
     told: str | None  # what came of telling the user's command
 
 
-def opened(connection: Connection) -> list[Alarm]:
+def list_open(connection: Connection) -> list[Alarm]:
     """List the open alarms, the oldest first."""
     sql = "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY id"
-    return [Alarm(*row) for row in query.rows(connection, sql)]
+    return [Alarm(*row) for row in query.fetch_rows(connection, sql)]
 
 
 def note_told(connection: Connection, alarm_id: int, told: str) -> None:
@@ -52,7 +52,7 @@ def raise_alarm(
 ) -> bool:
     """Open an alarm; False where the same one is open already (its text is refreshed)."""
     sql = "INSERT OR IGNORE INTO alarm (kind, agent_id, subject, since, text) VALUES (?, ?, ?, ?, ?)"
-    if query.changed(connection, sql, kind, agent_id, subject, now, text):
+    if query.change_one(connection, sql, kind, agent_id, subject, now, text):
         return True
     sql = f"UPDATE alarm SET text = ? {_OPEN} AND text <> ?"  # noqa: S608
     query.run(connection, sql, text, kind, agent_id, subject, text)
@@ -62,16 +62,16 @@ def raise_alarm(
 def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = "", subject: str = "") -> bool:
     """Close an open alarm; False where none was open."""
     sql = f"UPDATE alarm SET cleared_at = ? {_OPEN}"  # noqa: S608
-    return query.changed(connection, sql, now, kind, agent_id, subject)
+    return query.change_one(connection, sql, now, kind, agent_id, subject)
 
 
 def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
     """Keep an alarm open with this text, or closed without one; True where it was opened. Only a change is written."""
     # Most look for one to clear, and there is none. What another thread does with one to open is known only inside.
     is_there = f"SELECT 1 FROM alarm {_OPEN}"  # noqa: S608
-    if text is None and not sqlite.read(engine, query.exists, is_there, kind, agent_id, subject):
+    if text is None and not sqlite.read(engine, query.has_row, is_there, kind, agent_id, subject):
         return False
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         if text is not None:
             return raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
         clear_alarm(connection, kind=kind, now=now, agent_id=agent_id, subject=subject)

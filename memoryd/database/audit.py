@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memoryd.database import memories, query
 from memoryd.database.reads import AUDIT
 from memoryd.ledger import audit, erosion
-from memoryd.ledger.audit import Entry, Event
+from memoryd.ledger.audit import AuditEntry, AuditEvent
 from memoryd.ledger.memory import from_json, to_json
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 _INSERT = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 
 
-def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, str]) -> None:
+def append(connection: Connection, events: Sequence[AuditEvent], texts: Mapping[str, str]) -> None:
     """Write events of one agent to the end of its chain, and the states they speak of."""
     if not events:
         return
     agent_id = events[0].agent_id
-    last = query.text(connection, "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id)
-    last_id = query.number(connection, "SELECT max(id) FROM audit")
-    linked = audit.link(events, last_hash=last, first_id=last_id + 1)
-    query.each(connection, _INSERT, linked)
-    query.each(connection, "INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", texts.items())
+    last = query.fetch_text(connection, "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id)
+    last_id = query.fetch_number(connection, "SELECT max(id) FROM audit")
+    linked = audit.link_events(events, last_hash=last, first_id=last_id + 1)
+    query.change_each(connection, _INSERT, linked)
+    query.change_each(connection, "INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", texts.items())
 
 
 def record(
@@ -61,20 +61,20 @@ def note(
 
     Of each, in order: the operation, what it is named, its state from now on.
     """
-    events: list[Event] = []
+    events: list[AuditEvent] = []
     texts: dict[str, str] = {}
     lasts: dict[str, str | None] = {}
     for operation, name, state in states:
         before = lasts[name] if name in lasts else last_state(connection, agent_id, name)
-        after = None if state is None else audit.digest(state)
+        after = None if state is None else audit.compute_digest(state)
         if state is not None and after is not None:
             texts[after] = state
-        events.append(Event(at, agent_id, actor, run_id, operation, name, before, after))
+        events.append(AuditEvent(at, agent_id, actor, run_id, operation, name, before, after))
         lasts[name] = after
     append(connection, events, texts)
 
 
-def redacted(connection: Connection, rowid: int, *, at: str, actor: str) -> None:
+def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str) -> None:
     """Audit that the text of a memory's row was redacted, and erase the earlier states, which held what it was.
 
     The new state has another salt: with the old one it could be tried out what the text had been.
@@ -115,27 +115,27 @@ def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, st
 
 def last_of(connection: Connection, agent_id: str) -> int:
     """The number of an agent's newest entry; 0 where there is none."""
-    return query.number(connection, "SELECT max(id) FROM audit WHERE agent_id = ?", agent_id)
+    return query.fetch_number(connection, "SELECT max(id) FROM audit WHERE agent_id = ?", agent_id)
 
 
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
     """The digest of the last audited state of a thing; None where it has none."""
     sql = 'SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ? ORDER BY id DESC LIMIT 1'
-    return query.text(connection, sql, agent_id, name)
+    return query.fetch_text(connection, sql, agent_id, name)
 
 
-def entries(connection: Connection, agent_id: str) -> Iterator[Entry]:
+def read_entries(connection: Connection, agent_id: str) -> Iterator[AuditEntry]:
     """An agent's audit, in order."""
     rows = query.run(connection, f"SELECT {AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
-    return (Entry(*row) for row in rows)
+    return (AuditEntry(*row) for row in rows)
 
 
-def texts(connection: Connection) -> Callable[[str], str | None]:
+def make_text_reader(connection: Connection) -> Callable[[str], str | None]:
     """What gives the state of a digest; None where it is erased or was never kept."""
-    return lambda sha256: query.text(connection, "SELECT text FROM content WHERE sha256 = ?", sha256)
+    return lambda sha256: query.fetch_text(connection, "SELECT text FROM content WHERE sha256 = ?", sha256)
 
 
-def drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
+def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
     """What was let go of an agent's core after `since`, other than by the actor `but` or by taking a run back.
 
     Of a text that has been redacted since, only an end is known: it counts as what is left of it.
@@ -149,11 +149,11 @@ def drops(connection: Connection, agent_id: str, since: str, *, but: str) -> lis
         " IS NOT json_extract(n.text, '$.content_hash', '$.deleted_at') ORDER BY a.id"
     )
     found = []
-    for entry_id, at, memory_id, before, text in query.rows(connection, sql, agent_id, since, since, but):
+    for entry_id, at, memory_id, before, text in query.fetch_rows(connection, sql, agent_id, since, since, but):
         after = from_json(text)
         was = replace(after, deleted_at=None) if before is None else from_json(before)
-        heirs = erosion.heirs_of(memory_id, lambda one: _state_after(connection, agent_id, one, entry_id))  # noqa: B023
-        drop = erosion.dropped(after.deleted_at or at, was, after, heirs)
+        heirs = erosion.list_successors(memory_id, lambda one: _state_after(connection, agent_id, one, entry_id))  # noqa: B023
+        drop = erosion.find_drop(after.deleted_at or at, was, after, heirs)
         found += [] if drop is None else [drop]
     return found
 
@@ -165,7 +165,7 @@ def _state_after(connection: Connection, agent_id: str, memory_id: str, entry_id
         ' LEFT JOIN content n ON n.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? AND a.id > ?'
         " ORDER BY a.id LIMIT 1"
     )
-    state = query.text(connection, sql, agent_id, memory_id, entry_id)
+    state = query.fetch_text(connection, sql, agent_id, memory_id, entry_id)
     if state is not None:
         return from_json(state)
     return memories.by_ids(connection, agent_id, [memory_id]).get(memory_id)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import audit, query, runs, texts
 from memoryd.database.turns import FORGOTTEN
 from memoryd.ledger import audit as chain
-from memoryd.ledger.cut import Block
 from memoryd.ledger.forgetting import OPERATION
+from memoryd.ledger.text_removal import AppendedBlock
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
 
@@ -37,43 +37,45 @@ _KEEP = (
 _OPEN = "('queued', 'interrupted', 'blocked')"
 
 
-def family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
+def list_family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
     """List a session and those of its subagents, and of theirs."""
     sql = (
         "WITH RECURSIVE below(id, native_id) AS (SELECT id, native_id FROM session WHERE agent_id = ?1 AND id = ?2"
         " UNION SELECT s.id, s.native_id FROM session s JOIN below b ON s.parent_id IN (b.id, b.native_id)"
         " WHERE s.agent_id = ?1) SELECT id FROM below ORDER BY id <> ?2, id"
     )
-    return query.column(connection, sql, agent_id, session_id)
+    return query.fetch_column(connection, sql, agent_id, session_id)
 
 
-def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
+def count_erased(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     """Count what `erase_sessions` would erase."""
     asked = {
         "turns": f"SELECT count(*) FROM turn WHERE {_OF_SESSIONS} AND text <> ''",  # noqa: S608
         "summaries": f"SELECT count(*) FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
         "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND {_HAS_REPLY}",  # noqa: S608
     }
-    return {name: query.number(connection, sql, tuple(sessions)) for name, sql in asked.items()}
+    return {name: query.fetch_number(connection, sql, tuple(sessions)) for name, sql in asked.items()}
 
 
-def blocks(connection: Connection, agent_id: str, sessions: Sequence[str]) -> tuple[list[Block], list[Block]]:
+def read_blocks(
+    connection: Connection, agent_id: str, sessions: Sequence[str]
+) -> tuple[list[AppendedBlock], list[AppendedBlock]]:
     """What was appended to daily files of these sessions or of such as were forgotten since, and what else was."""
-    ours: list[Block] = []
-    others: list[Block] = []
-    for _, owners, gone, files in _appended(connection, agent_id, sessions):
-        found = [Block(one["path"], one["appended"], one["bytes"]) for one in files if "appended" in one]
+    ours: list[AppendedBlock] = []
+    others: list[AppendedBlock] = []
+    for _, owners, gone, files in _find_appending_runs(connection, agent_id, sessions):
+        found = [AppendedBlock(one["path"], one["appended"], one["bytes"]) for one in files if "appended" in one]
         (ours if owners and owners == gone else others).extend(found)
     return ours, others
 
 
-def shared(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:
+def find_shared_runs(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:
     """The runs that wrote something of which nobody knows whether it is of these sessions or of others."""
-    found = _appended(connection, agent_id, sessions)
+    found = _find_appending_runs(connection, agent_id, sessions)
     return [run_id for run_id, owners, gone, _ in found if owners != gone and not owners.isdisjoint(sessions)]
 
 
-def _appended(
+def _find_appending_runs(
     connection: Connection, agent_id: str, sessions: Sequence[str]
 ) -> Iterator[tuple[str, set[str], set[str], list[dict[str, Any]]]]:
     """Runs that wrote files: of which sessions, which of those are among the given or forgotten since, and the files.
@@ -81,8 +83,8 @@ def _appended(
     A run of a tool is of the sessions it may have been called in.
     """
     sql = "SELECT memory_id, max(id) FROM audit WHERE agent_id = ? AND operation = ? GROUP BY memory_id"
-    forgotten_at = {row[0]: row[1] for row in query.rows(connection, sql, agent_id, OPERATION)}
-    runs = query.rows(
+    forgotten_at = {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, OPERATION)}
+    runs = query.fetch_rows(
         connection,
         "SELECT r.id, r.session_id, json_extract(r.receipt, '$.witnesses'), json_extract(r.receipt, '$.files'),"
         " (SELECT max(a.id) FROM audit a WHERE a.run_id = r.id) FROM job_run r"
@@ -95,10 +97,10 @@ def _appended(
         yield run_id, owners, gone, json.loads(files)
 
 
-def summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
+def read_summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
     """Read the running summaries of sessions."""
     sql = f"SELECT summary FROM session_summary WHERE {_OF_SESSIONS}"  # noqa: S608
-    return query.column(connection, sql, tuple(sessions))
+    return query.fetch_column(connection, sql, tuple(sessions))
 
 
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
@@ -109,7 +111,7 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
     """
     erase_sessions(connection, what["sessions"])
     sql = f"SELECT id FROM job_run WHERE {_OF_SESSIONS} AND state IN {_OPEN}"  # noqa: S608
-    for run_id in query.column(connection, sql, what["sessions"]):
+    for run_id in query.fetch_column(connection, sql, what["sessions"]):
         runs.withdraw(connection, run_id, now, "its session was forgotten")
     erase_replies(connection, [*what["sessions"], *what["replies"]])
     erase_judgements(connection, agent_id)
@@ -135,7 +137,7 @@ def erase_judgements(connection: Connection, agent_id: str) -> None:
 
 def _set(connection: Connection, table: str, values: Mapping[str, object], which: str, *given: object) -> bool:
     """Set columns of rows; False where none of them is there: a database that was put aside may be older."""
-    there = texts.columns(connection, table)
+    there = texts.list_columns(connection, table)
     known = {name: value for name, value in values.items() if name in there}
     if known:
         sets = ", ".join(f"{name} = ?" for name in known)
@@ -146,7 +148,7 @@ def _set(connection: Connection, table: str, values: Mapping[str, object], which
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     """Erase the texts of the turns of sessions, and their summaries."""
     given = tuple(sessions)
-    rows = query.mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
+    rows = query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
     _set(connection, "turn", {"text": "", "withheld": FORGOTTEN}, _OF_SESSIONS, given)
     query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
@@ -165,7 +167,7 @@ def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str
     The lines of a NOW file are known again by nothing else; a record without an id of its own is another one as soon as
     its bytes are written otherwise.
     """
-    if not texts.columns(connection, "forgotten_text"):
+    if not texts.list_columns(connection, "forgotten_text"):
         return
     found: Counter[tuple[str, str, str]] = Counter()
     for row, old, new in cuts:
@@ -175,7 +177,7 @@ def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str
             keys = [now_file.line_key(Role(row["role"]), line) for line in lines.elements() if line.strip()]
         found.update((row["session_id"], key, row["agent_id"]) for key in keys)
     rows = ((*key, times) for key, times in found.items())
-    query.each(connection, f"{_KEEP} DO UPDATE SET times = times + excluded.times", rows)
+    query.change_each(connection, f"{_KEEP} DO UPDATE SET times = times + excluded.times", rows)
 
 
 def text_key(role: str, at: str | None, text: str) -> str:
@@ -185,25 +187,25 @@ def text_key(role: str, at: str | None, text: str) -> str:
 
 def forgotten_by(connection: Connection, agent_id: str) -> set[str]:
     """The keys of all texts that an agent has forgotten."""
-    return set(query.column(connection, "SELECT text_key FROM forgotten_text WHERE agent_id = ?", agent_id))
+    return set(query.fetch_column(connection, "SELECT text_key FROM forgotten_text WHERE agent_id = ?", agent_id))
 
 
-def forgotten(connection: Connection) -> Forgotten:
+def read_forgotten(connection: Connection) -> Forgotten:
     """How often each text was met that is forgotten, of all agents."""
-    rows = query.rows(connection, "SELECT agent_id, session_id, text_key, times FROM forgotten_text")
+    rows = query.fetch_rows(connection, "SELECT agent_id, session_id, text_key, times FROM forgotten_text")
     found: Forgotten = {}
     for agent_id, session_id, key, times in rows:
         found.setdefault((agent_id, session_id), {})[key] = times
     return found
 
 
-def know(connection: Connection, told: Forgotten) -> None:
+def copy_forgotten(connection: Connection, told: Forgotten) -> None:
     """Learn what another database had forgotten; what is known already stays as it is."""
     rows = [(session, key, agent, times) for (agent, session), keys in told.items() for key, times in keys.items()]
-    query.each(connection, f"{_KEEP} DO NOTHING", rows)
+    query.change_each(connection, f"{_KEEP} DO NOTHING", rows)
 
 
 def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:
     """How often each text of a session was met that is forgotten, by its key."""
-    rows = query.rows(connection, "SELECT text_key, times FROM forgotten_text WHERE session_id = ?", session_id)
+    rows = query.fetch_rows(connection, "SELECT text_key, times FROM forgotten_text WHERE session_id = ?", session_id)
     return Counter({row[0]: row[1] for row in rows})

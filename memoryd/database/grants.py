@@ -37,7 +37,7 @@ _COLUMNS = tuple(one.name for one in fields(Grant))
 def of_agent(connection: Connection, agent_id: str) -> list[Grant]:
     """Read an agent's grants, the newest first."""
     sql = f'SELECT {", ".join(_COLUMNS)} FROM "grant" WHERE agent_id = ? ORDER BY requested_at DESC, id'  # noqa: S608
-    return [Grant(**row) for row in query.mappings(connection, sql, agent_id)]
+    return [Grant(**row) for row in query.fetch_mappings(connection, sql, agent_id)]
 
 
 def write(connection: Connection, grant: Grant, operation: str, actor: str, now: str) -> None:
@@ -49,12 +49,12 @@ def write(connection: Connection, grant: Grant, operation: str, actor: str, now:
         f" ON CONFLICT (id) DO UPDATE SET {sets}"
     )
     query.run(connection, sql, *values.values())
-    _note(connection, grant, operation, actor, now, chain.state(**values))
+    _note(connection, grant, operation, actor, now, chain.dump_state(**values))
 
 
 def note_read(connection: Connection, grant: Grant, what: str, now: str) -> None:
     """Audit that content was read under a grant: by which command and when, never what."""
-    _note(connection, grant, "read", "human", now, chain.state(**asdict(grant), read=what, read_at=now))
+    _note(connection, grant, "read", "human", now, chain.dump_state(**asdict(grant), read=what, read_at=now))
 
 
 def _note(connection: Connection, grant: Grant, operation: str, actor: str, now: str, state: str) -> None:

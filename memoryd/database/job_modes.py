@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-def held(connection: Connection, agent_id: str, kind: str) -> str | None:
+def read_mode(connection: Connection, agent_id: str, kind: str) -> str | None:
     """The mode that a kind of job is held to; None where it is not."""
-    return query.text(connection, "SELECT mode FROM job_mode WHERE agent_id = ? AND kind = ?", agent_id, kind)
+    return query.fetch_text(connection, "SELECT mode FROM job_mode WHERE agent_id = ? AND kind = ?", agent_id, kind)
 
 
 def hold(connection: Connection, agent_id: str, kind: str, mode: str, *, now: str, why: str) -> None:
@@ -26,4 +26,4 @@ def hold(connection: Connection, agent_id: str, kind: str, mode: str, *, now: st
 
 def let_go(connection: Connection, agent_id: str, kind: str) -> bool:
     """Let a kind of job go on as configured; False where it was not held."""
-    return query.changed(connection, "DELETE FROM job_mode WHERE agent_id = ? AND kind = ?", agent_id, kind)
+    return query.change_one(connection, "DELETE FROM job_mode WHERE agent_id = ? AND kind = ?", agent_id, kind)

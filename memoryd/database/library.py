@@ -29,7 +29,7 @@ def has_wal_reset_bug(version: tuple[int, ...]) -> bool:
     return not ((3, 50, 7) <= version < (3, 51, 0) or (3, 44, 6) <= version < (3, 45, 0))
 
 
-def library() -> ModuleType:
+def load_library() -> ModuleType:
     """Return the SQLite binding of this process.
 
     Raises:
@@ -53,7 +53,7 @@ def library() -> ModuleType:
 
 def other_libraries() -> list[str]:
     """Name the SQLite bindings loaded beside the chosen one; anything but an empty list is a defect."""
-    chosen = library().__name__.split(".")[0]
+    chosen = load_library().__name__.split(".")[0]
     return [name for name in ("sqlite3", "pysqlite3", "apsw") if name != chosen and name in sys.modules]
 
 

@@ -7,8 +7,16 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import query
-from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
-from memoryd.ledger.projection import Stood
+from memoryd.ledger.memory import (
+    TOMBSTONES,
+    Ending,
+    Memory,
+    MemoryKind,
+    dump_canonical,
+    sources_from_json,
+    sources_to_json,
+)
+from memoryd.ledger.projection import StandingMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,30 +40,30 @@ def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
     """Return the memory of a row that has all columns."""
     values = {name: row[name] for name in COLUMNS}
     values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
-    values |= {"kind": Kind(row["kind"]), "constitutional": bool(row["constitutional"])}
+    values |= {"kind": MemoryKind(row["kind"]), "constitutional": bool(row["constitutional"])}
     ended_as = None if row["ended_as"] is None else Ending(row["ended_as"])
     return Memory(**values | {"sources": sources_from_json(row["sources"]), "ended_as": ended_as})
 
 
 def _values(memory: Memory) -> tuple[Any, ...]:
     values = {name: getattr(memory, name) for name in COLUMNS}
-    values |= {name: canonical(values[name]) for name in _LISTS}
+    values |= {name: dump_canonical(values[name]) for name in _LISTS}
     return tuple((values | {"sources": sources_to_json(memory.sources)}).values())
 
 
-def standing(connection: Connection, agent_id: str) -> list[Standing]:
-    """Read where an agent's live core memories stand, in the order of the file: `live` without what they stand on."""
+def read_places(connection: Connection, agent_id: str) -> list[Standing]:
+    """Read where an agent's live core memories stand, in the order of the file: `read_live` without what they stand on."""
     sql = (
-        f"SELECT {', '.join(Stood._fields)} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
+        f"SELECT {', '.join(StandingMemory._fields)} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
         f" ORDER BY {_IN_FILE}"
     )
-    return [Stood(*row) for row in query.rows(connection, sql, agent_id, str(Kind.CORE))]
+    return [StandingMemory(*row) for row in query.fetch_rows(connection, sql, agent_id, str(MemoryKind.CORE))]
 
 
-def live(connection: Connection, agent_id: str, kind: Kind) -> list[Memory]:
+def read_live(connection: Connection, agent_id: str, kind: MemoryKind) -> list[Memory]:
     """Read an agent's live memories of a kind, in the order of the file."""
     sql = f"{_SELECT} WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL ORDER BY {_IN_FILE}"
-    return [of_row(row) for row in query.mappings(connection, sql, agent_id, str(kind))]
+    return [of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, str(kind))]
 
 
 def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
@@ -64,66 +72,66 @@ def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
         "SELECT sum((length(content) + ?1 - 1) / ?1) FROM memory WHERE agent_id = ?2 AND kind = ?3"
         " AND deleted_at IS NULL"
     )
-    return query.number(connection, sql, characters, agent_id, str(Kind.CORE))
+    return query.fetch_number(connection, sql, characters, agent_id, str(MemoryKind.CORE))
 
 
 def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:
     """Read an agent's memories with these ids, ended ones too; what is another agent's is not found."""
     sql = f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))"  # noqa: S608
-    return {row["id"]: of_row(row) for row in query.mappings(connection, sql, agent_id, sorted(set(ids)))}
+    return {row["id"]: of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, sorted(set(ids)))}
 
 
 def of_agent(connection: Connection, agent_id: str) -> dict[str, Memory]:
     """Read all memories of an agent, of every kind, live and ended, by id."""
-    rows = query.mappings(connection, f"{_SELECT} WHERE agent_id = ? ORDER BY created_at, id", agent_id)
+    rows = query.fetch_mappings(connection, f"{_SELECT} WHERE agent_id = ? ORDER BY created_at, id", agent_id)
     return {row["id"]: of_row(row) for row in rows}
 
 
-def by_text(connection: Connection, agent_id: str, kind: Kind, content_hash: str) -> list[Memory]:
+def by_text(connection: Connection, agent_id: str, kind: MemoryKind, content_hash: str) -> list[Memory]:
     """Read an agent's live memories of a kind that say the same, the oldest first."""
     which = "agent_id = ? AND kind = ? AND content_hash = ? AND deleted_at IS NULL"
     sql = f"{_SELECT} WHERE {which} ORDER BY created_at, id"
-    return [of_row(row) for row in query.mappings(connection, sql, agent_id, str(kind), content_hash)]
+    return [of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, str(kind), content_hash)]
 
 
-def tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
+def read_tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
     """Hashes of the texts that were forgotten on purpose, each with when that was last."""
     sql = (
         "SELECT content_hash, max(deleted_at) FROM memory WHERE agent_id = ? AND deleted_at IS NOT NULL"
         " AND ended_as IN (SELECT value FROM json_each(?)) GROUP BY content_hash"
     )
-    return {row[0]: row[1] for row in query.rows(connection, sql, agent_id, sorted(map(str, TOMBSTONES)))}
+    return {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, sorted(map(str, TOMBSTONES)))}
 
 
-def buried(connection: Connection, agent_id: str) -> dict[str, str]:
+def read_forgotten(connection: Connection, agent_id: str) -> dict[str, str]:
     """Texts of the core that were forgotten on purpose and are known still, each with when that was last."""
     sql = (
         "SELECT content, max(deleted_at) FROM memory WHERE agent_id = ? AND kind = ? AND ended_as = ?"
         " AND deleted_at IS NOT NULL GROUP BY content"
     )
-    rows = query.rows(connection, sql, agent_id, str(Kind.CORE), str(Ending.DELETED))
+    rows = query.fetch_rows(connection, sql, agent_id, str(MemoryKind.CORE), str(Ending.DELETED))
     return {row[0]: row[1] for row in rows}
 
 
 def write(connection: Connection, states: Iterable[Memory]) -> None:
     """Make rows what these memories are; of one named twice the last state stands."""
     last = {memory.id: memory for memory in states}.values()
-    query.each(connection, _WRITE, map(_values, last))
+    query.change_each(connection, _WRITE, map(_values, last))
 
 
-class Taken:
+class TakenIds:
     """Every id a memory of any agent has ever had."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def __contains__(self, item: object) -> bool:
-        return query.exists(self._connection, "SELECT 1 FROM memory WHERE id = ?", item)
+        return query.has_row(self._connection, "SELECT 1 FROM memory WHERE id = ?", item)
 
 
-def agreed(connection: Connection, agent_id: str) -> str | None:
+def read_agreed_hash(connection: Connection, agent_id: str) -> str | None:
     """The sha256 of what `MEMORY.md` held when it and the ledger last agreed; None where they never have."""
-    return query.text(connection, "SELECT sha256 FROM core_file WHERE agent_id = ?", agent_id)
+    return query.fetch_text(connection, "SELECT sha256 FROM core_file WHERE agent_id = ?", agent_id)
 
 
 def set_agreed(connection: Connection, agent_id: str, sha256: str, now: str) -> None:

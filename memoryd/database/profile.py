@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memoryd.database import query
 from memoryd.ledger import audit as chain
 from memoryd.ledger.memory import draw_salt, sources_from_json, sources_to_json
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,32 +24,34 @@ _WRITE = (
 )
 
 
-def read(connection: Connection, agent_id: str) -> dict[Section, Entry]:
+def read(connection: Connection, agent_id: str) -> dict[ProfileSection, ProfileEntry]:
     """Read the sections that have a text."""
-    rows = query.rows(connection, "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id)
-    held = {row[0]: Entry(row[1], row[2]) for row in rows}
-    return {section: held[section.value] for section in Section if section.value in held}
+    rows = query.fetch_rows(
+        connection, "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id
+    )
+    held = {row[0]: ProfileEntry(row[1], row[2]) for row in rows}
+    return {section: held[section.value] for section in ProfileSection if section.value in held}
 
 
 def write(
     connection: Connection,
     agent_id: str,
-    section: Section,
-    entry: Entry,
+    section: ProfileSection,
+    entry: ProfileEntry,
     *,
     sources: Iterable[Source],
     run_id: str | None,
     new_hex: Callable[[], str],
 ) -> tuple[str, str]:
     """Give a section another text; returns its name and its state for the audit."""
-    row = values(section, entry, sources=sources, run_id=run_id, new_hex=new_hex)
+    row = build_values(section, entry, sources=sources, run_id=run_id, new_hex=new_hex)
     put(connection, agent_id, section.value, row)
-    return chain.PROFILE + section.value, chain.state(**row)
+    return chain.PROFILE + section.value, chain.dump_state(**row)
 
 
-def values(
-    section: Section,
-    entry: Entry,
+def build_values(
+    section: ProfileSection,
+    entry: ProfileEntry,
     *,
     sources: Iterable[Source],
     run_id: str | None,
@@ -66,10 +68,10 @@ def values(
     }
 
 
-def sources(connection: Connection, agent_id: str, section: Section) -> tuple[Source, ...]:
+def read_sources(connection: Connection, agent_id: str, section: ProfileSection) -> tuple[Source, ...]:
     """Read what a section's text was learned from, as far as its row says."""
     sql = "SELECT sources FROM profile_section WHERE agent_id = ? AND section = ?"
-    found = query.text(connection, sql, agent_id, section.value)
+    found = query.fetch_text(connection, sql, agent_id, section.value)
     return () if found is None else sources_from_json(found)
 
 

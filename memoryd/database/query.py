@@ -20,43 +20,43 @@ def run(connection: Connection, sql: str, *values: object) -> CursorResult[*tupl
     return connection.exec_driver_sql(sql, given)
 
 
-def rows(connection: Connection, sql: str, *values: object) -> Sequence[Any]:
+def fetch_rows(connection: Connection, sql: str, *values: object) -> Sequence[Any]:
     """Return all rows as tuples."""
     return run(connection, sql, *values).all()
 
 
-def mappings(connection: Connection, sql: str, *values: object) -> Sequence[RowMapping]:
+def fetch_mappings(connection: Connection, sql: str, *values: object) -> Sequence[RowMapping]:
     """Return all rows by the names of their columns."""
     return run(connection, sql, *values).mappings().all()
 
 
-def column(connection: Connection, sql: str, *values: object) -> list[Any]:
+def fetch_column(connection: Connection, sql: str, *values: object) -> list[Any]:
     """Return the first column of all rows."""
     return [row[0] for row in run(connection, sql, *values)]
 
 
-def exists(connection: Connection, sql: str, *values: object) -> bool:
+def has_row(connection: Connection, sql: str, *values: object) -> bool:
     """Say whether there is any row."""
     return run(connection, sql, *values).first() is not None
 
 
-def number(connection: Connection, sql: str, *values: object) -> int:
+def fetch_number(connection: Connection, sql: str, *values: object) -> int:
     """Return the first column of the first row as a number; 0 where there is none."""
     return int(run(connection, sql, *values).scalar() or 0)
 
 
-def text(connection: Connection, sql: str, *values: object) -> str | None:
+def fetch_text(connection: Connection, sql: str, *values: object) -> str | None:
     """Return the first column of the first row as a text; None where there is none."""
     found: str | None = run(connection, sql, *values).scalar()
     return found
 
 
-def each(connection: Connection, sql: str, values: Iterable[tuple[object, ...]]) -> None:
+def change_each(connection: Connection, sql: str, values: Iterable[tuple[object, ...]]) -> None:
     """Run a statement once for each group of values."""
     if listed := list(values):
         connection.exec_driver_sql(sql, listed)
 
 
-def changed(connection: Connection, sql: str, *values: object) -> bool:
+def change_one(connection: Connection, sql: str, *values: object) -> bool:
     """Change rows; say whether it was exactly one."""
     return run(connection, sql, *values).rowcount == 1

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 
-class Tested(NamedTuple):
+class CalibrationResult(NamedTuple):
     """Hold how a model did on the calibration set, and when, UTC."""
 
     fitness: Fitness
     at: str
 
 
-def tested(connection: Connection, endpoint: str, model: str, version: str) -> Tested | None:
+def read_result(connection: Connection, endpoint: str, model: str, version: str) -> CalibrationResult | None:
     """Return how a model did on this version of prompt and set; None if it was not tested."""
     sql = (
         "SELECT true_right, true_asked, false_right, false_asked, tested_at FROM reader"
         " WHERE endpoint = ? AND model = ? AND version = ?"
     )
     row = query.run(connection, sql, endpoint, model, version).first()
-    return None if row is None else Tested(Fitness(*row[:4]), row[4])
+    return None if row is None else CalibrationResult(Fitness(*row[:4]), row[4])
 
 
-def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: Tested) -> None:
+def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: CalibrationResult) -> None:
     """Store how a model did, in place of its earlier tests."""
     query.run(connection, "DELETE FROM reader WHERE endpoint = ? AND model = ?", endpoint, model)
     one = result.fitness
@@ -44,19 +44,19 @@ def keep_test(connection: Connection, endpoint: str, model: str, version: str, r
 
 def share(source: Engine, target: Engine) -> None:
     """Copy the tests that one installation has made to another, so that no model is tested twice."""
-    rows = [tuple(row) for row in sqlite.read(source, query.rows, "SELECT * FROM reader")]
+    rows = [tuple(row) for row in sqlite.read(source, query.fetch_rows, "SELECT * FROM reader")]
     if rows:
         sql = f"INSERT OR REPLACE INTO reader VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
-        sqlite.write(target, query.each, sql, rows)
+        sqlite.write(target, query.change_each, sql, rows)
 
 
-def verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict[str, str]:
+def read_verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict[str, str]:
     """Return the verdicts on an agent's questions with these keys, by key."""
     sql = 'SELECT "key", verdict FROM verdict WHERE agent_id = ? AND "key" IN (SELECT value FROM json_each(?))'
-    return {row[0]: row[1] for row in query.rows(connection, sql, agent_id, tuple(keys))}
+    return {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, tuple(keys))}
 
 
 def keep_verdicts(connection: Connection, agent_id: str, found: Mapping[str, str], at: str) -> None:
     """Store the verdicts on an agent's questions, by key."""
     sql = 'INSERT OR REPLACE INTO verdict (agent_id, "key", verdict, read_at) VALUES (?, ?, ?, ?)'
-    query.each(connection, sql, ((agent_id, key, verdict, at) for key, verdict in found.items()))
+    query.change_each(connection, sql, ((agent_id, key, verdict, at) for key, verdict in found.items()))

@@ -13,10 +13,10 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
 from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ T = TypeVar("T")
 Row = dict[str, Any]
 
 
-class Reader:
+class DatabaseReader:
     """One read transaction: every question sees the same state."""
 
     def __init__(self, connection: Any) -> None:
@@ -66,7 +66,9 @@ class Reader:
         from sqlalchemy.pool import StaticPool
         from sqlmodel import Session, create_engine
 
-        engine = create_engine("sqlite://", creator=lambda: self._connection, module=library(), poolclass=StaticPool)
+        engine = create_engine(
+            "sqlite://", creator=lambda: self._connection, module=load_library(), poolclass=StaticPool
+        )
         # The transaction is this reader's, which ends it.
         engine.dialect.do_rollback = lambda dbapi_connection: None  # type: ignore[method-assign] # noqa: ARG005
         with Session(engine, autoflush=False) as session:
@@ -84,16 +86,16 @@ class NotMadeError(StateError):
     """There is no database of this version yet; who holds the state folder may be about to make it."""
 
 
-def open_reader(path: Path) -> AbstractContextManager[Reader]:
+def open_reader(path: Path) -> AbstractContextManager[DatabaseReader]:
     """Open the database for reading.
 
     Raises:
         StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
     """
-    return KeptReader(path).reading()
+    return KeptReader(path).begin_read()
 
 
-def ask(path: Path, question: Callable[Concatenate[Reader, P], T], *args: P.args, **named: P.kwargs) -> T:
+def ask(path: Path, question: Callable[Concatenate[DatabaseReader, P], T], *args: P.args, **named: P.kwargs) -> T:
     """Return the answer to one question, in a read transaction of its own; raises as `open_reader`."""
     with open_reader(path) as reader:
         return question(reader, *args, **named)
@@ -117,7 +119,7 @@ class KeptReader:
         self._file: tuple[int, int] | None = None
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def keep_open(self) -> Iterator[None]:
         """What is opened meanwhile stays open until the end."""
         with self._lock:
             self._keeps += 1
@@ -130,7 +132,7 @@ class KeptReader:
                     self.close()
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def begin_read(self) -> Iterator[DatabaseReader]:
         """Open one read transaction; no other one of this object may be open in the same thread."""
         with self._lock:
             file = file_id(self.path)
@@ -138,7 +140,7 @@ class KeptReader:
                 self.close()
                 self._connection, self._file = _connect(self.path), file
             try:
-                with _reading(self._connection, self.path) as reader:
+                with _begin_read(self._connection, self.path) as reader:
                     yield reader
             except StateError:
                 self.close()
@@ -150,12 +152,12 @@ class KeptReader:
                     self._connection.rollback()
 
     @contextmanager
-    def reading_any(self) -> Iterator[Reader | None]:
-        """One read transaction as `reading`; None where there is no database yet."""
+    def reading_any(self) -> Iterator[DatabaseReader | None]:
+        """One read transaction as `begin_read`; None where there is no database yet."""
         if not self.path.exists():
             yield None
             return
-        with self.reading() as reader:
+        with self.begin_read() as reader:
             yield reader
 
     def close(self) -> None:
@@ -169,7 +171,7 @@ class KeptReader:
 def _connect(path: Path) -> Any:
     if not path.exists():
         raise NotMadeError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
-    module = library()
+    module = load_library()
     try:
         connection = module.connect(
             f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
@@ -181,7 +183,7 @@ def _connect(path: Path) -> Any:
 
 
 @contextmanager
-def _reading(connection: Any, path: Path) -> Iterator[Reader]:
+def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
     try:
         connection.execute("BEGIN")
         number = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -191,8 +193,8 @@ def _reading(connection: Any, path: Path) -> Iterator[Reader]:
                 where=str(path),
                 hint="start this version's daemon once" if number < newest_schema() else "use the newer memoryd",
             )
-        yield Reader(connection)
-    except library().DatabaseError as error:
+        yield DatabaseReader(connection)
+    except load_library().DatabaseError as error:
         raise StateError("the database cannot be read", where=str(path), hint=str(error)) from error
 
 
@@ -202,13 +204,13 @@ _RUN_JSON = ("options", "receipt")
 _RUN_HIDDEN = ("reply", "refused", "claims", "owner", "fence", "key", "slot", "cancel_requested")
 
 
-def job_run(reader: Reader, run_id: str) -> Row:
+def job_run(reader: DatabaseReader, run_id: str) -> Row:
     """Read one run; a unique beginning of its id is enough."""
     return _shown_run(_beginning(reader, "job_run", run_id, "run", "runs", "memoryd job list shows them"))
 
 
 def _beginning(
-    reader: Reader, table: str, begin: str, one: str, several: str, hint: str, agent_id: str | None = None
+    reader: DatabaseReader, table: str, begin: str, one: str, several: str, hint: str, agent_id: str | None = None
 ) -> Row:
     rows = reader.rows(
         f"SELECT * FROM {table} WHERE substr(id, 1, length(?1)) = ?1 AND (?2 IS NULL OR agent_id = ?2)"  # noqa: S608
@@ -221,19 +223,19 @@ def _beginning(
     return rows[0]
 
 
-def claims(reader: Reader, run_id: str) -> list[Row]:
+def read_claims(reader: DatabaseReader, run_id: str) -> list[Row]:
     """Read what became of each claim of a run's reply: content, for those who may see it."""
     row = reader.row("SELECT claims FROM job_run WHERE id = ?", run_id)
     return [] if row is None or row["claims"] is None else list(json.loads(row["claims"]))
 
 
-def readers(reader: Reader) -> dict[tuple[str, str, str], Row]:
+def read_readers(reader: DatabaseReader) -> dict[tuple[str, str, str], Row]:
     """Read how second readers did on the calibration set, by server, model and version."""
     rows = reader.rows("SELECT * FROM reader")
     return {(row["endpoint"], row["model"], row["version"]): row for row in rows}
 
 
-def runs_over(reader: Reader, agent_id: str, path: str, kind: str) -> list[Row]:
+def runs_over(reader: DatabaseReader, agent_id: str, path: str, kind: str) -> list[Row]:
     """Read the runs of a kind that succeeded over the session of a transcript, in the order of their ends."""
     rows = reader.rows(
         "SELECT r.* FROM job_run r JOIN transcript t ON t.session_id = r.session_id"
@@ -243,7 +245,7 @@ def runs_over(reader: Reader, agent_id: str, path: str, kind: str) -> list[Row]:
     return [_shown_run(row) for row in rows]
 
 
-def read_until(reader: Reader, agent_id: str, path: str) -> tuple[str, int] | None:
+def read_until(reader: DatabaseReader, agent_id: str, path: str) -> tuple[str, int] | None:
     """Tell the session of a transcript and up to which byte it is read; None where it is not known yet."""
     row = reader.row(
         'SELECT session_id, "offset" FROM transcript WHERE agent_id = ? AND path = ? AND session_id IS NOT NULL',
@@ -252,7 +254,9 @@ def read_until(reader: Reader, agent_id: str, path: str) -> tuple[str, int] | No
     return None if row is None else (str(row["session_id"]), int(row["offset"]))
 
 
-def job_runs(reader: Reader, *, agent_id: str | None = None, kind: str | None = None, limit: int = 20) -> list[Row]:
+def job_runs(
+    reader: DatabaseReader, *, agent_id: str | None = None, kind: str | None = None, limit: int = 20
+) -> list[Row]:
     """Read the newest runs, the newest first."""
     rows = reader.rows(
         "SELECT * FROM job_run WHERE (? IS NULL OR agent_id = ?) AND (? IS NULL OR kind = ?)"
@@ -273,7 +277,7 @@ def _shown_run(row: Row) -> Row:
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None = None) -> list[Row]:
+def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit: int | None = None) -> list[Row]:
     """Read sessions with their first transcript, the newest first."""
     return reader.rows(
         "SELECT s.*, (SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1) AS transcript"
@@ -282,12 +286,12 @@ def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None =
     )  # fmt: skip
 
 
-def session_count(reader: Reader, agent_id: str) -> int:
+def session_count(reader: DatabaseReader, agent_id: str) -> int:
     """Count the sessions of an agent."""
     return reader.number("SELECT count(*) FROM session WHERE agent_id = ?", agent_id)
 
 
-def unslept_sessions(reader: Reader, agent_id: str, since: str, limit: int) -> list[Row]:
+def unslept_sessions(reader: DatabaseReader, agent_id: str, since: str, limit: int) -> list[Row]:
     """Read an agent's own sessions with turns past their sleep watermark, `mark`, which went on since a time."""
     return reader.rows(
         "SELECT s.id, s.format, s.last_turn_at, coalesce(w.seq, 0) AS mark, (SELECT t.at FROM turn t WHERE"
@@ -299,7 +303,7 @@ def unslept_sessions(reader: Reader, agent_id: str, since: str, limit: int) -> l
     )  # fmt: skip
 
 
-def spoken(reader: Reader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
+def read_messages(reader: DatabaseReader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
     """Read the last messages of the user, or of the assistant, in a session's main conversation past `after`."""
     return reader.rows(
         "SELECT seq, text FROM turn WHERE session_id = ? AND seq > ? AND kind IN ('message', 'choice')"
@@ -308,7 +312,7 @@ def spoken(reader: Reader, session_id: str, origin: str, after: int, limit: int)
     )  # fmt: skip
 
 
-def length(reader: Reader, session_id: str) -> tuple[int, int]:
+def read_length(reader: DatabaseReader, session_id: str) -> tuple[int, int]:
     """Read up to which turn a session is known, and of how many characters its turns are: a change shows in these."""
     row = reader.row("SELECT max(seq) AS last, sum(length(text)) AS n FROM turn WHERE session_id = ?", session_id) or {}
     return int(row.get("last") or 0), int(row.get("n") or 0)
@@ -316,30 +320,30 @@ def length(reader: Reader, session_id: str) -> tuple[int, int]:
 
 STORED = ", ".join(StoredTurn._fields)
 _STORED_AS: dict[str, Callable[[Any], Any]] = {
-    "role": Role, "origin": Origin, "kind": Kind, "sidechain": bool, "tokens": lambda tokens: tokens or 0,
+    "role": Role, "origin": Origin, "kind": TurnKind, "sidechain": bool, "tokens": lambda tokens: tokens or 0,
 }  # fmt: skip
 
 
-def stored(row: Mapping[str, Any] | RowMapping) -> StoredTurn:
+def build_turn(row: Mapping[str, Any] | RowMapping) -> StoredTurn:
     """Return the turn of a row with the columns `STORED`."""
     return StoredTurn(
         *(_STORED_AS[name](row[name]) if name in _STORED_AS else row[name] for name in StoredTurn._fields)
     )
 
 
-def stored_turns(reader: Reader, session_id: str) -> list[StoredTurn]:
+def stored_turns(reader: DatabaseReader, session_id: str) -> list[StoredTurn]:
     """Read all turns of a session, in order."""
     rows = reader.rows(f"SELECT {STORED} FROM turn WHERE session_id = ? ORDER BY seq", session_id)  # noqa: S608
-    return [stored(row) for row in rows]
+    return [build_turn(row) for row in rows]
 
 
-def formats(reader: Reader, agent_id: str) -> list[str]:
+def list_formats(reader: DatabaseReader, agent_id: str) -> list[str]:
     """Name the formats of the transcripts that were read of an agent."""
     rows = reader.rows("SELECT DISTINCT format FROM session WHERE agent_id = ? ORDER BY format", agent_id)
     return [str(row["format"]) for row in rows]
 
 
-def find_session(reader: Reader, session_id: str) -> Row:
+def find_session(reader: DatabaseReader, session_id: str) -> Row:
     """Read one session; a beginning of its id is enough that none has but its subagents'."""
     rows = reader.rows(
         "SELECT * FROM session WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, parent_id IS NOT NULL, id LIMIT 2",
@@ -353,7 +357,7 @@ def find_session(reader: Reader, session_id: str) -> Row:
     return first
 
 
-def messages(reader: Reader, session_id: str, *, after: int = 0, upto: int | None = None) -> list[Row]:
+def read_turns(reader: DatabaseReader, session_id: str, *, after: int = 0, upto: int | None = None) -> list[Row]:
     """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
     return reader.rows(
         "SELECT seq, role, origin, kind, text, tokens, at, record_id, part, sidechain, tool_name FROM turn"
@@ -362,7 +366,7 @@ def messages(reader: Reader, session_id: str, *, after: int = 0, upto: int | Non
     )  # fmt: skip
 
 
-def compressed(reader: Reader, session_id: str) -> list[Row]:
+def read_compressed(reader: DatabaseReader, session_id: str) -> list[Row]:
     """Read the compressed message list of a session's last sleep."""
     row = reader.row("SELECT messages FROM session_summary WHERE session_id = ?", session_id)
     if row is None or row["messages"] == "[]":
@@ -376,7 +380,7 @@ def compressed(reader: Reader, session_id: str) -> list[Row]:
 AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after", prev_hash, hash'
 
 
-def core_memories(reader: Reader, agent_id: str) -> list[Row]:
+def core_memories(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Read the live core memories of an agent, in the order of the file, with estimated tokens."""
     columns = "id, content, heading, tags, constitutional, origin_at, created_at, note"
     return [
@@ -386,11 +390,11 @@ def core_memories(reader: Reader, agent_id: str) -> list[Row]:
             "constitutional": bool(row["constitutional"]),
             "tokens": estimate(row["content"]),
         }
-        for row in _live(reader, agent_id, "core", columns)
+        for row in _read_live(reader, agent_id, "core", columns)
     ]
 
 
-def _live(reader: Reader, agent_id: str, kind: str, columns: str = "*", since: str = "") -> list[Row]:
+def _read_live(reader: DatabaseReader, agent_id: str, kind: str, columns: str = "*", since: str = "") -> list[Row]:
     return reader.rows(
         f"SELECT {columns} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL AND created_at > ?"  # noqa: S608
         " ORDER BY position IS NULL, position, created_at, id",
@@ -398,34 +402,34 @@ def _live(reader: Reader, agent_id: str, kind: str, columns: str = "*", since: s
     )  # fmt: skip
 
 
-def noted_core(reader: Reader, agent_id: str) -> dict[str, str]:
+def noted_core(reader: DatabaseReader, agent_id: str) -> dict[str, str]:
     """Read the notes of an agent's live core memories, by the text they are of."""
-    rows = _live(reader, agent_id, "core", "content, note")
+    rows = _read_live(reader, agent_id, "core", "content, note")
     return {row["content"]: row["note"] for row in rows if row["note"] is not None}
 
 
-def fact_rows(reader: Reader, agent_id: str) -> list[Row]:
+def fact_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Read the rows of an agent's live facts, the oldest first."""
-    return _live(reader, agent_id, "fact")
+    return _read_live(reader, agent_id, "fact")
 
 
-def journal(reader: Reader, agent_id: str, since: str) -> list[Row]:
+def read_journal(reader: DatabaseReader, agent_id: str, since: str) -> list[Row]:
     """Read the live entries of an agent's journal that were made after `since`, the oldest first."""
-    return _live(reader, agent_id, "journal", "id, content, created_at", since)
+    return _read_live(reader, agent_id, "journal", "id, content, created_at", since)
 
 
-def profile_rows(reader: Reader, agent_id: str) -> list[Row]:
+def profile_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Read the sections of the profile of an agent's user."""
     return reader.rows("SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id)
 
 
-def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:
+def find_memory(reader: DatabaseReader, agent_id: str, memory_id: str) -> Row:
     """Read one memory of an agent, ended ones too; a unique beginning of its id is enough."""
     hint = "memoryd core list and memoryd facts list show them"
     return _beginning(reader, "memory", memory_id, "memory", "memories", hint, agent_id)
 
 
-def history(reader: Reader, agent_id: str, memory_id: str) -> list[Row]:
+def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[Row]:
     """Read what became of a memory, in order: each audited change with the state it left."""
     rows = reader.rows(
         "SELECT a.id, a.at, a.actor, a.run_id, a.operation, c.text FROM audit a"
@@ -441,7 +445,7 @@ def history(reader: Reader, agent_id: str, memory_id: str) -> list[Row]:
 
 
 def audit_rows(
-    reader: Reader, *, agent_id: str | None = None, run_id: str | None = None, since: str | None = None
+    reader: DatabaseReader, *, agent_id: str | None = None, run_id: str | None = None, since: str | None = None
 ) -> list[Row]:
     """Read entries of the audit, in order."""
     return reader.rows(
@@ -451,7 +455,7 @@ def audit_rows(
     )  # fmt: skip
 
 
-def audit_upto(reader: Reader, audit_id: int, agent_id: str | None) -> tuple[int, str]:
+def audit_upto(reader: DatabaseReader, audit_id: int, agent_id: str | None) -> tuple[int, str]:
     """An entry of the audit as a moment: the newest that an agent had by then, and whose it is.
 
     Without `agent_id` it is the entry's own agent.
@@ -470,7 +474,7 @@ def audit_upto(reader: Reader, audit_id: int, agent_id: str | None) -> tuple[int
     return int(found["id"]), chosen
 
 
-def states_of_run(reader: Reader, run_id: str) -> list[Row]:
+def states_of_run(reader: DatabaseReader, run_id: str) -> list[Row]:
     """Return what a run has changed, in order, with its states `before` and `after`; None for none or erased."""
     return reader.rows(
         'SELECT a.memory_id, a.operation, b.text AS "before", c.text AS "after" FROM audit a'
@@ -480,7 +484,7 @@ def states_of_run(reader: Reader, run_id: str) -> list[Row]:
     )
 
 
-def votes(reader: Reader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
+def count_votes(reader: DatabaseReader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
     """Count what was said of memories by `feedback`: good less bad; those nothing was said of are left out."""
     rows = reader.rows(
         "SELECT memory_id, sum(CASE operation WHEN 'feedback good' THEN 1 ELSE -1 END) AS votes FROM audit"
@@ -491,7 +495,7 @@ def votes(reader: Reader, agent_id: str, memory_ids: Sequence[str]) -> dict[str,
     return {row["memory_id"]: row["votes"] for row in rows}
 
 
-def core_by_hash(reader: Reader, agent_id: str, hashes: Sequence[str]) -> dict[str, Row]:
+def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -> dict[str, Row]:
     """Read the live core memories that say one of these, by the hash of what they say."""
     rows = reader.rows(
         "SELECT id, content_hash, importance, tags, origin_at, created_at FROM memory WHERE agent_id = ?"
@@ -501,7 +505,7 @@ def core_by_hash(reader: Reader, agent_id: str, hashes: Sequence[str]) -> dict[s
     return {row["content_hash"]: row for row in rows}
 
 
-def turn_text(reader: Reader, agent_id: str, session_id: str, seq: int) -> tuple[str, str] | None:
+def turn_text(reader: DatabaseReader, agent_id: str, session_id: str, seq: int) -> tuple[str, str] | None:
     """Read the text of one turn, and its origin; None where an agent has no such turn, or it has no text."""
     row = reader.row(
         "SELECT text, origin FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?", session_id, seq, agent_id
@@ -509,7 +513,7 @@ def turn_text(reader: Reader, agent_id: str, session_id: str, seq: int) -> tuple
     return None if row is None or not row["text"] else (str(row["text"]), str(row["origin"]))
 
 
-def agreed(reader: Reader, agent_id: str) -> str | None:
+def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:
     """The sha256 of what `MEMORY.md` held when it and the ledger last agreed; None where they never have."""
     row = reader.row("SELECT sha256 FROM core_file WHERE agent_id = ?", agent_id)
     return None if row is None else str(row["sha256"])
@@ -518,17 +522,17 @@ def agreed(reader: Reader, agent_id: str) -> str | None:
 # --- status -----------------------------------------------------------------------------------------------------------
 
 
-def daemon(reader: Reader) -> Row | None:
+def read_daemon(reader: DatabaseReader) -> Row | None:
     """Read who runs or ran last."""
     return reader.row("SELECT * FROM daemon")
 
 
-def agents(reader: Reader) -> dict[str, Row]:
+def read_agents(reader: DatabaseReader) -> dict[str, Row]:
     """Read the agents by id."""
     return {row["id"]: row for row in reader.rows("SELECT * FROM agent")}
 
 
-def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
+def last_runs(reader: DatabaseReader, agent_id: str) -> dict[str, Row]:
     """Read the last run of each kind of an agent that has ended or runs."""
     rows = reader.rows(
         "SELECT kind, id AS run, state, why, finished_at FROM job_run"
@@ -538,7 +542,7 @@ def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
     return {row["kind"]: {name: row[name] for name in ("run", "state", "why", "finished_at")} for row in rows}
 
 
-def unsure(reader: Reader, agent_id: str) -> int:
+def count_unsure(reader: DatabaseReader, agent_id: str) -> int:
     """Count the lines of daily files that the last dream left alone because nobody knows who wrote them."""
     return reader.number(
         "SELECT json_extract(receipt, '$.dream.unsure') FROM job_run WHERE agent_id = ? AND kind = 'dream'"
@@ -547,7 +551,7 @@ def unsure(reader: Reader, agent_id: str) -> int:
     )
 
 
-def proposals(reader: Reader, agent_id: str) -> list[Row]:
+def list_proposals(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Read the proposals of an agent that wait for an answer, the oldest first."""
     return reader.rows(
         "SELECT id AS run, kind, finished_at AS since, json_extract(receipt, '$.proposal.path') AS path FROM job_run"
@@ -556,23 +560,23 @@ def proposals(reader: Reader, agent_id: str) -> list[Row]:
     )
 
 
-def held_jobs(reader: Reader, agent_id: str) -> list[Row]:
+def held_jobs(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Read which kinds of jobs of an agent are held back, to what, since when and why."""
     return reader.rows("SELECT kind, mode, since, why FROM job_mode WHERE agent_id = ? ORDER BY kind", agent_id)
 
 
-def core_counts(reader: Reader, agent_id: str) -> Row:
+def core_counts(reader: DatabaseReader, agent_id: str) -> Row:
     """Count the live core memories of an agent, with estimated tokens."""
-    tokens = [estimate(row["content"]) for row in _live(reader, agent_id, "core", "content")]
+    tokens = [estimate(row["content"]) for row in _read_live(reader, agent_id, "core", "content")]
     return {"count": len(tokens), "tokens": sum(tokens)}
 
 
-def facts(reader: Reader, agent_id: str) -> Row:
+def count_facts(reader: DatabaseReader, agent_id: str) -> Row:
     """Count the live facts of an agent."""
-    return {"count": len(_live(reader, agent_id, "fact", "id"))}
+    return {"count": len(_read_live(reader, agent_id, "fact", "id"))}
 
 
-def alarms(reader: Reader) -> list[Row]:
+def list_alarms(reader: DatabaseReader) -> list[Row]:
     """Read the open alarms, the oldest first."""
     return reader.rows(
         "SELECT kind, nullif(agent_id, '') AS agent, subject, since, text FROM alarm"
@@ -580,7 +584,7 @@ def alarms(reader: Reader) -> list[Row]:
     )
 
 
-def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
+def transcript_counts(reader: DatabaseReader, agent_id: str) -> Mapping[str, int]:
     """Count an agent's transcripts, those that are not read, and spans that are no record."""
     row = reader.row(
         "SELECT count(*) AS transcripts, coalesce(sum(note IS NOT NULL), 0) AS not_read,"
@@ -592,7 +596,7 @@ def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
     return row or {}
 
 
-def passed_over(reader: Reader, agent_id: str, prefix: str) -> dict[str, int]:
+def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str, int]:
     """Count what readers passed over in an agent's transcripts, by those of its names that begin so."""
     rows = reader.rows(
         "SELECT one.key AS name, sum(one.value) AS n FROM transcript t, json_each(t.skipped) one"
@@ -602,7 +606,7 @@ def passed_over(reader: Reader, agent_id: str, prefix: str) -> dict[str, int]:
     return {row["name"].removeprefix(prefix): row["n"] for row in rows}
 
 
-def left_as_history(reader: Reader, agent_id: str, idle_end: timedelta, now: str) -> int:
+def left_as_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> int:
     """Count an agent's sessions that were over when they were first seen and of which nothing was written to memory."""
     return reader.number(
         "SELECT count(*) FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
@@ -612,6 +616,6 @@ def left_as_history(reader: Reader, agent_id: str, idle_end: timedelta, now: str
     )  # fmt: skip
 
 
-def spent(reader: Reader, day: str) -> int:
+def count_spent(reader: DatabaseReader, day: str) -> int:
     """Count the tokens of a day (YYYY-MM-DD in the configured zone): spent, and reserved for calls under way."""
     return reader.number("SELECT sum(coalesce(tokens_in + tokens_out, reserved)) FROM spend WHERE day = ?", day)

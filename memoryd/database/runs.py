@@ -81,7 +81,7 @@ def _change(
     """Change a run's row; False where it is no longer this claim's (a stale fence), or in none of these states."""
     which = "id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))"
     sql = f"UPDATE job_run SET {sets} WHERE {which}{also}"  # noqa: S608
-    return query.changed(connection, sql, *values, run.id, run.fence, tuple(states))
+    return query.change_one(connection, sql, *values, run.id, run.fence, tuple(states))
 
 
 def _run(row: RowMapping) -> Run:
@@ -92,7 +92,7 @@ def _insert(connection: Connection, row: Mapping[str, Any], how: str = "INSERT O
     values = {**_NEW, **row}
     names = ", ".join(f'"{name}"' for name in values)
     sql = f"{how} INTO job_run ({names}) VALUES ({', '.join('?' * len(values))})"
-    return query.changed(connection, sql, *values.values())
+    return query.change_one(connection, sql, *values.values())
 
 
 def new_run_id(now: datetime) -> str:
@@ -107,7 +107,7 @@ def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
     return _insert(connection, {**row, "state": "queued", "options": _json(row.get("options", {}))})
 
 
-def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: str | None = None) -> Run | None:
+def claim_run(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: str | None = None) -> Run | None:
     """Take the next due run whose agent has none running; automatic runs of a paused or disabled agent wait.
 
     `agents` are those that are configured and whose files can be written; `only` is the one run of a command.
@@ -118,13 +118,13 @@ def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: 
         f" SELECT r.id FROM {_TAKEABLE} AND (?4 IS NULL OR r.id = ?4)"
         " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *"
     )
-    rows = sqlite.write(engine, query.mappings, sql, now, tuple(agents), owner, only)
+    rows = sqlite.write(engine, query.fetch_mappings, sql, now, tuple(agents), owner, only)
     return next(map(_run, rows), None)
 
 
 def count_takeable(connection: Connection, now: str, agents: Sequence[str]) -> int:
-    """Count the agents that have a run `claim` would take."""
-    return query.number(connection, f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}", now, tuple(agents))  # noqa: S608
+    """Count the agents that have a run `claim_run` would take."""
+    return query.fetch_number(connection, f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}", now, tuple(agents))  # noqa: S608
 
 
 def finish(
@@ -158,9 +158,11 @@ def note_receipt(connection: Connection, run: Run, receipt: Mapping[str, Any], *
     return _change(connection, run, "receipt = ?", _json(receipt), states=states)
 
 
-def receipt(connection: Connection, run_id: str) -> dict[str, Any]:
+def read_receipt(connection: Connection, run_id: str) -> dict[str, Any]:
     """Read what is on a run's receipt."""
-    found: dict[str, Any] = json.loads(query.text(connection, "SELECT receipt FROM job_run WHERE id = ?", run_id) or "")
+    found: dict[str, Any] = json.loads(
+        query.fetch_text(connection, "SELECT receipt FROM job_run WHERE id = ?", run_id) or ""
+    )
     return found
 
 
@@ -179,38 +181,38 @@ def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
 def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
     """Queue blocked runs again: those whose time has come, or all where there is reason to hope. Returns how many."""
     which, limit = "state = 'blocked' AND scheduled_for <= ?", now if due_only else "9999"
-    if not sqlite.read(engine, query.exists, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
+    if not sqlite.read(engine, query.has_row, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
         return 0
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         sql = f"UPDATE job_run SET state = 'queued', scheduled_for = ? WHERE {which}"  # noqa: S608
         return query.run(connection, sql, now, limit).rowcount
 
 
-def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
+def beat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
     """Record that these running runs are alive."""
     if run_ids:
         sql = "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'"
-        sqlite.write(engine, query.each, sql, [(now, run_id) for run_id in run_ids])
+        sqlite.write(engine, query.change_each, sql, [(now, run_id) for run_id in run_ids])
 
 
 def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
     """Give back rows that say this process runs them though it does not; returns their ids."""
     lost = "state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))"
-    ids = sqlite.read(engine, query.column, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
+    ids = sqlite.read(engine, query.fetch_column, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
     if ids:
         sql = (
             "UPDATE job_run SET state = 'interrupted', owner = NULL, scheduled_for = ?, error = ?"
             " WHERE id = ? AND state = 'running' AND owner = ?"
         )
         why = "how it ended could not be recorded"
-        sqlite.write(engine, query.each, sql, [(now, why, run_id, owner) for run_id in ids])
+        sqlite.write(engine, query.change_each, sql, [(now, why, run_id, owner) for run_id in ids])
     return ids
 
 
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
     """Give running rows of dead processes back to the queue, or end them after `attempts`; returns them as they are."""
-    with sqlite.writing(engine) as connection:
-        rows = query.mappings(connection, "SELECT * FROM job_run WHERE state = 'running'")
+    with sqlite.begin_write(engine) as connection:
+        rows = query.fetch_mappings(connection, "SELECT * FROM job_run WHERE state = 'running'")
         orphans = [row for row in rows if not alive(row["owner"] or "")]
         for row in orphans:
             is_bound = has_intent(connection, row["id"]) or has_to_end(connection, row["id"])
@@ -226,7 +228,7 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
 
 def get_run(engine: Engine, run_id: str) -> Run:
     """Read one run."""
-    rows = sqlite.read(engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    rows = sqlite.read(engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     if not rows:
         raise LookupError(run_id)
     return _run(rows[0])
@@ -234,12 +236,12 @@ def get_run(engine: Engine, run_id: str) -> Run:
 
 def has_intent(connection: Connection, run_id: str) -> bool:
     """Say whether a run has begun to change files: from then on it is completed, whatever happens."""
-    return query.exists(connection, "SELECT 1 FROM intent WHERE run_id = ?", run_id)
+    return query.has_row(connection, "SELECT 1 FROM intent WHERE run_id = ?", run_id)
 
 
 def agent_has_intent(connection: Connection, agent_id: str) -> bool:
     """Say whether a run of this agent has begun to change files and is not completed."""
-    return query.exists(connection, "SELECT 1 FROM intent WHERE agent_id = ?", agent_id)
+    return query.has_row(connection, "SELECT 1 FROM intent WHERE agent_id = ?", agent_id)
 
 
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
@@ -247,8 +249,8 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
 
     Returns the state it had, `committing` where it changes files; None where there is no such run.
     """
-    with sqlite.writing(engine) as connection:
-        state = query.text(connection, "SELECT state FROM job_run WHERE id = ?", run_id)
+    with sqlite.begin_write(engine) as connection:
+        state = query.fetch_text(connection, "SELECT state FROM job_run WHERE id = ?", run_id)
         if state in OPEN and has_intent(connection, run_id):
             return "committing"
         if state in (*WAITING, "blocked") and _ends_itself(connection, run_id, now):
@@ -267,14 +269,14 @@ def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
         " WHERE id = ? AND kind = 'refine' AND (json_extract(receipt, '$.refine') IS NOT NULL"
         " OR EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id))"
     )
-    return query.changed(connection, sql, now, run_id)
+    return query.change_one(connection, sql, now, run_id)
 
 
 def has_to_end(connection: Connection, run_id: str) -> bool:
     """Say whether a run is a refinement that has changed memory: it must come to an end that tells of it."""
     changed = "EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id)"
     sql = f"SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND {changed}"  # noqa: S608
-    return query.exists(connection, sql, run_id)
+    return query.has_row(connection, sql, run_id)
 
 
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
@@ -292,13 +294,13 @@ def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
 def is_cancelled(engine: Engine, run: Run) -> bool:
     """Say whether a person asked this running run to stop."""
     sql = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND NOT cancel_requested"
-    return not sqlite.read(engine, query.exists, sql, run.id, run.fence)
+    return not sqlite.read(engine, query.has_row, sql, run.id, run.fence)
 
 
 def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
     """Tell when a run with this key died or was cancelled, after `since`: asking again at once would only repeat it."""
     sql = "SELECT max(finished_at) FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ?"
-    return query.text(connection, sql, key, since)
+    return query.fetch_text(connection, sql, key, since)
 
 
 def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) -> bool:
@@ -307,13 +309,13 @@ def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) ->
         "UPDATE job_run SET options = ? WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')"
         " AND receipt = '{}' AND NOT EXISTS (SELECT 1 FROM intent WHERE run_id = job_run.id)"
     )
-    return query.changed(connection, sql, _json(options), run_id)
+    return query.change_one(connection, sql, _json(options), run_id)
 
 
 def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:
     """Give a run that waits for it, by this `why`, the next thing to do; False where it does not wait for anything."""
     sql = "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?"
-    return query.changed(connection, sql, text, now, run_id, why)
+    return query.change_one(connection, sql, text, now, run_id, why)
 
 
 def wait_for_more(
@@ -361,7 +363,7 @@ def keep_refused(engine: Engine, run: Run, text: str) -> None:
     sqlite.write(engine, _change, run, "refused = ?", storable, states=STATES)
 
 
-def hurry(engine: Engine, run_id: str, now: str) -> None:
+def hurry_run(engine: Engine, run_id: str, now: str) -> None:
     """Make a run due now that waits or is blocked, because a person asks for it: it becomes theirs."""
     sql = (
         "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
@@ -386,7 +388,7 @@ def make_due(connection: Connection, kind: str, now: str) -> list[str]:
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?)"
         " WHERE kind = ? AND state = 'queued' AND attempt = 0 RETURNING id"
     )
-    return query.column(connection, sql, now, kind)
+    return query.fetch_column(connection, sql, now, kind)
 
 
 def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | None) -> None:
@@ -404,17 +406,17 @@ def give_text(connection: Connection, run_id: str, text: str) -> None:
 
 def given_text(engine: Engine, run: Run) -> str | None:
     """Read what is kept for a run: what it is to write, or the answers it got, in whichever attempt."""
-    return sqlite.read(engine, query.text, "SELECT reply FROM job_run WHERE id = ?", run.id)
+    return sqlite.read(engine, query.fetch_text, "SELECT reply FROM job_run WHERE id = ?", run.id)
 
 
-def untold(connection: Connection, limit: int) -> list[tuple[str, str, str | None, list[dict[str, Any]]]]:
+def list_unannounced(connection: Connection, limit: int) -> list[tuple[str, str, str | None, list[dict[str, Any]]]]:
     """List runs whose hook has not been told yet, as (id, agent, session, files of the receipt), oldest first."""
     sql = (
         "SELECT id, agent_id, session_id, json_extract(receipt, '$.files') FROM job_run"
         " WHERE state = 'succeeded' AND json_extract(receipt, '$.on_summary') = 'pending'"
         " ORDER BY finished_at, id LIMIT ?"
     )
-    return [(row[0], row[1], row[2], json.loads(row[3] or "[]")) for row in query.rows(connection, sql, limit)]
+    return [(row[0], row[1], row[2], json.loads(row[3] or "[]")) for row in query.fetch_rows(connection, sql, limit)]
 
 
 def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
@@ -425,7 +427,7 @@ def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
 
 def slot_is_used(connection: Connection, slot: str) -> bool:
     """Say whether a slot of the schedule has had its run."""
-    return query.exists(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
+    return query.has_row(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
 
 
 def skip(
@@ -466,13 +468,13 @@ def open_by_key(connection: Connection, key: str) -> str | None:
         "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted', 'blocked', 'proposed')"
         " ORDER BY state = 'proposed' LIMIT 1"
     )
-    return query.text(connection, sql, key)
+    return query.fetch_text(connection, sql, key)
 
 
 # --- proposals --------------------------------------------------------------------------------------------------------
 
 
-class Proposal(NamedTuple):
+class OpenProposal(NamedTuple):
     """Hold a run whose edits wait for a person's answer."""
 
     id: str
@@ -482,23 +484,23 @@ class Proposal(NamedTuple):
     kept: str | None  # JSON; None where they were erased
 
 
-def proposals(connection: Connection, agent_id: str | None = None) -> list[Proposal]:
+def list_proposals(connection: Connection, agent_id: str | None = None) -> list[OpenProposal]:
     """List the proposals of an agent, or of all, that nobody has answered, the oldest first."""
     sql = (
         "SELECT id, kind, agent_id, session_id, reply FROM job_run WHERE state = 'proposed'"
         " AND (?1 IS NULL OR agent_id = ?1) ORDER BY finished_at, id"
     )
-    return [Proposal(*row) for row in query.rows(connection, sql, agent_id)]
+    return [OpenProposal(*row) for row in query.fetch_rows(connection, sql, agent_id)]
 
 
-def proposal(connection: Connection, run_id: str) -> Proposal | None:
+def find_proposal(connection: Connection, run_id: str) -> OpenProposal | None:
     """Read a proposal that nobody has answered; None where it is none, or no more."""
-    return next((one for one in proposals(connection) if one.id == run_id), None)
+    return next((one for one in list_proposals(connection) if one.id == run_id), None)
 
 
 def proposal_of(connection: Connection, agent_id: str, kind: str) -> str | None:
     """Find the proposal of a kind of an agent that waits for a person's answer; None where none does."""
-    return next((one.id for one in proposals(connection, agent_id) if one.kind == kind), None)
+    return next((one.id for one in list_proposals(connection, agent_id) if one.kind == kind), None)
 
 
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
@@ -511,7 +513,7 @@ def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_
         "UPDATE job_run SET state = ?, why = ?, reply = NULL, receipt = json_set(receipt, '$.' || ?, ?)"  # noqa: S608
         f" WHERE id = ? AND (state = 'proposed' OR (? AND state = 'declined' AND {_ANSWER} IS NULL))"
     )
-    return query.changed(connection, sql, state, f"{word}: {by}", f"{word}_by", by, run_id, carried_out)
+    return query.change_one(connection, sql, state, f"{word}: {by}", f"{word}_by", by, run_id, carried_out)
 
 
 def being_answered(connection: Connection, agent_id: str) -> set[str]:
@@ -520,18 +522,18 @@ def being_answered(connection: Connection, agent_id: str) -> set[str]:
         "SELECT json_extract(r.options, '$.run') FROM intent i JOIN job_run r ON r.id = i.run_id"
         " WHERE i.agent_id = ? AND r.kind IN (?, ?)"
     )
-    return set(query.column(connection, sql, agent_id, *ANSWERS))
+    return set(query.fetch_column(connection, sql, agent_id, *ANSWERS))
 
 
 def take_proposal_back(connection: Connection, run_id: str, why: str) -> bool:
     """End a proposal that nobody can answer any more; what it was about may be proposed again."""
     sql = "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'"
-    return query.changed(connection, sql, why, run_id)
+    return query.change_one(connection, sql, why, run_id)
 
 
 def answered_by(connection: Connection, run_id: str) -> str | None:
     """Find the run that answered what this one proposed; None where it proposed nothing, or nobody has answered."""
-    return query.text(connection, f"SELECT {_ANSWER} FROM job_run WHERE id = ?", run_id)  # noqa: S608
+    return query.fetch_text(connection, f"SELECT {_ANSWER} FROM job_run WHERE id = ?", run_id)  # noqa: S608
 
 
 _ANSWER = "coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by'))"
@@ -549,7 +551,7 @@ def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: 
         f" AND kind = ? AND input_hash = ? AND {_ANSWER} IS NOT NULL AND {_STANDS}"
         " ORDER BY finished_at DESC, rowid DESC LIMIT 1"
     )
-    return query.text(connection, sql, agent_id, kind, input_hash)
+    return query.fetch_text(connection, sql, agent_id, kind, input_hash)
 
 
 def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[tuple[str, dict[str, Any]]]:
@@ -558,28 +560,28 @@ def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[
         "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"  # noqa: S608
         f" AND json_extract(receipt, '$.rejected_by') IS NOT NULL AND {_STANDS} ORDER BY finished_at DESC, rowid DESC"
     )
-    return [(str(row[0]), json.loads(row[1])) for row in query.rows(connection, sql, agent_id, kind)]
+    return [(str(row[0]), json.loads(row[1])) for row in query.fetch_rows(connection, sql, agent_id, kind)]
 
 
 def knows_agent(connection: Connection, agent_id: str) -> bool:
     """Say whether this agent has a row, as it has once a daemon has loaded it."""
-    return query.exists(connection, "SELECT 1 FROM agent WHERE id = ?", agent_id)
+    return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ?", agent_id)
 
 
 def set_paused(connection: Connection, agent_id: str, *, paused: bool) -> bool:
     """Let an agent's automatic runs wait, or go on; False where there is no such agent."""
-    return query.changed(connection, "UPDATE agent SET paused = ? WHERE id = ?", paused, agent_id)
+    return query.change_one(connection, "UPDATE agent SET paused = ? WHERE id = ?", paused, agent_id)
 
 
-def states(connection: Connection, agent_id: str, run_ids: Sequence[str]) -> dict[str, str]:
+def read_states(connection: Connection, agent_id: str, run_ids: Sequence[str]) -> dict[str, str]:
     """Read the states of those of these runs that are the agent's, by id."""
     sql = "SELECT id, state FROM job_run WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))"
-    return {row[0]: row[1] for row in query.rows(connection, sql, agent_id, run_ids)}
+    return {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, run_ids)}
 
 
 def is_paused(connection: Connection, agent_id: str) -> bool:
     """Say whether a person has paused this agent."""
-    return query.exists(connection, "SELECT 1 FROM agent WHERE id = ? AND paused = 1", agent_id)
+    return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ? AND paused = 1", agent_id)
 
 
 def last_of_kind(
@@ -594,7 +596,7 @@ def last_of_kind(
         f" AND state NOT IN (SELECT value FROM json_each(?)) AND {_STANDS}"
         " ORDER BY created_at DESC, rowid DESC LIMIT 1"
     )
-    found = query.rows(connection, sql, agent_id, kind, tuple(but))
+    found = query.fetch_rows(connection, sql, agent_id, kind, tuple(but))
     return (found[0][0], found[0][1], found[0][2]) if found else None
 
 
@@ -606,4 +608,4 @@ def asked_since(
         "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"
         ' AND ("trigger" = ? OR state NOT IN (SELECT value FROM json_each(?))) LIMIT 1'
     )
-    return query.exists(connection, sql, agent_id, kind, since, trigger, tuple(but))
+    return query.has_row(connection, sql, agent_id, kind, since, trigger, tuple(but))

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import audit, memories, query, reads, sqlite
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 from memoryd.errors import StateError
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
@@ -35,7 +35,7 @@ def _write_first_entries(connection: Connection) -> None:
 
     The entry's time is that of the memory, so that the audit of a day shows what was remembered on it.
     """
-    for row in query.mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
+    for row in query.fetch_mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
         try:
             memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
         except (ValueError, StateError):
@@ -57,14 +57,14 @@ class Migration(NamedTuple):
     statements: tuple[str, ...]
 
 
-def migrations() -> tuple[Migration, ...]:
+def read_migrations() -> tuple[Migration, ...]:
     """Read the numbered migrations that come with the package, in order."""
     entries = resources.files("memoryd.database").joinpath("migrations").iterdir()
     found = (Migration(int(one.name[:4]), _statements(one)) for one in entries if one.name.endswith(".sql"))
     return tuple(sorted(found))
 
 
-def newest() -> Migration:
+def read_newest() -> Migration:
     """Return all of today's schema as one step: what `tables` declares, and what all migrations together come to."""
     return Migration(reads.newest_schema(), _statements(resources.files("memoryd.database").joinpath("schema.sql")))
 
@@ -82,7 +82,7 @@ def migrate(engine: Engine) -> int:
         StateError: the database was written by a newer memoryd.
     """
     goal = reads.newest_schema()
-    number = sqlite.read(engine, query.number, "PRAGMA user_version")
+    number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
     if number > goal:
         engine.dispose()
         raise StateError(
@@ -90,9 +90,9 @@ def migrate(engine: Engine) -> int:
             where=str(engine.url.database),
             hint="run the newer memoryd, or give this one a state_dir of its own",
         )
-    for step in () if number == goal else migrations() if number else (newest(),):
-        with sqlite.writing(engine) as connection:
-            if query.number(connection, "PRAGMA user_version") >= step.number:
+    for step in () if number == goal else read_migrations() if number else (read_newest(),):
+        with sqlite.begin_write(engine) as connection:
+            if query.fetch_number(connection, "PRAGMA user_version") >= step.number:
                 continue
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
@@ -103,14 +103,14 @@ def migrate(engine: Engine) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedDatabase:
     """Hold an open database, and where a damaged one was moved, if there was one."""
 
     engine: Engine
     moved_aside: Path | None
 
 
-def open_database(path: Path, *, now: str) -> Opened:
+def open_database(path: Path, *, now: str) -> OpenedDatabase:
     """Open the state database for reading and writing; the caller holds the lock of the state folder.
 
     A damaged file is moved aside under a name with the time, never deleted; the new one starts empty, and the cursors
@@ -129,11 +129,11 @@ def open_database(path: Path, *, now: str) -> Opened:
         file = path.with_name(path.name + suffix)
         if file.exists():
             file.chmod(0o600)
-    return Opened(engine, moved)
+    return OpenedDatabase(engine, moved)
 
 
 def _is_sound(path: Path) -> bool:
-    module = library()
+    module = load_library()
     try:
         with closing(module.connect(str(path), timeout=10)) as connection:
             rows = connection.execute("PRAGMA quick_check").fetchall()

@@ -10,7 +10,7 @@ import os
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
 from memoryd.database.reads import newest_schema
 from memoryd.errors import StateError
 
@@ -22,7 +22,7 @@ def copy(source: Path, target: Path) -> None:
     """Copy the database, whoever writes to it meanwhile; `target` is a new file (0600)."""
     if not source.exists():
         raise StateError("there is no database yet", str(source), "start the daemon: memoryd run")
-    module = library()
+    module = load_library()
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     try:
         with (
@@ -41,7 +41,7 @@ def check(path: Path) -> None:
     Raises:
         StateError: it is damaged, is no database of memoryd, or a newer memoryd wrote it.
     """
-    module = library()
+    module = load_library()
     try:
         with closing(module.connect(f"{file_uri(path)}?mode=ro", uri=True)) as connection:
             sound = connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
@@ -60,7 +60,7 @@ def check(path: Path) -> None:
 
 def settle(path: Path) -> None:
     """Bring what the write-ahead log holds into the database file, where both are sound; nobody else uses them."""
-    module = library()
+    module = load_library()
     with (
         suppress(module.Error),  # damaged: then its parts are kept as they are
         closing(module.connect(str(path), timeout=BUSY_TIMEOUT_MS / 1000)) as connection,

@@ -28,7 +28,7 @@ class Reservation:
     tokens: int
 
 
-class Spent(NamedTuple):
+class SpentTokens(NamedTuple):
     """Tokens of settled calls."""
 
     tokens_in: int
@@ -40,11 +40,11 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
 
     Checked and taken in one transaction, so that two jobs cannot both take the last tokens.
     """
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         if of_day(connection, wanted.day) + wanted.tokens > daily:
             return "daily_tokens"
         sql = f"SELECT {_COUNTED} FROM spend WHERE run_id = ?"  # noqa: S608
-        if query.number(connection, sql, wanted.run_id) + wanted.tokens > per_run:
+        if query.fetch_number(connection, sql, wanted.run_id) + wanted.tokens > per_run:
             return "run_tokens"
         result = query.run(
             connection,
@@ -55,7 +55,7 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
         return int(result.lastrowid)
 
 
-def settle(connection: Connection, reservation: int, spent: Spent, how: str) -> None:
+def settle(connection: Connection, reservation: int, spent: SpentTokens, how: str) -> None:
     """Put what a call did cost in the place of its reservation, in the caller's transaction.
 
     `how` is `usage` where the server reported them, else `estimate`.
@@ -66,11 +66,11 @@ def settle(connection: Connection, reservation: int, spent: Spent, how: str) -> 
 
 def of_day(connection: Connection, day: str) -> int:
     """Count the tokens of a day: what was spent, and what is reserved."""
-    return query.number(connection, f"SELECT {_COUNTED} FROM spend WHERE day = ?", day)  # noqa: S608
+    return query.fetch_number(connection, f"SELECT {_COUNTED} FROM spend WHERE day = ?", day)  # noqa: S608
 
 
-def spent_by_run(engine: Engine, run_id: str) -> Spent:
+def spent_by_run(engine: Engine, run_id: str) -> SpentTokens:
     """Sum the settled calls of a run, of all of its attempts."""
     sql = "SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0) FROM spend WHERE run_id = ?"
-    (row,) = sqlite.read(engine, query.rows, sql, run_id)
-    return Spent(*row)
+    (row,) = sqlite.read(engine, query.fetch_rows, sql, run_id)
+    return SpentTokens(*row)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import URL, create_engine, event
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
 from memoryd.errors import StateError
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ def connect(path: Path) -> Engine:
     `NORMAL` is not enough: a renamed Markdown file can survive a power cut while the row that recorded it does not.
     An engine belongs to the process that made it: in a forked one each transaction raises StateError.
     """
-    module = library()
+    module = load_library()
 
-    def opened() -> Any:
+    def open_connection() -> Any:
         # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
         return module.connect(file_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
 
     # A waiting writer asks SQLite now and then, and one of many threads that write all the time may wait for seconds.
     turn = {"turn": threading.RLock()}
     url = URL.create("sqlite", database=str(path))
-    engine = create_engine(url, module=module, creator=opened, execution_options=turn)
+    engine = create_engine(url, module=module, creator=open_connection, execution_options=turn)
 
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:
@@ -78,7 +78,7 @@ def empty_log(engine: Engine) -> bool:
         finally:
             cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
             cursor.close()
-    except library().OperationalError:  # a full disk
+    except load_library().OperationalError:  # a full disk
         return False
     finally:
         raw.close()
@@ -86,7 +86,7 @@ def empty_log(engine: Engine) -> bool:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def begin_write(engine: Engine) -> Iterator[Connection]:
     """Open one write transaction; committed at the end, rolled back by any exception."""
     turn = engine.get_execution_options()["turn"]
     has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # without it SQLite has the last word, as between processes
@@ -103,15 +103,15 @@ class _TriedError(Exception):
 
 
 @contextmanager
-def trying(engine: Engine) -> Iterator[Connection]:
+def begin_trial(engine: Engine) -> Iterator[Connection]:
     """Open one write transaction of which nothing stays: what a change would come to is read inside it."""
-    with suppress(_TriedError), writing(engine) as connection:
+    with suppress(_TriedError), begin_write(engine) as connection:
         yield connection
         raise _TriedError
 
 
 @contextmanager
-def undoing(connection: Connection) -> Iterator[None]:
+def undo_after(connection: Connection) -> Iterator[None]:
     """Do inside a write transaction what is not to stay of it."""
     savepoint = connection.begin_nested()
     try:
@@ -121,7 +121,7 @@ def undoing(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def begin_read(engine: Engine) -> Iterator[Connection]:
     """Open one read transaction: every query in it sees the same state."""
     with engine.connect() as connection, connection.begin():
         yield connection
@@ -129,11 +129,11 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 def read(engine: Engine, query: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
     """Return what one function finds in a read transaction of its own; what it returns must not need the connection."""
-    with reading(engine) as connection:
+    with begin_read(engine) as connection:
         return query(connection, *args, **named)
 
 
 def write(engine: Engine, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
     """Return what one function says of a change it makes in a write transaction of its own."""
-    with writing(engine) as connection:
+    with begin_write(engine) as connection:
         return change(connection, *args, **named)

@@ -36,7 +36,7 @@ def take_back(connection: Connection, runs: Collection[str], by: str, now: str) 
     next sleep begins with the turns.
     """
     sql = "SELECT session_id, earlier FROM session_summary WHERE run_id IN (SELECT value FROM json_each(?))"
-    for session_id, earlier in query.rows(connection, sql, list(runs)):
+    for session_id, earlier in query.fetch_rows(connection, sql, list(runs)):
         values: dict[str, Any] = _NONE | json.loads(earlier or "{}")
         if values["run_id"] in runs:
             values = dict(_NONE)

@@ -21,7 +21,7 @@ from sqlmodel import Field, SQLModel
 
 from memoryd.database import grants
 from memoryd.ledger import memory as ledger
-from memoryd.ledger.audit import Entry
+from memoryd.ledger.audit import AuditEntry
 
 # An audit that could be changed would prove nothing. Triggers are no part of SQLAlchemy's own language.
 TRIGGERS = tuple(
@@ -30,8 +30,10 @@ TRIGGERS = tuple(
 )
 
 
-class Agent(SQLModel, table=True):
+class AgentRow(SQLModel, table=True):
     """Store an agent: one separate memory."""
+
+    __tablename__ = "agent"
 
     id: str = Field(primary_key=True)
     workspace: str
@@ -40,8 +42,10 @@ class Agent(SQLModel, table=True):
     seen_at: str
 
 
-class Session(SQLModel, table=True):
+class SessionRow(SQLModel, table=True):
     """Store a session: the turns of one conversation."""
+
+    __tablename__ = "session"
 
     __table_args__ = (
         Index("session_by_agent", "agent_id", "last_turn_at"),
@@ -69,8 +73,10 @@ class Session(SQLModel, table=True):
     facts_look: str | None = None  # what the session was like when it was last looked through for facts
 
 
-class Transcript(SQLModel, table=True):
+class TranscriptRow(SQLModel, table=True):
     """Store a file that an agent appends to, and how far it has been read: the cursor."""
+
+    __tablename__ = "transcript"
 
     __table_args__ = (
         Index("transcript_path", "agent_id", "path"),
@@ -99,8 +105,10 @@ class Transcript(SQLModel, table=True):
     note: str | None = None
 
 
-class Turn(SQLModel, table=True):
+class TurnRow(SQLModel, table=True):
     """Store one message or tool exchange."""
+
+    __tablename__ = "turn"
 
     __table_args__ = (
         Index("turn_identity", "agent_id", "record_id", "part", unique=True),
@@ -135,7 +143,7 @@ class Turn(SQLModel, table=True):
     withheld: str | None = None
 
 
-class ForgottenText(SQLModel, table=True):
+class ForgottenTextRow(SQLModel, table=True):
     """Store the key of a forgotten text: of a turn, or of a line of a NOW file. It may be stored before the turn."""
 
     __tablename__ = "forgotten_text"
@@ -147,7 +155,7 @@ class ForgottenText(SQLModel, table=True):
     times: int
 
 
-class BadSpan(SQLModel, table=True):
+class BadSpanRow(SQLModel, table=True):
     """Store where bytes of a transcript could not be read as a record. They are never sent to a model."""
 
     __tablename__ = "bad_span"
@@ -162,8 +170,10 @@ class BadSpan(SQLModel, table=True):
     seen_at: str
 
 
-class Watermark(SQLModel, table=True):
+class WatermarkRow(SQLModel, table=True):
     """Store how far one consumer has processed a session: all turns up to and including `seq`."""
+
+    __tablename__ = "watermark"
 
     session_id: str = Field(primary_key=True, foreign_key="session.id")
     consumer: str = Field(primary_key=True)
@@ -172,7 +182,7 @@ class Watermark(SQLModel, table=True):
     run_id: str | None = None
 
 
-class SessionSummary(SQLModel, table=True):
+class SessionSummaryRow(SQLModel, table=True):
     """Store the running summary of a session and its compressed message list (JSON)."""
 
     __tablename__ = "session_summary"
@@ -201,7 +211,7 @@ def _table_of(value: type, name: str, **special: Any) -> Any:
 
 
 # One memory of the ledger.
-Memory = _table_of(
+MemoryRow = _table_of(
     ledger.Memory,
     "Memory",
     id=Field(primary_key=True),
@@ -210,29 +220,39 @@ Memory = _table_of(
     successors=Field(sa_column_kwargs={"server_default": "[]"}),
     salt=Field(sa_column_kwargs={"server_default": ""}),
 )
-Index("memory_by_agent", Memory.agent_id, Memory.kind, Memory.deleted_at)
-Index("memory_by_text", Memory.agent_id, Memory.kind, Memory.content_hash, sqlite_where=Memory.deleted_at.is_(None))
+Index("memory_by_agent", MemoryRow.agent_id, MemoryRow.kind, MemoryRow.deleted_at)
+Index(
+    "memory_by_text",
+    MemoryRow.agent_id,
+    MemoryRow.kind,
+    MemoryRow.content_hash,
+    sqlite_where=MemoryRow.deleted_at.is_(None),
+)
 
 # One change of one thing, linked to the one before it. The triggers refuse every update and delete.
-Audit = _table_of(Entry, "Audit", id=Field(default=None, primary_key=True))
-Index("audit_order", Audit.agent_id, Audit.prev_hash, unique=True)  # no entry has two that follow it: no chain forks
-Index("audit_by_agent", Audit.agent_id)
-Index("audit_by_memory", Audit.agent_id, Audit.memory_id, Audit.id)
-Index("audit_by_run", Audit.run_id, sqlite_where=Audit.run_id.is_not(None))
+AuditRow = _table_of(AuditEntry, "Audit", id=Field(default=None, primary_key=True))
+Index(
+    "audit_order", AuditRow.agent_id, AuditRow.prev_hash, unique=True
+)  # no entry has two that follow it: no chain forks
+Index("audit_by_agent", AuditRow.agent_id)
+Index("audit_by_memory", AuditRow.agent_id, AuditRow.memory_id, AuditRow.id)
+Index("audit_by_run", AuditRow.run_id, sqlite_where=AuditRow.run_id.is_not(None))
 
 # A person's time-limited permission to see what an agent remembers.
-Grant = _table_of(grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"))
-Index("grant_by_agent", Grant.agent_id, Grant.state)
+GrantRow = _table_of(grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"))
+Index("grant_by_agent", GrantRow.agent_id, GrantRow.state)
 
 
-class Content(SQLModel, table=True):
+class ContentRow(SQLModel, table=True):
     """Store the states that the audit's digests are of. An erased one loses its text and keeps its row."""
+
+    __tablename__ = "content"
 
     sha256: str = Field(primary_key=True)
     text: str | None = None
 
 
-class CoreFile(SQLModel, table=True):
+class CoreFileRow(SQLModel, table=True):
     """Store what `MEMORY.md` held when the ledger and the file last agreed."""
 
     __tablename__ = "core_file"
@@ -242,7 +262,7 @@ class CoreFile(SQLModel, table=True):
     agreed_at: str
 
 
-class ProfileSection(SQLModel, table=True):
+class ProfileSectionRow(SQLModel, table=True):
     """Store one section of an agent's profile of its user."""
 
     __tablename__ = "profile_section"
@@ -256,7 +276,7 @@ class ProfileSection(SQLModel, table=True):
     salt: str  # keeps the digest of an erased state from being guessed
 
 
-class JobRun(SQLModel, table=True):
+class JobRunRow(SQLModel, table=True):
     """Store one execution of a job."""
 
     __tablename__ = "job_run"
@@ -305,8 +325,10 @@ class JobRun(SQLModel, table=True):
     claims: str | None = None  # what became of each claim of the reply (JSON)
 
 
-class Reader(SQLModel, table=True):
+class ReaderRow(SQLModel, table=True):
     """Hold how a model did on the calibration set of the second reader."""
+
+    __tablename__ = "reader"
 
     endpoint: str = Field(primary_key=True)
     model: str = Field(primary_key=True)
@@ -318,8 +340,10 @@ class Reader(SQLModel, table=True):
     tested_at: str
 
 
-class Verdict(SQLModel, table=True):
+class VerdictRow(SQLModel, table=True):
     """Store what a second reader answered, by the hash of the question and the reader: no content."""
+
+    __tablename__ = "verdict"
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     key: str = Field(primary_key=True)
@@ -327,8 +351,10 @@ class Verdict(SQLModel, table=True):
     read_at: str
 
 
-class Spend(SQLModel, table=True):
+class SpendRow(SQLModel, table=True):
     """Store one call of a model: what was reserved for it, and what it cost once that is known."""
+
+    __tablename__ = "spend"
 
     __table_args__ = (Index("spend_by_day", "day"), Index("spend_by_run", "run_id"))
 
@@ -344,8 +370,10 @@ class Spend(SQLModel, table=True):
     how: str = "reserved"
 
 
-class Intent(SQLModel, table=True):
+class IntentRow(SQLModel, table=True):
     """Store what a run is about to do to files, fsynced before it does it."""
+
+    __tablename__ = "intent"
 
     run_id: str = Field(primary_key=True)
     agent_id: str
@@ -353,8 +381,10 @@ class Intent(SQLModel, table=True):
     plan: str
 
 
-class Alarm(SQLModel, table=True):
+class AlarmRow(SQLModel, table=True):
     """Store something that a person must know; cleared when it is over, never deleted."""
+
+    __tablename__ = "alarm"
 
     __table_args__ = (
         Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
@@ -370,7 +400,7 @@ class Alarm(SQLModel, table=True):
     told: str | None = None  # what came of telling the user's command of it
 
 
-class JobMode(SQLModel, table=True):
+class JobModeRow(SQLModel, table=True):
     """Store a kind of job that is held to less than the configuration lets it do, for one agent."""
 
     __tablename__ = "job_mode"
@@ -382,8 +412,10 @@ class JobMode(SQLModel, table=True):
     why: str
 
 
-class Daemon(SQLModel, table=True):
+class DaemonRow(SQLModel, table=True):
     """Store the daemon that runs or ran last; its lock says whether it still runs."""
+
+    __tablename__ = "daemon"
 
     id: int = Field(default=1, primary_key=True)
     pid: int

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import query, sqlite
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 from memoryd.errors import StateError
 from memoryd.ledger.memory import hash_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PORTION = 200  # rows
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """What a column holds."""
 
     TEXT = "text"
@@ -33,11 +33,11 @@ class Kind(StrEnum):
     SESSION = "session"  # the id of a session, wherever it is referred to
 
 
-def _kinds(**names: str) -> dict[str, Kind]:
-    return {name: Kind(kind) for kind, listed in names.items() for name in listed.split()}
+def _kinds(**names: str) -> dict[str, ColumnKind]:
+    return {name: ColumnKind(kind) for kind, listed in names.items() for name in listed.split()}
 
 
-COLUMNS: Mapping[str, Mapping[str, Kind]] = {
+COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "agent": _kinds(ours="id workspace seen_at"),
     "session": _kinds(
         session="id", name="native_id parent_id model", names="gauge", text="folder",
@@ -79,18 +79,18 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     "job_mode": _kinds(ours="agent_id kind mode since why"),
     "daemon": _kinds(text="watching_note", ours="owner version started_at watching"),
 }  # fmt: skip
-_LOOKED_AT = frozenset({Kind.TEXT, Kind.JSON, Kind.NAME, Kind.NAMES})
+_LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, ColumnKind.NAMES})
 
 
-def portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[dict[str, Any]]]:
+def read_portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[dict[str, Any]]]:
     """Read the columns of a table that are to be looked at, each row with its `rowid`, in portions.
 
     Of an agent's rows only, where the table says whose they are.
     """
     last = -1
     while True:
-        with sqlite.reading(engine) as connection:
-            own = "" if agent_id is None else _own(columns(connection, table))
+        with sqlite.begin_read(engine) as connection:
+            own = "" if agent_id is None else _own(list_columns(connection, table))
             found = _read(connection, table, f"rowid > ?{own}", (last, agent_id) if own else (last,))
         if not found:
             return
@@ -104,22 +104,22 @@ def _own(there: set[str]) -> str:
     return " AND session_id IN (SELECT id FROM session WHERE agent_id = ?)" if "session_id" in there else ""
 
 
-def rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
+def read_rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
     """Read the columns of a table that are to be looked at, of those of these rows that are there."""
     return sqlite.read(engine, _read, table, "rowid IN (SELECT value FROM json_each(?))", (list(rowids),))
 
 
 def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
-    there = columns(connection, table)
+    there = list_columns(connection, table)
     wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
     if not wanted:
         return []
     quoted = ", ".join(f'"{name}"' for name in wanted)
     sql = f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}'  # noqa: S608
-    return [dict(row) for row in query.mappings(connection, sql, *values)]
+    return [dict(row) for row in query.fetch_mappings(connection, sql, *values)]
 
 
-def columns(connection: Connection, table: str) -> set[str]:
+def list_columns(connection: Connection, table: str) -> set[str]:
     """The names of a table's columns; none where there is no such table."""
     return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_info("{table}")')}
 
@@ -147,29 +147,29 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
     sets = ", ".join(f'"{name}" = ?' for name in values)
     same = " AND ".join(f'"{name}" IS ?' for name in new)
     sql = f'UPDATE "{table}" SET {sets} WHERE rowid = ? AND {same}'  # noqa: S608
-    return query.changed(connection, sql, *values.values(), row["rowid"], *(row[name] for name in new))
+    return query.change_one(connection, sql, *values.values(), row["rowid"], *(row[name] for name in new))
 
 
 def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:
     """List the ids of the sessions of these agents; None: of all."""
     sql = "SELECT id FROM session WHERE ?1 IS NULL OR agent_id IN (SELECT value FROM json_each(?1))"
-    return sqlite.read(engine, query.column, sql, None if agents is None else tuple(agents))
+    return sqlite.read(engine, query.fetch_column, sql, None if agents is None else tuple(agents))
 
 
-def intents(engine: Engine) -> list[str]:
+def list_intents(engine: Engine) -> list[str]:
     """List the ids of the runs whose intents are there."""
-    if "intent" not in tables(engine):
+    if "intent" not in list_tables(engine):
         return []
-    return sqlite.read(engine, query.column, "SELECT run_id FROM intent ORDER BY run_id")
+    return sqlite.read(engine, query.fetch_column, "SELECT run_id FROM intent ORDER BY run_id")
 
 
 def rename_session(engine: Engine, old: str, new: str) -> None:
     """Give a session another id, wherever it is referred to, at once."""
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
         for table, kinds in COLUMNS.items():
-            there = columns(connection, table)
-            for name in (name for name, kind in kinds.items() if kind is Kind.SESSION and name in there):
+            there = list_columns(connection, table)
+            for name in (name for name, kind in kinds.items() if kind is ColumnKind.SESSION and name in there):
                 if name == "key":
                     sql = 'UPDATE job_run SET "key" = replace("key", ?1, ?2) WHERE instr("key", ?1)'
                 else:
@@ -185,19 +185,19 @@ def rewrite_file(engine: Engine) -> None:
         cursor.execute("VACUUM")
         busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         cursor.close()
-    except library().OperationalError as error:
+    except load_library().OperationalError as error:
         # SQLite's own words: a full disk, a failing one, or others who hold it.
         hint = "it takes as much room again as the file, and a moment without others"
-        raise StateError(f"cannot be written anew: {error}", str(engine.url.database), hint) from error
+        raise StateError(f"cannot be rewritten: {error}", str(engine.url.database), hint) from error
     finally:
         raw.close()
     if busy:  # in SQLite's own words, so that it is known for what passes by itself
-        locked = library().OperationalError("database is locked")
+        locked = load_library().OperationalError("database is locked")
         hint = "another program reads it: close that, or wait"
         raise StateError("its log cannot be emptied", str(engine.url.database), hint) from locked
 
 
-def tables(engine: Engine) -> Sequence[str]:
+def list_tables(engine: Engine) -> Sequence[str]:
     """List the known tables that are there."""
-    there = sqlite.read(engine, query.column, "SELECT name FROM sqlite_master WHERE type = 'table'")
+    there = sqlite.read(engine, query.fetch_column, "SELECT name FROM sqlite_master WHERE type = 'table'")
     return [name for name in COLUMNS if name in there]

@@ -26,7 +26,7 @@ _TURN_COLUMNS = (
 INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
 
 
-class Known(NamedTuple):
+class KnownTurn(NamedTuple):
     """Where a stored turn was read last, and whether its text is kept."""
 
     transcript_id: int
@@ -35,11 +35,11 @@ class Known(NamedTuple):
     withheld: str | None
 
 
-class Seen:
+class SeenRecords:
     """Which record ids of an agent are stored already."""
 
     def __init__(self, connection: Connection, agent_id: str, record_ids: Sequence[str]) -> None:
-        self.rows: dict[tuple[str, int], Known] = {}
+        self.rows: dict[tuple[str, int], KnownTurn] = {}
         for start in range(0, len(record_ids), LOOKUP_CHUNK):
             chunk = record_ids[start : start + LOOKUP_CHUNK]
             marks = ", ".join("?" * len(chunk))
@@ -47,11 +47,11 @@ class Seen:
                 "SELECT record_id, part, transcript_id, generation, sha256, withheld FROM turn"  # noqa: S608
                 f" WHERE agent_id = ? AND record_id IN ({marks})"
             )
-            for record_id, part, *known in query.rows(connection, sql, agent_id, *chunk):
-                self.rows[record_id, part] = Known(*known)
+            for record_id, part, *known in query.fetch_rows(connection, sql, agent_id, *chunk):
+                self.rows[record_id, part] = KnownTurn(*known)
 
 
-class Version(NamedTuple):
+class TurnVersion(NamedTuple):
     """One stored text of a record."""
 
     record_id: str
@@ -65,17 +65,17 @@ class Version(NamedTuple):
 def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
     """Return the name of the tool that the session called under the id `call`; None if it did not."""
     sql = "SELECT tool_name FROM turn WHERE session_id = ? AND kind = 'tool_call' AND tool_call_id = ? LIMIT 1"
-    return query.text(connection, sql, session_id, call)
+    return query.fetch_text(connection, sql, session_id, call)
 
 
-def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[Version]:
+def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[TurnVersion]:
     """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
     sql = (
         "SELECT record_id, text, sha256, transcript_id, generation, withheld FROM turn"
         " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id"
     )
-    found = query.rows(connection, sql, agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part)
-    return [Version(*row) for row in found]
+    found = query.fetch_rows(connection, sql, agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part)
+    return [TurnVersion(*row) for row in found]
 
 
 def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, bytes, str, str, int]]) -> None:
@@ -84,7 +84,7 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
         "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?, sha256 = ?"
         " WHERE agent_id = ? AND record_id = ? AND part = ?"
     )
-    query.each(connection, sql, rows)
+    query.change_each(connection, sql, rows)
 
 
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
@@ -93,9 +93,9 @@ def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: i
     return query.run(connection, sql, agent_id, record_id, part, FORGOTTEN).mappings().first()
 
 
-def unscanned(connection: Connection) -> set[int]:
+def find_unscanned(connection: Connection) -> set[int]:
     """Find the turns whose text waits for a scan."""
-    return set(query.column(connection, "SELECT id FROM turn WHERE withheld = 'unscanned'"))
+    return set(query.fetch_column(connection, "SELECT id FROM turn WHERE withheld = 'unscanned'"))
 
 
 def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
@@ -105,12 +105,12 @@ def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[Row
         " p.path, p.format, p.session_id FROM turn t JOIN transcript p ON p.id = t.transcript_id"
         " WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.id"
     )
-    return query.mappings(connection, sql, turn_ids)
+    return query.fetch_mappings(connection, sql, turn_ids)
 
 
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
     """Record why turns are kept without their text."""
-    query.each(connection, "UPDATE turn SET withheld = ? WHERE id = ?", ((why, turn_id) for turn_id in turn_ids))
+    query.change_each(connection, "UPDATE turn SET withheld = ? WHERE id = ?", ((why, turn_id) for turn_id in turn_ids))
 
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
@@ -119,9 +119,9 @@ def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None
     query.run(connection, sql, text, seq, turn_id)
 
 
-def passed(connection: Connection, session_id: str) -> int:
+def read_consumed(connection: Connection, session_id: str) -> int:
     """Tell up to which turn a session has been consumed, or will be by a run that has settled on its turns."""
-    return query.number(
+    return query.fetch_number(
         connection,
         "SELECT max(coalesce((SELECT max(seq) FROM watermark WHERE session_id = ?1), 0), coalesce(("
         "SELECT max(json_extract(options, '$.upto')) FROM job_run WHERE session_id = ?1"
@@ -133,7 +133,7 @@ def passed(connection: Connection, session_id: str) -> int:
 def seq_of_record(connection: Connection, session_id: str, record_id: str) -> int:
     """Tell the place of a record's first turn in a session, 0 where it has none."""
     sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND record_id = ?"
-    return query.number(connection, sql, session_id, record_id)
+    return query.fetch_number(connection, sql, session_id, record_id)
 
 
 def stored_turns(
@@ -142,47 +142,47 @@ def stored_turns(
     """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
     main = " AND sidechain = 0" if main_only else ""
     sql = f"SELECT {reads.STORED} FROM turn WHERE session_id = ? AND seq > ? AND seq <= ?{main} ORDER BY seq"  # noqa: S608
-    return [reads.stored(row) for row in query.mappings(connection, sql, session_id, after, upto)]
+    return [reads.build_turn(row) for row in query.fetch_mappings(connection, sql, session_id, after, upto)]
 
 
 def last_compaction(connection: Connection, session_id: str, *, upto: int = LAST) -> int:
     """Tell the seq of the last compaction of the main conversation, 0 where there was none."""
     sql = "SELECT max(seq) FROM turn WHERE session_id = ? AND kind = 'compaction' AND sidechain = 0 AND seq <= ?"
-    return query.number(connection, sql, session_id, upto)
+    return query.fetch_number(connection, sql, session_id, upto)
 
 
-def uncounted(connection: Connection, session_id: str, *, after: int, limit: int) -> list[tuple[int, str]]:
+def list_uncounted(connection: Connection, session_id: str, *, after: int, limit: int) -> list[tuple[int, str]]:
     """List turns past `after` whose tokens are not counted yet, as (id, text)."""
     sql = "SELECT id, text FROM turn WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?"
-    return [(row[0], row[1]) for row in query.rows(connection, sql, session_id, after, limit)]
+    return [(row[0], row[1]) for row in query.fetch_rows(connection, sql, session_id, after, limit)]
 
 
 def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
     """Store counted tokens, given as (turn id, tokens)."""
     if counts:
         swapped = [(tokens, turn_id) for turn_id, tokens in counts]
-        sqlite.write(engine, query.each, "UPDATE turn SET tokens = ? WHERE id = ?", swapped)
+        sqlite.write(engine, query.change_each, "UPDATE turn SET tokens = ? WHERE id = ?", swapped)
 
 
-def unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:
+def count_unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:
     """Count the messages of people and assistants with `after` < seq ≤ `upto`: what a sleep would be about."""
     sql = (
         "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind IN ('message', 'choice')"
         " AND text <> '' AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0"
     )
-    return query.number(connection, sql, session_id, after, upto)
+    return query.fetch_number(connection, sql, session_id, after, upto)
 
 
 def count_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int:
     """Count the turns with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
     sql = "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'"
-    return query.number(connection, sql, session_id, after, upto)
+    return query.fetch_number(connection, sql, session_id, after, upto)
 
 
 def first_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int | None:
     """Tell the seq of the first turn with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
     sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'"
-    return query.number(connection, sql, session_id, after, upto) or None
+    return query.fetch_number(connection, sql, session_id, after, upto) or None
 
 
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
@@ -191,18 +191,18 @@ def added_since(connection: Connection, session_id: str, *, after: int, tokens_p
         "SELECT sum(coalesce(tokens, length(CAST(text AS BLOB)) * ?)) FROM turn"
         " WHERE session_id = ? AND seq > ? AND sidechain = 0"
     )
-    return query.number(connection, sql, tokens_per_byte, session_id, after)
+    return query.fetch_number(connection, sql, tokens_per_byte, session_id, after)
 
 
 def running_summary(connection: Connection, session_id: str) -> str | None:
     """Read a session's running summary."""
-    return query.text(connection, "SELECT summary FROM session_summary WHERE session_id = ?", session_id)
+    return query.fetch_text(connection, "SELECT summary FROM session_summary WHERE session_id = ?", session_id)
 
 
-def watermark(connection: Connection, session_id: str, consumer: str) -> int:
+def read_watermark(connection: Connection, session_id: str, consumer: str) -> int:
     """Tell how far a consumer has consumed a session; 0 where it has not begun."""
     sql = "SELECT seq FROM watermark WHERE session_id = ? AND consumer = ?"
-    return query.number(connection, sql, session_id, consumer)
+    return query.fetch_number(connection, sql, session_id, consumer)
 
 
 def session_row(connection: Connection, session_id: str) -> RowMapping | None:
@@ -212,19 +212,19 @@ def session_row(connection: Connection, session_id: str) -> RowMapping | None:
 
 def transcripts_of(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
     """Read the cursors of an agent."""
-    return query.mappings(connection, "SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", agent_id)
+    return query.fetch_mappings(connection, "SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", agent_id)
 
 
 def forgotten_again(connection: Connection, session_id: str, sha256: bytes, part: int) -> int:
     """Count the turns of a session that are known from these bytes and whose text is forgotten."""
     sql = "SELECT count(*) FROM turn WHERE session_id = ? AND sha256 = ? AND part = ? AND withheld = ?"
-    return query.number(connection, sql, session_id, sha256, part, FORGOTTEN)
+    return query.fetch_number(connection, sql, session_id, sha256, part, FORGOTTEN)
 
 
-def paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
+def list_paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
     """List the paths of the transcripts of sessions."""
     sql = "SELECT path FROM transcript WHERE session_id IN (SELECT value FROM json_each(?))"
-    return query.column(connection, sql, sessions)
+    return query.fetch_column(connection, sql, sessions)
 
 
 def agent_seen_at(connection: Connection, agent_id: str) -> str:
@@ -232,11 +232,11 @@ def agent_seen_at(connection: Connection, agent_id: str) -> str:
     return str(query.run(connection, "SELECT seen_at FROM agent WHERE id = ?", agent_id).scalar_one())
 
 
-def sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
+def build_sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
     """Return turns of a session as sources of a memory, with where their bytes lie."""
     sql = (
         "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"
         " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
         " WHERE t.session_id = ? AND t.seq IN (SELECT value FROM json_each(?)) ORDER BY t.seq"
     )
-    return tuple(source_of(dict(row)) for row in query.mappings(connection, sql, session_id, sorted(set(seqs))))
+    return tuple(source_of(dict(row)) for row in query.fetch_mappings(connection, sql, session_id, sorted(set(seqs))))

@@ -16,10 +16,10 @@ from memoryd.files.regular import as_state_error, open_regular, read
 
 if TYPE_CHECKING:
     from memoryd.files.descriptor import Step
-    from memoryd.files.open_folder import Entry
+    from memoryd.files.open_folder import FolderEntry
 
 
-def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step = no_step) -> int:
+def append(entry: FolderEntry, block: bytes, create: bytes | None = None, step: Step = no_step) -> int:
     """Add `block` at the end of a file in one write, and wait until the disk has it.
 
     A short write (a full disk) is continued by a further append; what an error leaves unwritten, `missing_part` tells
@@ -38,7 +38,7 @@ def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step =
             return extend(fd, block, step)
 
 
-def sync_file(entry: Entry, step: Step = no_step) -> None:
+def sync_file(entry: FolderEntry, step: Step = no_step) -> None:
     """Make bytes that are in a file already, and its name, survive a power cut."""
     with as_state_error("cannot be synced", entry):
         with Descriptor(open_regular(entry)) as opened:
@@ -48,7 +48,7 @@ def sync_file(entry: Entry, step: Step = no_step) -> None:
         sync_folder(entry.folder, step)
 
 
-def fill_hole(entry: Entry, block: bytes, offset: int) -> None:
+def fill_hole(entry: FolderEntry, block: bytes, offset: int) -> None:
     """Finish an append that a power cut left as a hole: the file had grown, its last bytes were not there yet.
 
     Only NUL bytes are written over, where the block's own bytes belong: nobody else's text is made of them.
@@ -57,7 +57,7 @@ def fill_hole(entry: Entry, block: bytes, offset: int) -> None:
     there = found.rstrip(b"\0")
     if len(there) == len(found) or not block.startswith(there):
         return
-    with as_state_error("cannot be mended", entry), Descriptor(open_regular(entry, os.O_WRONLY)) as opened:
+    with as_state_error("cannot be repaired", entry), Descriptor(open_regular(entry, os.O_WRONLY)) as opened:
         position = len(there)
         while position < len(found):
             position += os.pwrite(opened.fd, block[position : len(found)], offset + position)

@@ -112,7 +112,7 @@ def _unpack(tar: tarfile.TarFile, path: Path, folder: Path, known: Collection[st
     for member in tar:
         source = tar.extractfile(member) if member.isreg() else None
         if source is None:
-            raise StateError(f"holds {member.name[:80]!r}, which is no file", str(path), _HINT)
+            raise StateError(f"holds {member.name[:80]!r}, which is not a file", str(path), _HINT)
         if manifest is None:
             manifest = _manifest(member.name, source.read(_MAX_MANIFEST + 1), path)
             continue
@@ -133,7 +133,7 @@ def _manifest(name: str, text: bytes, path: Path) -> dict[str, Any]:
             isinstance(told["bytes"], int) and isinstance(told["sha256"], str) for told in manifest["files"].values()
         ):
             return dict(manifest)
-    raise StateError("is no backup of memoryd, or of a newer one", str(path), _HINT)
+    raise StateError("is not a backup of memoryd, or is one of a newer version", str(path), _HINT)
 
 
 def _extract(source: IO[bytes], target: Path) -> str:

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.descriptor import FILL_STEPS, extend, fill, no_step
 from memoryd.files.open_folder import Descriptor, give_to
-from memoryd.files.regular import as_state_error, digest, open_regular, read, read_all
-from memoryd.files.temporary import Leftover, leftovers, temporary
+from memoryd.files.regular import as_state_error, compute_digest, open_regular, read, read_all
+from memoryd.files.temporary import Leftover, list_leftovers, make_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 Step = Callable[[str], None]
-Keep = Callable[["Entry", bytes], bool]
+Keep = Callable[["FolderEntry", bytes], bool]
 
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
@@ -52,7 +52,7 @@ class MovedError(MemorydError):
     code = "moved"
 
 
-class Replaced(NamedTuple):
+class FileReplacement(NamedTuple):
     """What a rewrite did."""
 
     path: Path
@@ -60,12 +60,12 @@ class Replaced(NamedTuple):
     after: str  # sha256 of the bytes now there
 
 
-class _Ours(NamedTuple):
+class _OwnWrite(NamedTuple):
     digest: str
     size: int
 
 
-class _Old(NamedTuple):
+class _OldFile(NamedTuple):
     """What the new file takes over from the old one."""
 
     status: os.stat_result
@@ -76,13 +76,13 @@ class _Old(NamedTuple):
 
 
 def replace(
-    entry: Entry,
+    entry: FolderEntry,
     new: bytes,
     expected: str | None,
     step: Step = no_step,
     mode: int = 0o644,
     keep: Keep | None = None,
-) -> Replaced:
+) -> FileReplacement:
     """Make `new` the content of a file, if what is there is what was expected.
 
     Mode, owner and extended attributes of the old file are kept; a new one belongs to whom its folder belongs to. On
@@ -100,11 +100,11 @@ def replace(
         if expected is None:
             _place(temp, entry, step)
         else:
-            _swap(temp, entry, expected, _Ours(digest(new), len(new)), step, keep)
-    return Replaced(entry.path, expected, digest(new))
+            _swap(temp, entry, expected, _OwnWrite(compute_digest(new), len(new)), step, keep)
+    return FileReplacement(entry.path, expected, compute_digest(new))
 
 
-def remove(entry: Entry, expected: str, step: Step = no_step) -> None:
+def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:
     """Take a file away, if what is there is what was expected.
 
     Raises:
@@ -113,43 +113,43 @@ def remove(entry: Entry, expected: str, step: Step = no_step) -> None:
     """
     with as_state_error("cannot be removed", entry):
         found = read(entry)
-        if found is None or digest(found) != expected:
-            raise _moved(entry)
-        aside = temporary(entry, "swap")  # as of an exchange: what a stop leaves is looked at before it goes
+        if found is None or compute_digest(found) != expected:
+            raise _make_moved_error(entry)
+        aside = make_name(entry, "swap")  # as of an exchange: what a stop leaves is looked at before it goes
         step("before:remove")
         entry.rename(aside)
         step("after:remove")
         out = _read_now(aside)
-        if out is None or digest(out) != expected:
+        if out is None or compute_digest(out) != expected:
             try:
                 _rename_no_replace(aside, entry)
             except FileExistsError:
-                aside.rename(entry.beside(f"{entry.name}.conflict-{secrets.token_hex(4)}"))
-            raise _moved(entry)
+                aside.rename(entry.get_sibling(f"{entry.name}.conflict-{secrets.token_hex(4)}"))
+            raise _make_moved_error(entry)
         aside.unlink()
         sync_folder(entry.folder, step)
 
 
-def _expected_file(entry: Entry, expected: str | None) -> _Old | None:
+def _expected_file(entry: FolderEntry, expected: str | None) -> _OldFile | None:
     """The old file's attributes; refuses early, before anything is written."""
     try:
         fd = open_regular(entry)
     except FileNotFoundError as error:
         if expected is None:
             return None
-        raise _moved(entry) from error
+        raise _make_moved_error(entry) from error
     with Descriptor(fd):
-        if digest(read_all(fd, entry.path)) != expected:
-            raise _moved(entry)
-        return _Old(os.fstat(fd), _xattrs(fd))
+        if compute_digest(read_all(fd, entry.path)) != expected:
+            raise _make_moved_error(entry)
+        return _OldFile(os.fstat(fd), _xattrs(fd))
 
 
-def _moved(entry: Entry, more: str = "") -> MovedError:
+def _make_moved_error(entry: FolderEntry, more: str = "") -> MovedError:
     return MovedError("was changed by somebody else meanwhile" + more, str(entry.path), "plan again on its new content")
 
 
-def _write_temp(entry: Entry, new: bytes, old: _Old | None, mode: int, step: Step) -> Entry:
-    temp = temporary(entry, "new")
+def _write_temp(entry: FolderEntry, new: bytes, old: _OldFile | None, mode: int, step: Step) -> FolderEntry:
+    temp = make_name(entry, "new")
     step("before:create")
     fd = temp.open(os.O_RDWR | os.O_CREAT | os.O_EXCL, mode if old is None else 0o600)
     try:
@@ -167,7 +167,7 @@ def _write_temp(entry: Entry, new: bytes, old: _Old | None, mode: int, step: Ste
     return temp
 
 
-def _copy_attributes(old: _Old, fd: int) -> None:
+def _copy_attributes(old: _OldFile, fd: int) -> None:
     give_to(fd, old.status)
     if sys.platform == "linux":
         for name, value in old.xattrs.items():
@@ -186,29 +186,29 @@ def _xattrs(fd: int) -> dict[str, bytes]:
     return found
 
 
-def _place(temp: Entry, entry: Entry, step: Step) -> None:
+def _place(temp: FolderEntry, entry: FolderEntry, step: Step) -> None:
     """Give a new file its name, if nobody else took it."""
     try:
         step("before:place")
         _rename_no_replace(temp, entry)
         step("after:place")
     except FileExistsError as error:
-        raise _moved(entry) from error
+        raise _make_moved_error(entry) from error
     finally:
         temp.unlink(missing_ok=True)
     sync_folder(entry.folder, step)
 
 
-def _rename_no_replace(temp: Entry, entry: Entry) -> None:
+def _rename_no_replace(temp: FolderEntry, entry: FolderEntry) -> None:
     if not _renameat2(temp, entry, _RENAME_NOREPLACE):
         temp.link(entry)
         temp.unlink()
 
 
-def _swap(temp: Entry, entry: Entry, expected: str, ours: _Ours, step: Step, keep: Keep | None) -> None:
+def _swap(temp: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite, step: Step, keep: Keep | None) -> None:
     """Exchange, verify what came out, and only then let go of it."""
     step("before:mark")
-    ready = temporary(entry, "swap")
+    ready = make_name(entry, "swap")
     temp.rename(ready)  # from here on a leftover may be somebody's edit, and its name says so
     step("after:mark")
     step("before:swap")
@@ -224,25 +224,25 @@ def _swap(temp: Entry, entry: Entry, expected: str, ours: _Ours, step: Step, kee
     step("after:unlink")
 
 
-def _exchange(ready: Entry, entry: Entry) -> Entry:
+def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
     """Put `ready` in the place of `entry`; returns where the old file lies now."""
     try:
         if _renameat2(ready, entry, _RENAME_EXCHANGE):
             return ready
         # Without an exchange: a second name holds on to the old file. What remains open is a rename by somebody
         # else between these two calls.
-        aside = temporary(entry, "swap")
+        aside = make_name(entry, "swap")
         entry.link(aside)
         ready.rename(entry)
     except OSError as error:
         ready.unlink(missing_ok=True)
         if isinstance(error, FileNotFoundError):
-            raise _moved(entry) from error
+            raise _make_moved_error(entry) from error
         raise
     return aside
 
 
-def _read_now(entry: Entry) -> bytes | None:
+def _read_now(entry: FolderEntry) -> bytes | None:
     """What lies there; None for anything that is no readable regular file, which no plan expects."""
     try:
         return read(entry)
@@ -250,22 +250,22 @@ def _read_now(entry: Entry) -> bytes | None:
         return None
 
 
-def _digest_now(entry: Entry) -> str | None:
+def _digest_now(entry: FolderEntry) -> str | None:
     data = _read_now(entry)
-    return None if data is None else digest(data)
+    return None if data is None else compute_digest(data)
 
 
-def _verify_swapped(out: Entry, entry: Entry, expected: str, ours: _Ours) -> bytes:
+def _verify_swapped(out: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite) -> bytes:
     """What came out, if it is what was expected; else it gets its place back."""
     data = _read_now(out)
-    if data is None or digest(data) != expected:
+    if data is None or compute_digest(data) != expected:
         kept = _put_back(out, entry, ours)
         sync_folder(entry.folder)
-        raise _moved(entry, f"; a second edit is in {kept.name}" if kept else "")
+        raise _make_moved_error(entry, f"; a second edit is in {kept.name}" if kept else "")
     return data
 
 
-def _put_back(out: Entry, entry: Entry, ours: _Ours) -> Entry | None:
+def _put_back(out: FolderEntry, entry: FolderEntry, ours: _OwnWrite) -> FolderEntry | None:
     """Give somebody's file its place again. What others appended to our version meanwhile is appended to theirs.
 
     Returns where our version was kept, if somebody edited it in another way than appending.
@@ -273,15 +273,15 @@ def _put_back(out: Entry, entry: Entry, ours: _Ours) -> Entry | None:
     mine = _exchange(out, entry)
     sync_folder(entry.folder)  # takes a moment, in which writers that hold our version open end their lines
     data = _read_now(mine)
-    if data is not None and digest(data[: ours.size]) == ours.digest:
+    if data is not None and compute_digest(data[: ours.size]) == ours.digest:
         _let_go(mine, ours.size, entry)
         return None
-    kept = entry.beside(f"{entry.name}.conflict-{secrets.token_hex(4)}")
+    kept = entry.get_sibling(f"{entry.name}.conflict-{secrets.token_hex(4)}")
     mine.rename(kept)
     return kept
 
 
-def _let_go(version: Entry, size: int, entry: Entry) -> None:
+def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
     """Unlink a version that has lost its place, and append to `entry` what was appended to it behind `size`.
 
     Read after the unlink, when nobody new can open it: what remains is a writer that opened it before the exchange
@@ -294,13 +294,13 @@ def _let_go(version: Entry, size: int, entry: Entry) -> None:
         append_late(entry, late)
 
 
-def append_late(entry: Entry, data: bytes) -> None:
+def append_late(entry: FolderEntry, data: bytes) -> None:
     """Append to a file what was written to an older version of it."""
     with Descriptor(open_to_append(entry, b"")) as opened:
         extend(opened.fd, data)
 
 
-def open_to_append(entry: Entry, create: bytes | None, step: Step = no_step) -> int:
+def open_to_append(entry: FolderEntry, create: bytes | None, step: Step = no_step) -> int:
     """A descriptor of a regular file, opened with `O_RDWR | O_APPEND`.
 
     Where there is no file it appears with `create` already in it.
@@ -329,7 +329,7 @@ def _system_renameat2() -> Callable[..., int] | None:
         return None
 
 
-def _renameat2(source: Entry, target: Entry, flags: int) -> bool:
+def _renameat2(source: FolderEntry, target: FolderEntry, flags: int) -> bool:
     """Linux' rename with flags, see renameat2(2). False: this system or file system has none."""
     call = _system_renameat2() if sys.platform == "linux" else None
     if call is None:
@@ -353,23 +353,23 @@ def sync_folder(folder: OpenFolder, step: Step = no_step) -> None:
 # ── after a kill ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def settle(entry: Entry, before: str | None, after: str) -> list[Entry]:
+def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEntry]:
     """Clear away what a stopped `replace(entry, …)` left; no other writer of memoryd may be at work on the file.
 
     An edit that the stopped exchange had swapped out gets its place back. Look at the file afresh afterwards: it then
     holds `before`, `after`, or somebody's edit. Returns files with a second edit that could not be put back because the
     first has the place: for a person.
     """
-    kept: list[Entry] = []
-    with as_state_error("cannot be settled", entry):
-        for left in leftovers(entry.folder):
+    kept: list[FolderEntry] = []
+    with as_state_error("cannot be recovered", entry):
+        for left in list_leftovers(entry.folder):
             if left.target == entry.name:
                 kept += _settle_one(left, entry, before, after)
         sync_folder(entry.folder)
     return kept
 
 
-def _settle_one(left: Leftover, entry: Entry, before: str | None, after: str) -> list[Entry]:
+def _settle_one(left: Leftover, entry: FolderEntry, before: str | None, after: str) -> list[FolderEntry]:
     # A second name of the file itself is what a stop before the fallback's rename leaves.
     there = entry.exists()
     twin = there and os.path.samestat(left.entry.lstat(), entry.lstat())
@@ -379,5 +379,5 @@ def _settle_one(left: Leftover, entry: Entry, before: str | None, after: str) ->
     if not there:
         _rename_no_replace(left.entry, entry)
         return []
-    kept = _put_back(left.entry, entry, _Ours(after, entry.lstat().st_size))
+    kept = _put_back(left.entry, entry, _OwnWrite(after, entry.lstat().st_size))
     return [] if kept is None else [kept]

@@ -13,13 +13,13 @@ from memoryd.errors import MemorydError, StateError
 from memoryd.files.durable import MovedError, replace, sync_folder
 from memoryd.files.open_folder import follow_folder, require_plain
 from memoryd.files.regular import as_state_error, read
-from memoryd.files.temporary import leftovers, temporary
+from memoryd.files.temporary import list_leftovers, make_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
 
@@ -54,7 +54,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
 
 
 @contextlib.contextmanager
-def made_way(folder: OpenFolder, relative: str) -> Iterator[Entry]:
+def made_way(folder: OpenFolder, relative: str) -> Iterator[FolderEntry]:
     """What lies under a relative path; its folders are open for the length of a `with`, missing ones are made."""
     *between, name = PurePosixPath(relative).parts
     with contextlib.ExitStack() as opened:
@@ -91,15 +91,15 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
             if not entry.exists():
                 _make_ignored(entry)
             # Whoever is still making one sees it vanish and takes the one that is there.
-            for left in leftovers(outer):
+            for left in list_leftovers(outer):
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
                         left.entry.remove_folder()
             return outer.folder(entry.name)
 
 
-def _make_ignored(entry: Entry) -> None:
-    ready = temporary(entry, "new")
+def _make_ignored(entry: FolderEntry) -> None:
+    ready = make_name(entry, "new")
     ready.make_folder(0o755)
     try:
         with ready.folder.folder(ready.name) as folder:
@@ -127,7 +127,7 @@ def backup(folder: OpenFolder, run_id: str, name: str, data: bytes) -> Path:
         require_plain(part)  # before anything is made
     with _private(folder, "backup") as backups, _private(backups, run_id) as place:
         with as_state_error("cannot be cleared", place.path):
-            for left in leftovers(place):  # of this run, when it was stopped here
+            for left in list_leftovers(place):  # of this run, when it was stopped here
                 left.entry.unlink()
         return _keep(place, name, data)
 

@@ -14,7 +14,7 @@ from memoryd.errors import StateError
 from memoryd.files.durable import replace, sync_folder
 from memoryd.files.folders import make_private_dir
 from memoryd.files.open_folder import follow_folder
-from memoryd.files.regular import as_state_error, digest
+from memoryd.files.regular import as_state_error, compute_digest
 from memoryd.files.regular import read as read_regular
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: s
     with follow_folder(path.parent) as folder:
         entry = folder / path.name
         if new is not None:
-            replace(entry, new, None if old is None else digest(old))
+            replace(entry, new, None if old is None else compute_digest(old))
         elif old is not None:
             with as_state_error("cannot be removed", path):
                 entry.unlink()
@@ -74,10 +74,10 @@ def _keep(path: Path, old: bytes, keep: Path, stamp: str) -> Path:
 
 def _prefix(path: Path) -> str:
     """Says which file it was: its name, and a digest of its whole path."""
-    return f"{path.name}.{digest(os.fsencode(path))[:12]}."
+    return f"{path.name}.{compute_digest(os.fsencode(path))[:12]}."
 
 
-def kept(path: Path, keep: Path) -> list[bytes]:
+def list_kept(path: Path, keep: Path) -> list[bytes]:
     """What was kept of a file, the newest first."""
     if not keep.is_dir():
         return []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.files.descriptor import extend
 from memoryd.files.durable import replace
 from memoryd.files.open_folder import Descriptor, follow_folder
-from memoryd.files.regular import as_state_error, digest, read
+from memoryd.files.regular import as_state_error, compute_digest, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +46,7 @@ class Journal:
             if old is None:
                 return
             new = b"".join(json.dumps(changed(entry), sort_keys=True).encode() + b"\n" for entry in _entries(old))
-            replace(journal, new, digest(old), mode=0o600)
+            replace(journal, new, compute_digest(old), mode=0o600)
 
     def entries(self) -> list[dict[str, Any]]:
         """Read all entries, oldest first."""
@@ -76,7 +76,7 @@ def unite(target: Path, sources: Iterable[Path]) -> None:
         entry = folder / target.name
         old = read(entry)
         data = b"".join(line + b"\n" for line in dict.fromkeys(lines))
-        replace(entry, data, None if old is None else digest(old), mode=0o600)
+        replace(entry, data, None if old is None else compute_digest(old), mode=0o600)
 
 
 def _read(path: Path) -> bytes | None:

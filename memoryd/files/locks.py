@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from memoryd.errors import LockedError, StateError
-from memoryd.files.open_folder import Descriptor, Entry, give_to
+from memoryd.files.open_folder import Descriptor, FolderEntry, give_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,13 +32,13 @@ class Lock:
     Two `Lock`s of one path exclude each other, in one process too. A process made by `fork` shares the lock.
     """
 
-    def __init__(self, place: Path | Entry, patience: timedelta = timedelta()) -> None:
+    def __init__(self, place: Path | FolderEntry, patience: timedelta = timedelta()) -> None:
         """Nothing is opened yet.
 
         A place is a path in a folder of memoryd's own, else a name in an open folder.
         """
         self._folder: int | None = None
-        if isinstance(place, Entry):
+        if isinstance(place, FolderEntry):
             self.path, self._name, self._folder = place.path, place.name, place.folder.fd
         else:
             self.path, self._name = place, str(place)
@@ -46,7 +46,7 @@ class Lock:
         self._patience = patience
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether this object holds the lock."""
         return self._fd is not None
 
@@ -62,7 +62,7 @@ class Lock:
         until = time.monotonic() + max(timeout, _GRACE).total_seconds()
         while (fd := self._try()) is None:
             if time.monotonic() >= until:
-                raise self._locked()
+                raise self._make_locked_error()
             time.sleep(_POLL_SECONDS)
         self._fd = fd
         with contextlib.suppress(OSError):  # a full disk has no room for what is for people only
@@ -113,7 +113,9 @@ class Lock:
         if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
             return fd
         os.close(fd)
-        raise StateError("is not a regular file of one name", str(self.path), "move it away; a lock is made anew")
+        raise StateError(
+            "is not a regular file of one name", str(self.path), "move it away; memoryd creates a new lock"
+        )
 
     def _flock(self, fd: int, how: int) -> bool:
         try:
@@ -131,7 +133,7 @@ class Lock:
             return os.path.samestat(os.fstat(fd), there)
         return False
 
-    def _locked(self) -> LockedError:
+    def _make_locked_error(self) -> LockedError:
         pid = self.holder()
         who = f"process {pid}" if pid else "another process"
         return LockedError(f"is held by {who}", str(self.path), "wait for it to end, or stop it")

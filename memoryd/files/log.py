@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from structlog.stdlib import BoundLogger
 
-    from memoryd.files.open_folder import Entry
+    from memoryd.files.open_folder import FolderEntry
 
     Log = BoundLogger
 
@@ -73,7 +73,7 @@ def clean(text: str) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", cut)
 
 
-def _blind(value: object) -> object:
+def _mask_value(value: object) -> object:
     match value:
         case None | bool() | float():
             return value
@@ -95,21 +95,21 @@ def _blind(value: object) -> object:
 
 def _blind_part(value: object) -> object:
     """Blind a value of the second level; below it only sizes are logged."""
-    return f"<{len(value)} values>" if isinstance(value, list | tuple | set | frozenset | dict) else _blind(value)
+    return f"<{len(value)} values>" if isinstance(value, list | tuple | set | frozenset | dict) else _mask_value(value)
 
 
 def _utc(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def readable(record: Mapping[str, Any]) -> str:
+def render_record(record: Mapping[str, Any]) -> str:
     """Return a record as one line for people."""
     head = f"{record.get('at') or '-'} {record.get('level') or '-'!s:<7} {record.get('logger') or '-'}"
-    rest = " ".join(f"{key}={_shown(value)}" for key, value in record.items() if key not in _FIRST)
+    rest = " ".join(f"{key}={_show_value(value)}" for key, value in record.items() if key not in _FIRST)
     return _UNSAFE.sub("?", f"{head}: {record.get('event', '')} {rest}".rstrip())
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
     return orjson.dumps(text).decode() if isinstance(value, str) and re.search(r'[\s="]', text) else text
 
@@ -159,7 +159,7 @@ class _Terminal(logging.StreamHandler[Any]):
 
 
 @contextmanager
-def at_rest(entry: Entry) -> Iterator[None]:
+def at_rest(entry: FolderEntry) -> Iterator[None]:
     """Hold up whoever appends to a log while the file is exchanged: their lines go to the new one."""
     with as_state_error("cannot be opened", entry):
         file = entry.open(os.O_RDONLY | os.O_NONBLOCK)
@@ -168,7 +168,7 @@ def at_rest(entry: Entry) -> Iterator[None]:
         yield
 
 
-def rotated(path: Path, number: int) -> Path:
+def name_rotated(path: Path, number: int) -> Path:
     """Return the name of the file that was the log `number` rotations ago."""
     return path.with_name(f"{path.name}.{number}")
 
@@ -202,7 +202,7 @@ def _finish(_logger: object, _method: str, values: Any) -> dict[str, Any]:
     record: logging.LogRecord = values.pop("_record")
     del values["_from_structlog"]
     fault = _fault(values.pop("exc_info", None))
-    blind = {clean(key): _blind(value) for key, value in (values | fault).items()}
+    blind = {clean(key): _mask_value(value) for key, value in (values | fault).items()}
     at = _utc(datetime.fromtimestamp(record.created, UTC))
     return dict.fromkeys(_FIRST, "") | blind | {"at": at, "level": _level(record), "logger": clean(record.name)}
 
@@ -212,7 +212,7 @@ def _json(_logger: object, _method: str, values: Any) -> str:
 
 
 def _readable(_logger: object, _method: str, values: Any) -> str:
-    return readable(values)
+    return render_record(values)
 
 
 def _fault(given: Any) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def get_logger(name: str = "memoryd", **values: object) -> Log:
 
 
 @contextmanager
-def bound(**values: object) -> Iterator[None]:
+def bind_values(**values: object) -> Iterator[None]:
     """Let all records of this thread carry these values meanwhile, such as `agent` and `run`, whoever logs them."""
     if "structlog" not in sys.modules:
         yield

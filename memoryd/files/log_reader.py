@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.files.log import LEVELS, rotated
+from memoryd.files.log import LEVELS, name_rotated
 from memoryd.files.log_line import KEPT_FILES
 from memoryd.files.open_folder import Descriptor
 
@@ -27,7 +27,7 @@ _MAX_LINE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogFilter:
     """Select records: from a level on, of one agent, of one run."""
 
     level: str = "debug"
@@ -43,10 +43,10 @@ class Wanted:
         )
 
 
-class _Lines:
+class _RecordLines:
     """Split bytes into wanted records; keep an unfinished last line for the next bytes."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: LogFilter) -> None:
         self._wanted = wanted
         self._rest = b""
         self._damaged = 0
@@ -83,12 +83,12 @@ def _record(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def read(path: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
+def read(path: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
     """Return the records, oldest first, those of rotated files included; none where there is no log."""
-    lines = _Lines(wanted)
+    lines = _RecordLines(wanted)
     with ExitStack() as opened:
         # All are opened before any is read, so that a rotation meanwhile neither hides nor repeats a file.
-        paths = [*(rotated(path, number) for number in range(KEPT_FILES - 1, 0, -1)), path]
+        paths = [*(name_rotated(path, number) for number in range(KEPT_FILES - 1, 0, -1)), path]
         files = [opened.enter_context(file) for file in map(_open, paths) if file is not None]
         for file in {os.fstat(file.fd).st_ino: file for file in files}.values():
             while data := os.read(file.fd, _CHUNK):
@@ -97,12 +97,12 @@ def read(path: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
     yield from lines.damage()
 
 
-def follow(path: Path, wanted: Wanted, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
+def follow(path: Path, wanted: LogFilter, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
     """Return the last records and then each new one, whatever file it is in.
 
     `wait` is called when there is nothing new; it returns False to end.
     """
-    lines = _Lines(wanted)
+    lines = _RecordLines(wanted)
     with closing(_Tail(path)) as tail:
         tail.skip_to_last(_FOLLOW_FROM)
         while True:
@@ -164,9 +164,9 @@ class _Tail:
     def _successor(self) -> Path | None:
         if not self._path.exists() or self._is(self._path):
             return None
-        rotations = (number for number in range(1, KEPT_FILES) if self._is(rotated(self._path, number)))
+        rotations = (number for number in range(1, KEPT_FILES) if self._is(name_rotated(self._path, number)))
         number = next(rotations, 1)
-        return rotated(self._path, number - 1) if number > 1 else self._path
+        return name_rotated(self._path, number - 1) if number > 1 else self._path
 
     def _is(self, path: Path) -> bool:
         with suppress(OSError):

@@ -15,7 +15,7 @@ _NO_WAL = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glu
 _MOUNT = re.compile(r"^\S+ \S+ \S+ \S+ (?P<point>\S+) .* - (?P<type>\S+) ")
 
 
-def mounts(table: str | None = None) -> dict[Path, str]:
+def read_mounts(table: str | None = None) -> dict[Path, str]:
     """The type of the file system at each mount point."""
     if table is None:
         try:

@@ -63,10 +63,10 @@ class OpenFolder(Descriptor):
     def __str__(self) -> str:
         return self._text
 
-    def __truediv__(self, name: str) -> Entry:
+    def __truediv__(self, name: str) -> FolderEntry:
         """What is called `name` in this folder, whether there is such a thing or not."""
         require_plain(name)
-        return Entry(self, name)
+        return FolderEntry(self, name)
 
     def folder(self, name: str) -> OpenFolder:
         """Open a folder in this one.
@@ -85,7 +85,7 @@ class OpenFolder(Descriptor):
         return sorted(os.listdir(self.fd))  # noqa: PTH208 - a path has no descriptor
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A name in an open folder: what all that reads and writes other people's files is given."""
 
     folder: OpenFolder
@@ -99,7 +99,7 @@ class Entry(NamedTuple):
     def __str__(self) -> str:
         return f"{self.folder}/{self.name}"
 
-    def beside(self, name: str) -> Entry:
+    def get_sibling(self, name: str) -> FolderEntry:
         """Another name in the same folder."""
         return self.folder / name
 
@@ -127,11 +127,11 @@ class Entry(NamedTuple):
             with self.folder.folder(self.name) as made:
                 give_to(made.fd, above)
 
-    def rename(self, to: Entry) -> None:
+    def rename(self, to: FolderEntry) -> None:
         """Give it another name, which may be taken: then that is replaced."""
         os.rename(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd)
 
-    def link(self, to: Entry) -> None:
+    def link(self, to: FolderEntry) -> None:
         """Give it a second name, which must be free."""
         os.link(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd, follow_symlinks=False)
 

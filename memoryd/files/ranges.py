@@ -37,10 +37,12 @@ class Stat(NamedTuple):
 
 
 def _stat(result: os.stat_result) -> Stat:
-    return Stat(result.st_dev, result.st_ino, result.st_size, _within(result.st_mtime_ns), _within(result.st_ctime_ns))
+    return Stat(
+        result.st_dev, result.st_ino, result.st_size, _clamp_time(result.st_mtime_ns), _clamp_time(result.st_ctime_ns)
+    )
 
 
-def _within(time_ns: int) -> int:
+def _clamp_time(time_ns: int) -> int:
     """Anybody may give a file any time, so it is bounded here, once for all who store or show it."""
     return max(-_TIME_MAX, min(time_ns, _TIME_MAX))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 MAX_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
@@ -26,14 +26,14 @@ _NO_FILE = frozenset({errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO})
 _HINT = "put a regular file there; memoryd left it alone"
 
 
-def digest(data: bytes) -> str:
+def compute_digest(data: bytes) -> str:
     """The sha256 of `data`, in hex."""
     import hashlib  # loads OpenSSL, which a hook that only reads cannot afford
 
     return hashlib.sha256(data).hexdigest()
 
 
-def read(entry: Entry, limit: int = MAX_BYTES) -> bytes | None:
+def read(entry: FolderEntry, limit: int = MAX_BYTES) -> bytes | None:
     """The bytes of a regular file; None where there is none.
 
     Raises:
@@ -77,7 +77,7 @@ def read_in(workspace: Path, relative: str) -> bytes | None:
         return read_below(folder, relative)
 
 
-def open_regular(entry: Entry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
+def open_regular(entry: FolderEntry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
     """A descriptor of a regular file. Never follows a link, never waits for a FIFO's other end.
 
     A second name, elsewhere, may be one that its owner never meant to be read or written by way of a workspace. Such a
@@ -101,7 +101,7 @@ def open_regular(entry: Entry, flags: int = os.O_RDONLY, *, shared: bool = False
     return fd
 
 
-def _require_regular(fd: int, entry: Entry, *, shared: bool) -> None:
+def _require_regular(fd: int, entry: FolderEntry, *, shared: bool) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise _not_regular(entry.path)
@@ -142,7 +142,7 @@ def _not_regular(path: Path) -> StateError:
 
 
 @contextlib.contextmanager
-def as_state_error(what: str, where: Path | Entry) -> Iterator[None]:
+def as_state_error(what: str, where: Path | FolderEntry) -> Iterator[None]:
     """Turn what the system refuses into an error that says what, where and what to do."""
     try:
         yield

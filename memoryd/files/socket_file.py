@@ -26,7 +26,7 @@ def listen(path: Path, backlog: int) -> socket.socket:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             os.fchmod(made.fileno(), 0o600)  # the name gets this mode where the system allows; …
-            with _short(path) as name:
+            with _shorten_path(path) as name:
                 made.bind(name)
             path.chmod(0o600)  # … the folder keeps others out until it has
             made.listen(backlog)
@@ -42,7 +42,7 @@ def connect(path: Path | str, timeout: float) -> socket.socket | None:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(timeout)
     try:
-        with _short(path) as name:
+        with _shorten_path(path) as name:
             made.connect(name)
     except OSError:
         made.close()
@@ -54,12 +54,12 @@ def remove(path: Path) -> None:
     """Take the name of a socket away."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise StateError("is no socket", str(path), "move it away")
+            raise StateError("is not a socket", str(path), "move it away")
         path.unlink()
 
 
 @contextlib.contextmanager
-def _short(path: Path | str) -> Iterator[str]:
+def _shorten_path(path: Path | str) -> Iterator[str]:
     """The path, or a short name for it by way of an open handle of its folder (Linux)."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)

@@ -48,7 +48,7 @@ class Pattern:
         return not (path.endswith(".private") or self.leaves_out(path)) and _is_below(self.root, path, self.below)
 
 
-def pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:
+def make_pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:
     """Make a pattern of an absolute glob, or of one `below` a folder, whose own name is taken as it is.
 
     The folder `without` is left out where a wildcard reaches it; one within it may still be named.
@@ -85,14 +85,14 @@ def _as_met(root: Path, folder: Path) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFiles:
     """What a walk found: matching files, and what it could not follow or enter, each with the reason."""
 
     paths: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
 
-def walk(wanted: Pattern) -> Found:
+def walk(wanted: Pattern) -> FoundFiles:
     """Find the regular files a pattern means. Links are not followed; folders that vanish meanwhile are passed over."""
     paths: list[str] = []
     refused: list[tuple[str, str]] = []
@@ -103,7 +103,7 @@ def walk(wanted: Pattern) -> Found:
             else:
                 paths.append(entry.path)
     paths.sort()
-    return Found(tuple(paths), tuple(refused))
+    return FoundFiles(tuple(paths), tuple(refused))
 
 
 def _entries(wanted: Pattern, refused: list[tuple[str, str]]) -> Iterator[os.DirEntry[str]]:

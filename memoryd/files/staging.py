@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PREFIX = ".memoryd-staging-"
 
 
-def exchange(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[str], kept: str) -> Path | None:
+def exchange_files(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[str], kept: str) -> Path | None:
     """Put staged files into `folder`; what they replace is kept in its new subfolder `kept`.
 
     At no moment is one of `names` missing that was there: the old file gets its second name first. Files of `sides`

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from memoryd.files import trial
-from memoryd.files.log import log_path, rotated
+from memoryd.files.log import log_path, name_rotated
 from memoryd.files.log_line import KEPT_FILES
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def disk_use(folder: Path) -> int:
     return sum(_size(path) for path in folder.rglob("*"))
 
 
-def uses(state_dir: Path) -> dict[str, int]:
+def measure_uses(state_dir: Path) -> dict[str, int]:
     """Tell the bytes on disk of each kind."""
     total = dict.fromkeys(KINDS, 0)
     for path in _entries(state_dir):
@@ -46,8 +46,8 @@ def uses(state_dir: Path) -> dict[str, int]:
 
 def old_logs(state_dir: Path, before: datetime) -> list[Path]:
     """List the rotated log files whose last line was written before then."""
-    found = (rotated(log_path(state_dir), number) for number in range(1, KEPT_FILES))
-    return [path for path in found if _modified(path) < before.timestamp()]
+    found = (name_rotated(log_path(state_dir), number) for number in range(1, KEPT_FILES))
+    return [path for path in found if _get_mtime(path) < before.timestamp()]
 
 
 def old_copies(state_dir: Path, before: datetime) -> list[Path]:
@@ -90,7 +90,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _modified(path: Path) -> float:
+def _get_mtime(path: Path) -> float:
     try:
         return path.lstat().st_mtime
     except OSError:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 _TEMP_NAME = re.compile(r"\.memoryd-(new|swap)-[0-9a-f]{16}-(.+)\.tmp", re.DOTALL)
 
@@ -19,19 +19,19 @@ _TEMP_NAME = re.compile(r"\.memoryd-(new|swap)-[0-9a-f]{16}-(.+)\.tmp", re.DOTAL
 class Leftover(NamedTuple):
     """A temporary file of a writer that was stopped."""
 
-    entry: Entry
+    entry: FolderEntry
     kind: str  # new | swap
     target: str  # name of the file it was made for
 
 
-def temporary(entry: Entry, kind: str) -> Entry:
-    """A fresh name beside `entry` that `leftovers` recognises; kind: new | swap."""
+def make_name(entry: FolderEntry, kind: str) -> FolderEntry:
+    """A fresh name beside `entry` that `list_leftovers` recognises; kind: new | swap."""
     import secrets  # loads OpenSSL, which a hook that only reads cannot afford
 
-    return entry.beside(f".memoryd-{kind}-{secrets.token_hex(8)}-{entry.name}.tmp")
+    return entry.get_sibling(f".memoryd-{kind}-{secrets.token_hex(8)}-{entry.name}.tmp")
 
 
-def leftovers(folder: OpenFolder) -> list[Leftover]:
+def list_leftovers(folder: OpenFolder) -> list[Leftover]:
     """The temporary files that stopped writers left in a folder, sorted by name.
 
     Raises:
@@ -41,16 +41,16 @@ def leftovers(folder: OpenFolder) -> list[Leftover]:
     return [Leftover(folder / name, match[1], match[2]) for name, match in named if match]
 
 
-def is_twin(entry: Entry, status: os.stat_result) -> bool:
+def is_twin(entry: FolderEntry, status: os.stat_result) -> bool:
     """Say whether the second name of a file is a temporary one beside its first.
 
     A writer gives it that for an instant where the system cannot exchange two names, and leaves it when it is killed.
     """
-    beside = [left.entry for left in leftovers(entry.folder) if left.target == entry.name]
+    beside = [left.entry for left in list_leftovers(entry.folder) if left.target == entry.name]
     return status.st_nlink <= 1 + sum(_is_same(one, status) for one in beside)
 
 
-def _is_same(entry: Entry, status: os.stat_result) -> bool:
+def _is_same(entry: FolderEntry, status: os.stat_result) -> bool:
     try:
         return os.path.samestat(entry.lstat(), status)
     except FileNotFoundError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BYTES = 32
-_HINT = "delete it, then it is made anew; whoever uses it needs the new one"
+_HINT = "delete it: memoryd creates a new one, which every user of it needs"
 
 
 def read_or_make(path: Path) -> str:

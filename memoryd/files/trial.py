@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.files import regular
-from memoryd.files.held_folder import held
+from memoryd.files.locked_folder import hold_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ PREFIX = "trial-"
 CORE_FILE = "MEMORY.md"
 
 
-class Place(NamedTuple):
+class TrialFolders(NamedTuple):
     """The folders of a trial, both empty but for the copies."""
 
     state: Path
@@ -24,10 +24,10 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def place(state_dir: Path, workspace: Path | None) -> Iterator[Place]:
+def make_folders(state_dir: Path, workspace: Path | None) -> Iterator[TrialFolders]:
     """Make the place, inside the private state folder, and take it away again; without a workspace it is empty."""
-    with held(state_dir, PREFIX) as folder:
-        made = Place(folder / "state", folder / "workspace")
+    with hold_folder(state_dir, PREFIX) as folder:
+        made = TrialFolders(folder / "state", folder / "workspace")
         made.state.mkdir(mode=0o700)
         (made.workspace / "memory").mkdir(parents=True, mode=0o700)
         if workspace is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def require(settings: Settings) -> None:
     """Refuse a configuration that others could change, and workspaces that others could write."""
-    problems = violations(settings)
+    problems = list_violations(settings)
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -38,7 +38,7 @@ def is_owner(workspace: Path) -> bool:
     return not hasattr(os, "getuid") or workspace.stat().st_uid == os.getuid()
 
 
-def violations(settings: Settings) -> list[ConfigError]:
+def list_violations(settings: Settings) -> list[ConfigError]:
     """Look at the configuration file, its folder and the workspaces of all enabled agents."""
     source = settings.source.resolve()
     # As root any owner's workspaces are served, but commands are taken from root alone.

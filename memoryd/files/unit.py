@@ -6,61 +6,61 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.files.durable import replace, sync_folder
 from memoryd.files.open_folder import follow_folder
-from memoryd.files.regular import as_state_error, digest, read
+from memoryd.files.regular import as_state_error, compute_digest, read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 
-class Placed(NamedTuple):
+class PlacedFile(NamedTuple):
     """What was done."""
 
     changed: bool
     backup: Path | None  # where the file lies that was there before
 
 
-def place(path: Path, data: bytes, now: str) -> Placed:
+def place_file(path: Path, data: bytes, now: str) -> PlacedFile:
     """Make `data` the content of `path` (0644 less the umask); other content that was there is kept beside it."""
     with as_state_error("cannot be made", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with _opened(path.parent) as folder:
+    with _open_parent(path.parent) as folder:
         entry = folder / path.name
         old = read(entry)
         if old == data:
-            return Placed(changed=False, backup=None)
+            return PlacedFile(changed=False, backup=None)
         backup = None if old is None else _keep(entry, old, now)
-        replace(entry, data, None if old is None else digest(old))
-    return Placed(changed=True, backup=backup)
+        replace(entry, data, None if old is None else compute_digest(old))
+    return PlacedFile(changed=True, backup=backup)
 
 
-def remove(path: Path, ours: bytes, now: str) -> Placed:
+def remove(path: Path, ours: bytes, now: str) -> PlacedFile:
     """Take a file away; one with other content than `ours` is kept beside its place."""
     if not path.parent.exists():
-        return Placed(changed=False, backup=None)
-    with _opened(path.parent) as folder:
+        return PlacedFile(changed=False, backup=None)
+    with _open_parent(path.parent) as folder:
         entry = folder / path.name
         old = read(entry)
         if old is None:
-            return Placed(changed=False, backup=None)
+            return PlacedFile(changed=False, backup=None)
         backup = None if old == ours else _keep(entry, old, now)
         with as_state_error("cannot be removed", path):
             entry.unlink()
             sync_folder(folder)
-    return Placed(changed=True, backup=backup)
+    return PlacedFile(changed=True, backup=backup)
 
 
-def _opened(path: Path) -> OpenFolder:
+def _open_parent(path: Path) -> OpenFolder:
     # A person's own configuration folder, which may well be a link.
     with as_state_error("cannot be opened", path):
         return follow_folder(path)
 
 
-def _keep(entry: Entry, old: bytes, now: str) -> Path:
+def _keep(entry: FolderEntry, old: bytes, now: str) -> Path:
     """The name ends in no suffix that a service manager reads."""
     stem = f"{entry.name}.before-{now.replace(':', '').replace('-', '')}"
     number = 1
-    while (kept := entry.beside(stem if number == 1 else f"{stem}-{number}")).exists():
+    while (kept := entry.get_sibling(stem if number == 1 else f"{stem}-{number}")).exists():
         number += 1
     return replace(kept, old, None).path

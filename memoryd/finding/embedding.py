@@ -19,7 +19,7 @@ from memoryd.finding.recall import Meaning
 from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
 from memoryd.worker.client import ClosedError, LostError
-from memoryd.worker.embedder import CHARACTERS, missing
+from memoryd.worker.embedder import CHARACTERS, list_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ _HARMLESS = "memory"  # if the child dies of this as well, it is no text's fault
 
 def is_wanted(settings: Settings) -> bool:
     """Whether search may go by meaning: it is not switched off, and the optional packages are installed."""
-    return settings.search.embeddings == "auto" and not missing()
+    return settings.search.embeddings == "auto" and not list_missing()
 
 
 @dataclass(slots=True)
@@ -89,16 +89,16 @@ class Embedder:
 
     def _fill_some(self, indexer: Indexer, agent: Agent) -> bool:
         """Embed one portion; whether there may be more."""
-        with indexer.index.reading() as tables, ExitStack() as opened:
+        with indexer.index.begin_read() as tables, ExitStack() as opened:
             number = tables.find_number(agent.id)
             if number is None:
                 return False
             is_current = tables.model(number) == self.model
-            found = tables.lacking(number, self.batch) if is_current else []
+            found = tables.list_lacking_vectors(number, self.batch) if is_current else []
             texts = SourceTexts(agent, opened.enter_context(indexer.database.reading_any()))
-            shown = [texts.shown(one) for one in found]
+            shown = [texts.show_text(one) for one in found]
         if not is_current:
-            with indexer.index.writing() as tables:
+            with indexer.index.begin_write() as tables:
                 tables.set_model(agent.id, self.model)
             return True
         if not found:
@@ -110,7 +110,7 @@ class Embedder:
         except MemorydError as error:
             self._rest(error)
             return False
-        with indexer.index.writing() as tables:
+        with indexer.index.begin_write() as tables:
             if tables.find_number(agent.id) == number:
                 tables.put_vectors(
                     number, [(one.id, one.digest, vector) for one, vector in zip(found, vectors, strict=True)]

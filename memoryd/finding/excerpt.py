@@ -19,7 +19,7 @@ from memoryd.files import regular
 from memoryd.finding.indexing import CORE_FILE, PRIVATE
 from memoryd.ledger.memory import hash_of
 from memoryd.recall.ranking import FACT, SESSION
-from memoryd.scrub.hidden import masked
+from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import core, proposal
 from memoryd.tiers.lines import lines_of
 
@@ -48,7 +48,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LineRange:
     """Which lines are wanted: from `first` on, `count` at most; None for all."""
 
     first: int = 1
@@ -59,13 +59,13 @@ class Span:
         if self.first < 1 or (self.count is not None and self.count < 1):
             raise ConfigError("lines are counted from 1, and at least one is wanted", f"{self.first}, {self.count}")
 
-    def last(self, total: int) -> int:
+    def get_last(self, total: int) -> int:
         """The last line that is there."""
         return total if self.count is None else min(total, self.first + self.count - 1)
 
 
 def get(
-    agent: Agent, path: str, span: Span, *, database: Path, redact: Callable[[Sequence[str]], list[str]]
+    agent: Agent, path: str, span: LineRange, *, database: Path, redact: Callable[[Sequence[str]], list[str]]
 ) -> Excerpt:
     """Read part of what an agent remembers. Whether it may be shown is for the caller to know.
 
@@ -88,13 +88,13 @@ def get(
         if memory[1] == FACT:
             return _of_fact(agent.id, path, path, database)
         return _of_core(agent, path, span, database, redact)
-    relative = inside(path)
+    relative = strip_workspace(path)
     data = regular.read_in(agent.workspace, relative)
     if data is None:
         raise NotFoundError("there is no such file", path, _HINT)
-    lines = lines_of(masked(data))
+    lines = lines_of(mask_hidden(data))
     _require(path, span, len(lines))
-    return _lines(relative, lines, span.first, span.last(len(lines)), redact)
+    return _lines(relative, lines, span.first, span.get_last(len(lines)), redact)
 
 
 def _lines(
@@ -104,17 +104,17 @@ def _lines(
     return Excerpt(path, first, last, len(lines), redact([text])[0] if text else "")
 
 
-def inside(path: str) -> str:
+def strip_workspace(path: str) -> str:
     """The path as it is named from the workspace on."""
     if not path or "\0" in path or len(path) > LONGEST_PATH:
-        raise RefusedError("this is no path", path[:80].replace("\0", "\ufffd"), _HINT)
+        raise RefusedError("this is not a path", path[:80].replace("\0", "\ufffd"), _HINT)
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or not pure.parts:
         raise RefusedError("the path leads out of the workspace", path, _HINT)
     if any(part.casefold().endswith(PRIVATE) for part in pure.parts):
         raise RefusedError("what is private is not read", path, _HINT)
     if not _is_memory(pure):
-        raise RefusedError("this is no memory file", path, _HINT)
+        raise RefusedError("this is not a memory file", path, _HINT)
     return str(pure)
 
 
@@ -126,20 +126,20 @@ def _is_memory(pure: PurePosixPath) -> bool:
     return is_shown and pure.suffix == ".md"
 
 
-def _require(path: str, span: Span, total: int) -> None:
+def _require(path: str, span: LineRange, total: int) -> None:
     if span.first > max(1, total):
         raise NotFoundError(f"it ends before line {span.first}", path, f"it has {total} lines")
 
 
-def _of_session(agent_id: str, session_id: str, span: Span, database: Path) -> Excerpt:
+def _of_session(agent_id: str, session_id: str, span: LineRange, database: Path) -> Excerpt:
     with reads.open_reader(database) as reader:
         row = reads.find_session(reader, session_id)
         if row["agent_id"] != agent_id:
             raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")
         total = int(row["last_seq"])
         _require(f"{SESSION}:{session_id}", span, total)
-        last = span.last(total)
-        turns = reads.messages(reader, row["id"], after=span.first - 1, upto=last)
+        last = span.get_last(total)
+        turns = reads.read_turns(reader, row["id"], after=span.first - 1, upto=last)
     # Behind its first line a turn is indented: none of its own words can pass for the next turn.
     texts = (turn["text"].replace("\n", "\n    ") for turn in turns)
     text = "".join(f"[{turn['seq']}] {turn['role']}: {said}\n" for turn, said in zip(turns, texts, strict=True))
@@ -154,7 +154,7 @@ def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
 
 
 def _of_core(
-    agent: Agent, memory_id: str, span: Span, database: Path, redact: Callable[[Sequence[str]], list[str]]
+    agent: Agent, memory_id: str, span: LineRange, database: Path, redact: Callable[[Sequence[str]], list[str]]
 ) -> Excerpt:
     """The lines of `MEMORY.md` where a memory stands now, counted from the first of them."""
     found = reads.ask(database, reads.find_memory, agent.id, memory_id)
@@ -162,10 +162,12 @@ def _of_core(
     place = None if found["deleted_at"] is not None else _place(data, found["content_hash"], found["heading"] or "")
     if place is None:
         history = f"memoryd core history {found['id']} shows what became of it"
-        raise NotFoundError("this memory does not stand in MEMORY.md now", memory_id, history)
+        raise NotFoundError("this memory is not in MEMORY.md now", memory_id, history)
     first, count = place
     _require(memory_id, span, count)
-    return _lines(CORE_FILE, lines_of(masked(data)), first + span.first - 1, first + span.last(count) - 1, redact)
+    return _lines(
+        CORE_FILE, lines_of(mask_hidden(data)), first + span.first - 1, first + span.get_last(count) - 1, redact
+    )
 
 
 def _place(data: bytes, said: str, heading: str) -> tuple[int, int] | None:
@@ -174,9 +176,9 @@ def _place(data: bytes, said: str, heading: str) -> tuple[int, int] | None:
     known = iter(file.bullets)
     line, found = 1, []
     for piece in file.pieces:
-        if piece.kind is core.Kind.BULLET:
+        if piece.kind is core.PieceKind.BULLET:
             bullet = next(known)
-            if hash_of(core.unescaped(bullet.text)) == said:
+            if hash_of(core.unescape(bullet.text)) == said:
                 found.append((bullet.heading != heading, line, len(lines_of(piece.raw.rstrip()))))
         line += piece.raw.count(b"\n")
     return min(found)[1:] if found else None

@@ -21,21 +21,21 @@ from memoryd.files.open_folder import open_folder
 from memoryd.index.database import RebuiltError
 from memoryd.index.tables import Progress
 from memoryd.recall import documents
-from memoryd.recall.chunks import Chunk, chunks
-from memoryd.recall.documents import Document, Said
+from memoryd.recall.chunks import Chunk, split_chunks
+from memoryd.recall.documents import IndexDocument, IndexTurn
 from memoryd.recall.ranking import FACT, SESSION
-from memoryd.scrub.hidden import masked
+from memoryd.scrub.hidden import mask_hidden
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from memoryd.config import Agent
-    from memoryd.database.reads import KeptReader, Reader
+    from memoryd.database.reads import DatabaseReader, KeptReader
     from memoryd.files.log import Log
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
     from memoryd.index.database import Index
-    from memoryd.index.tables import Source, Tables
+    from memoryd.index.tables import IndexSource, Tables
 
 CORE, DAILY, RECENT, ARCHIVE = "core", "daily", "recent", "archive"
 FILES = (CORE, DAILY, RECENT, ARCHIVE)
@@ -107,16 +107,16 @@ class Indexer:
 
     def settle(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
         """Put together what a long history came in as, little by little: questions are answered faster then."""
-        with self.index.reading() as tables:
+        with self.index.begin_read() as tables:
             number = tables.find_number(agent.id)
             is_settled = number is None or tables.segments(number) <= SEGMENTS
         while not is_settled and go_on():
-            with self.index.writing() as tables:
+            with self.index.begin_write() as tables:
                 is_settled = tables.find_number(agent.id) != number or number is None or not tables.merge(number)
 
     def _is_up_to_date(self, agent_id: str) -> bool:
         """Whether all rows of an agent are in, in one look at both databases."""
-        with self.index.reading() as tables, self.database.reading_any() as reader:
+        with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             if reader is None:
                 return progress == Progress()
@@ -126,53 +126,53 @@ class Indexer:
 
     def _check_database(self, agent_id: str) -> None:
         """Begin anew where it is another database (a backup was restored, a damaged one made anew), or worn."""
-        with self.index.reading() as tables, self.database.reading_any() as reader:
+        with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             is_same = not progress.turn_id or (
                 reader is not None and _mark(reader, progress.turn_id) == progress.turn_mark
             )
             if is_same and not tables.is_worn(agent_id):
                 return
-        with self.index.writing() as tables:
+        with self.index.begin_write() as tables:
             if tables.progress(agent_id) == progress:
                 tables.drop(agent_id)
 
     # --- files ----------------------------------------------------------------------------------------------------
 
     def _files(self, agent: Agent, go_on: Callable[[], bool]) -> None:
-        with self.index.reading() as tables:
+        with self.index.begin_read() as tables:
             number = tables.find_number(agent.id)
             known = {} if number is None else tables.sources(number, *FILES)
         with ExitStack() as opened:
-            found = dict(_listed(agent, opened))
+            found = dict(_list_files(agent, opened))
             gone = known.keys() - found.keys()
             for path, (entry, tier, stamp) in found.items():
                 if (path not in known or known[path].stamp != stamp) and go_on():
                     self._file(agent.id, path, entry, tier, known.get(path))
         if gone:
-            with self.index.writing() as tables:
+            with self.index.begin_write() as tables:
                 number = tables.number(agent.id)
                 there = tables.sources(number, *FILES)
                 for path in gone & there.keys():
                     tables.remove_source(number, there[path].id)
 
-    def _file(self, agent_id: str, path: str, entry: Entry, tier: str, known: Source | None) -> None:
+    def _file(self, agent_id: str, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> None:
         """Take one file in as it is now; texts that are in already stay."""
         file = self._read(path, entry, tier, known)
         for _ in range(AGAIN):
             if file is None:
                 return
-            with self.index.reading() as tables:
+            with self.index.begin_read() as tables:
                 number = tables.find_number(agent_id)
                 there = {} if number is None else tables.sources(number, tier)
-                keys = {one.key for one in tables.held(there[path].id)} if path in there else set()
+                keys = {one.key for one in tables.list_held(there[path].id)} if path in there else set()
             fresh = list({key: chunk.text for chunk, key in file.parts if key not in keys}.items())
             try:
                 shown = dict(zip((key for key, _ in fresh), self.redact([text for _, text in fresh]), strict=True))
             except StateError as error:  # what cannot be scanned is not kept; it is tried again with the next search
                 self.log.warning("file not indexed", agent=agent_id, path=path, why=str(error))
                 return
-            with self.index.writing() as tables:
+            with self.index.begin_write() as tables:
                 # What was read before `forget` has erased the index must not come in behind it.
                 is_same = _is_as(entry, file.stamp)
                 if is_same and self._put(tables, tables.number(agent_id), file, shown):
@@ -180,11 +180,11 @@ class Indexer:
             if not is_same:
                 file = self._read(path, entry, tier, known)
 
-    def _read(self, path: str, entry: Entry, tier: str, known: Source | None) -> _File | None:
+    def _read(self, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> _File | None:
         try:
             # Before its bytes: what is written in between is seen the next time.
             stamp = _stamp(entry.lstat(), settles=True)
-            data = masked(regular.read(entry) or b"")
+            data = mask_hidden(regular.read(entry) or b"")
         except FileNotFoundError:
             return None
         except StateError as error:
@@ -193,7 +193,7 @@ class Indexer:
                 self.log.warning("file not indexed", path=path, why=str(error))
             return _File(path, tier, stamp, (), frozenset())
         _, about = _about(entry.name)
-        found = chunks(data, apart=tier == CORE)
+        found = split_chunks(data, apart=tier == CORE)
         keyed = tuple((one, _key(one, about)) for one in found if one.text.strip())
         return _File(path, tier, stamp, keyed, _front_tags(data))
 
@@ -201,10 +201,10 @@ class Indexer:
         """Write a file's documents; False where a text is wanted that was not made ready."""
         source = tables.put_source(number, file.path, file.tier, file.stamp, file.tags)
         held: dict[bytes, list[tuple[int, int, int]]] = {}
-        for one in tables.held(source):
+        for one in tables.list_held(source):
             held.setdefault(one.key, []).append((one.id, one.first_line, one.last_line))
         moved: list[tuple[int, int, int]] = []
-        new: list[tuple[Document, bytes, str | None]] = []
+        new: list[tuple[IndexDocument, bytes, str | None]] = []
         day, about = _about(file.path.rpartition("/")[2])
         for chunk, key in file.parts:
             if held.get(key):
@@ -227,10 +227,10 @@ class Indexer:
         """Take in one portion of the turns that are new; whether there may be more."""
         if not self.database.path.exists():
             return False
-        with self.index.reading() as tables, self.database.reading() as reader:
+        with self.index.begin_read() as tables, self.database.begin_read() as reader:
             if not _turn_work(reader, tables.progress(agent_id)):
                 return False
-        with self.index.writing() as tables, self.database.reading() as reader:
+        with self.index.begin_write() as tables, self.database.begin_read() as reader:
             number = tables.number(agent_id)
             progress = tables.progress(agent_id)
             rows = _new_turns(reader, agent_id, progress)
@@ -246,7 +246,9 @@ class Indexer:
             tables.set_progress(agent_id, replace(progress, turn_id=last, turn_mark=mark, waiting=tuple(waiting)))
             return True
 
-    def _session(self, tables: Tables, number: int, reader: Reader, session_id: str, seqs: tuple[int, int]) -> None:
+    def _session(
+        self, tables: Tables, number: int, reader: DatabaseReader, session_id: str, seqs: tuple[int, int]
+    ) -> None:
         """Make the documents of a session's turns anew from one to another, and of those whose neighbours they are."""
         low, high = seqs
         reach = 2 * documents.NEIGHBOURS
@@ -263,18 +265,18 @@ class Indexer:
             session_id, high, reach,
         )]  # fmt: skip
         near = {row[0] for row in (*before[-documents.NEIGHBOURS :], *after[: documents.NEIGHBOURS])}
-        turns = [self._said(row) for row in (*before, *between, *after)]
+        turns = [self._build_turn(row) for row in (*before, *between, *after)]
         touched = [one for one in documents.of_turns(turns) if low <= one.first_line <= high or one.first_line in near]
         source = tables.put_source(number, f"{SESSION}:{session_id}", SESSION, "")
         spans = [(low, high), *((seq, seq) for seq in near)]
-        tables.remove(number, [one.id for span in spans for one in tables.held(source, *span)])
+        tables.remove(number, [one.id for span in spans for one in tables.list_held(source, *span)])
         tables.put(number, source, [(one, one.digest, None) for one in touched])
-        if not touched and not tables.held(source):
+        if not touched and not tables.list_held(source):
             tables.remove_source(number, source)
 
-    def _said(self, row: tuple[Any, ...]) -> Said:
+    def _build_turn(self, row: tuple[Any, ...]) -> IndexTurn:
         seq, role, origin, kind, text, at, sidechain = row
-        return Said(seq, role, origin, kind, text, self._day_of(at), bool(sidechain))
+        return IndexTurn(seq, role, origin, kind, text, self._day_of(at), bool(sidechain))
 
     def _day_of(self, at: object) -> date | None:
         try:
@@ -287,10 +289,10 @@ class Indexer:
     def _facts(self, agent_id: str) -> None:
         if not self.database.path.exists():
             return
-        with self.index.reading() as tables, self.database.reading() as reader:
+        with self.index.begin_read() as tables, self.database.begin_read() as reader:
             if tables.progress(agent_id).audit_mark == _audit_mark(reader, agent_id):
                 return
-        with self.index.writing() as tables, self.database.reading() as reader:
+        with self.index.begin_write() as tables, self.database.begin_read() as reader:
             number = tables.number(agent_id)
             known = tables.sources(number, FACT)
             for row in reads.fact_rows(reader, agent_id):
@@ -316,16 +318,16 @@ class Indexer:
 
     def problems(self, agent: Agent) -> list[dict[str, str]]:
         """What is in the index and not in files and rows, or the other way, after a refresh; told by names."""
-        hint = "delete index.db: it is made anew"
+        hint = "delete index.db: memoryd rebuilds it"
         self.refresh(agent)
         why = self.index.why_damaged()
         if why is not None:
             self.refresh(agent)
-        with self.index.reading() as tables, self.database.reading_any() as reader, ExitStack() as opened:
+        with self.index.begin_read() as tables, self.database.reading_any() as reader, ExitStack() as opened:
             number = tables.find_number(agent.id)
             if number is None:
                 return []
-            wanted = {path: tier for path, (_, tier, _) in _listed(agent, opened)}
+            wanted = {path: tier for path, (_, tier, _) in _list_files(agent, opened)}
             if reader is not None:
                 wanted |= {f"{FACT}:{row['id']}": FACT for row in reads.fact_rows(reader, agent.id)}
                 sql = "SELECT DISTINCT session_id FROM turn WHERE agent_id = ? AND text <> '' AND origin <> 'injected'"
@@ -337,9 +339,9 @@ class Indexer:
 
     # --- what was found to be stale -------------------------------------------------------------------------------
 
-    def mend(self, agent_id: str, stale: Iterable[tuple[str, str, int]]) -> None:
+    def fix_stale(self, agent_id: str, stale: Iterable[tuple[str, str, int]]) -> None:
         """Take in anew what a search found to be other than it was: path, tier and first line of each."""
-        with self.index.writing() as tables, self.database.reading_any() as reader:
+        with self.index.begin_write() as tables, self.database.reading_any() as reader:
             number = tables.number(agent_id)
             for path, tier, line in set(stale):
                 if tier == SESSION and reader is not None:
@@ -353,24 +355,24 @@ class Indexer:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _listed(agent: Agent, opened: ExitStack) -> Iterator[tuple[str, tuple[Entry, str, str]]]:
+def _list_files(agent: Agent, opened: ExitStack) -> Iterator[tuple[str, tuple[FolderEntry, str, str]]]:
     """The memory files of a workspace: path, entry, tier, stamp. Diaries and backups are no evidence of anything."""
     try:
         workspace = opened.enter_context(open_folder(agent.workspace))
     except FileNotFoundError:
         return
     yield from _with_stamps("", workspace, {CORE_FILE: CORE})
-    daily = _below(workspace, opened, "memory")
+    daily = _open_below(workspace, opened, "memory")
     if daily is not None:
         names = {name: DAILY for name in daily.names() if name.endswith(".md") and not name.startswith(".")}
         yield from _with_stamps("memory/", daily, names)
-    own = _below(workspace, opened, ".continuum", "memory")
+    own = _open_below(workspace, opened, ".continuum", "memory")
     if own is not None:
         names = {name: ARCHIVE for name in own.names() if name.startswith("MEMORY") and name.endswith(".md")}
         yield from _with_stamps(".continuum/memory/", own, names | {"RECENT.md": RECENT})
 
 
-def _below(folder: OpenFolder, opened: ExitStack, *names: str) -> OpenFolder | None:
+def _open_below(folder: OpenFolder, opened: ExitStack, *names: str) -> OpenFolder | None:
     for name in names:
         try:
             folder = opened.enter_context(folder.folder(name))
@@ -381,7 +383,7 @@ def _below(folder: OpenFolder, opened: ExitStack, *names: str) -> OpenFolder | N
 
 def _with_stamps(
     prefix: str, folder: OpenFolder, names: Mapping[str, str]
-) -> Iterator[tuple[str, tuple[Entry, str, str]]]:
+) -> Iterator[tuple[str, tuple[FolderEntry, str, str]]]:
     for name, tier in names.items():
         entry = folder / name
         try:
@@ -399,7 +401,7 @@ def _stamp(found: os.stat_result, *, settles: bool) -> str:
     return _UNSETTLED + stamp if settles and age < _UNSETTLED_NS else stamp
 
 
-def _is_as(entry: Entry, stamp: str) -> bool:
+def _is_as(entry: FolderEntry, stamp: str) -> bool:
     """Whether a file is still in the state a stamp is of."""
     try:
         return _stamp(entry.lstat(), settles=False) == stamp.removeprefix(_UNSETTLED)
@@ -437,18 +439,18 @@ def _front_tags(data: bytes) -> frozenset[str]:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _turn_work(reader: Reader, progress: Progress) -> bool:
+def _turn_work(reader: DatabaseReader, progress: Progress) -> bool:
     """Whether there is anything to do about turns."""
     newest = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
-    return newest != progress.turn_id or bool(_given(reader, progress))
+    return newest != progress.turn_id or bool(_read_waiting(reader, progress))
 
 
-def _mark(reader: Reader, turn_id: int) -> str:
+def _mark(reader: DatabaseReader, turn_id: int) -> str:
     row = next(reader.stream("SELECT agent_id, record_id, part FROM turn WHERE id = ?", turn_id), None)
     return "" if row is None else documents.digest_of("\0".join(map(str, row))).hex()
 
 
-def _given(reader: Reader, progress: Progress) -> list[tuple[int, str, int, str | None, int]]:
+def _read_waiting(reader: DatabaseReader, progress: Progress) -> list[tuple[int, str, int, str | None, int]]:
     """Turns that waited for their text and have it now, or never will."""
     if not progress.waiting:
         return []
@@ -460,9 +462,11 @@ def _given(reader: Reader, progress: Progress) -> list[tuple[int, str, int, str 
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
-def _new_turns(reader: Reader, agent_id: str, progress: Progress) -> list[tuple[int, str, int, str | None, int]]:
+def _new_turns(
+    reader: DatabaseReader, agent_id: str, progress: Progress
+) -> list[tuple[int, str, int, str | None, int]]:
     """The turns of one portion: row, session, number, why withheld, bytes."""
-    found = _given(reader, progress)
+    found = _read_waiting(reader, progress)
     size = 0
     for row in reader.stream(
         # By id alone, as the sign says: by its index of agents SQLite would sort all of their turns for each portion.
@@ -486,6 +490,6 @@ def _ranges(rows: Iterable[tuple[int, str, int, str | None, int]]) -> dict[str, 
     return found
 
 
-def _audit_mark(reader: Reader, agent_id: str) -> str:
+def _audit_mark(reader: DatabaseReader, agent_id: str) -> str:
     row = next(reader.stream("SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id), None)
     return "none" if row is None else str(row[0])

@@ -17,14 +17,14 @@ from memoryd.errors import ConfigError
 from memoryd.finding.indexing import AGAIN, CORE, FILES, TIERS
 from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
-from memoryd.index.matches import Where
+from memoryd.index.matches import SearchFilter
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import documents, ranking
 from memoryd.recall.chunks import below_headings
 from memoryd.recall.fusion import fuse
 from memoryd.recall.query import parse
-from memoryd.recall.ranking import FACT, Known
-from memoryd.recall.snippet import held, snippet
+from memoryd.recall.ranking import FACT, KnownMemory
+from memoryd.recall.snippet import cut_snippet, find_held
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from memoryd.config import Agent
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import DatabaseReader
     from memoryd.finding.indexing import Indexer
     from memoryd.index.tables import Tables
     from memoryd.recall.query import Query
-    from memoryd.recall.ranking import Candidate, Ranked
+    from memoryd.recall.ranking import Candidate, RankedCandidate
 
 LIMIT = 10
 MOST = 200  # hits that one search may give
@@ -87,7 +87,7 @@ class Meaning(NamedTuple):
     is_late: bool = False  # it may be known a little later
 
 
-class _Found(NamedTuple):
+class _SearchResult(NamedTuple):
     """What a search came to: hits, or candidates that are not any more what the index says."""
 
     hits: list[Hit]
@@ -123,47 +123,47 @@ class Recall:
         query = parse(text)
         if not query.terms:
             return []
-        with self.indexer.database.kept():
+        with self.indexer.database.keep_open():
             return self._search(agent, text, query, narrowing, go_on)
 
     def _search(
         self, agent: Agent, text: str, query: Query, narrowing: Narrowing, go_on: Callable[[], bool]
     ) -> list[Hit]:
         meaning: Callable[[], Meaning] | None = None
-        found = _Found([], [])
+        found = _SearchResult([], [])
         for attempt in range(AGAIN):
             try:
-                meaning = meaning or self._meaning(agent.id, text)
+                meaning = meaning or self._ask_meaning(agent.id, text)
                 self.indexer.refresh(agent, go_on=go_on)
                 found = self._ask(agent, query, meaning, narrowing)
                 if not found.stale:
                     break
-                self.indexer.mend(agent.id, [(one.path, one.tier, one.first_line) for one in found.stale])
+                self.indexer.fix_stale(agent.id, [(one.path, one.tier, one.first_line) for one in found.stale])
             except RebuiltError:
                 if attempt == AGAIN - 1:
                     raise
         return found.hits
 
-    def _meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
+    def _ask_meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
         """Ask what a question means, where that is any use: without vectors to compare it with nobody is asked."""
         if self.meaning is None:
             return Meaning
-        with self.indexer.index.reading() as tables:
+        with self.indexer.index.begin_read() as tables:
             number = tables.find_number(agent_id)
             has_vectors = number is not None and tables.newest_vector(number)
         return self.meaning(text) if has_vectors else partial(Meaning, why="no text is embedded yet")
 
-    def _ask(self, agent: Agent, query: Query, asked: Callable[[], Meaning], narrowing: Narrowing) -> _Found:
+    def _ask(self, agent: Agent, query: Query, asked: Callable[[], Meaning], narrowing: Narrowing) -> _SearchResult:
         day_after, day_before = (
             None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
         )
-        where = Where(narrowing.tier, day_after, day_before)
+        where = SearchFilter(narrowing.tier, day_after, day_before)
         depth = max(LEAST, _DEPTH * narrowing.limit)
         with ExitStack() as opened:
-            tables = opened.enter_context(self.indexer.index.reading())
+            tables = opened.enter_context(self.indexer.index.begin_read())
             number = tables.find_number(agent.id)
             if number is None:
-                return _Found([], [])
+                return _SearchResult([], [])
             reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
             by_words = tables.find(number, query, where, depth)
@@ -172,39 +172,41 @@ class Recall:
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
-                by_meaning = self.indexer.index.nearest(tables, number, meaning.vector, where, depth)
+                by_meaning = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
             stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
-            known = _known(agent.id, reader, [one for one in candidates.values() if one.id not in stale], sources)
+            known = _read_known(agent.id, reader, [one for one in candidates.values() if one.id not in stale], sources)
             wanted = {
                 one.id
                 for one in candidates.values()
                 if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing)
             }
             phrases = query.phrases
-            quoting = frozenset(tables.holding(number, phrases, sorted(wanted)) if phrases else ())
+            quoting = frozenset(tables.find_holding(number, phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
 
-            def ordered(found: list[Candidate]) -> list[Ranked]:
+            def order_candidates(found: list[Candidate]) -> list[RankedCandidate]:
                 left = [one for one in found if one.id in wanted]
                 return _each_once(ranking.rank(left, lambda one: known.get(one.id), today, quoting))
 
-            ranked = ordered(by_words)
-            best: list[Ranked] = []
-            for one in fuse(ranked, ordered(by_meaning), quoting) if by_meaning else ranked:
+            ranked = order_candidates(by_words)
+            best: list[RankedCandidate] = []
+            for one in fuse(ranked, order_candidates(by_meaning), quoting) if by_meaning else ranked:
                 if len(best) == narrowing.limit:
                     break
                 if sources.text(one.candidate) is None:
                     stale[one.candidate.id] = one.candidate
                 else:
                     best.append(one)
-            note = meaning.why or ("not all texts are embedded yet" if by_meaning and tables.lacking(number, 1) else "")
-            return _Found(_hits(tables, number, query, best, sources, note), list(stale.values()))
+            note = meaning.why or (
+                "not all texts are embedded yet" if by_meaning and tables.list_lacking_vectors(number, 1) else ""
+            )
+            return _SearchResult(_hits(tables, number, query, best, sources, note), list(stale.values()))
 
 
-def _known(
-    agent_id: str, reader: Reader | None, candidates: Sequence[Candidate], sources: SourceTexts
-) -> dict[int, Known]:
+def _read_known(
+    agent_id: str, reader: DatabaseReader | None, candidates: Sequence[Candidate], sources: SourceTexts
+) -> dict[int, KnownMemory]:
     """What the ledger knows of the candidates that are memories."""
     if reader is None:
         return {}
@@ -216,24 +218,24 @@ def _known(
     rows = reads.core_by_hash(reader, agent_id, list(hashes.values())) if hashes else {}
     ids = {at: str(rows[said]["id"]) for at, said in hashes.items() if said in rows}
     facts = {one.id: one.path.partition(":")[2] for one in candidates if one.tier == FACT}
-    votes = reads.votes(reader, agent_id, [*ids.values(), *facts.values()]) if ids or facts else {}
-    found = {at: Known(memory_id, votes=votes.get(memory_id, 0)) for at, memory_id in facts.items()}
+    votes = reads.count_votes(reader, agent_id, [*ids.values(), *facts.values()]) if ids or facts else {}
+    found = {at: KnownMemory(memory_id, votes=votes.get(memory_id, 0)) for at, memory_id in facts.items()}
     for at, memory_id in ids.items():
         row = rows[hashes[at]]
         tags = frozenset(str(tag).lower() for tag in json.loads(row["tags"]))
         day = str(row["origin_at"] or row["created_at"])[:10]
-        found[at] = Known(memory_id, row["importance"], votes.get(memory_id, 0), tags, day)
+        found[at] = KnownMemory(memory_id, row["importance"], votes.get(memory_id, 0), tags, day)
     return found
 
 
 @lru_cache(maxsize=4096)  # most of a core is the same before and after a dream
 def said_hash(text: str) -> str | None:
     """The hash by which the ledger knows what the bullet of a chunk says; None where it has none."""
-    bullets = core.bullets(core.parse(text.encode(errors="replace")))
-    return hash_of(core.unescaped(bullets[0].text)) if bullets else None
+    bullets = core.list_bullets(core.parse(text.encode(errors="replace")))
+    return hash_of(core.unescape(bullets[0].text)) if bullets else None
 
 
-def _is_wanted(candidate: Candidate, known: Known | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
+def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
     """Whether a candidate has the tags and the day that are asked for."""
     if narrowing.tags:
         tags = candidate.tags | (known.tags if known is not None else frozenset())
@@ -247,23 +249,23 @@ def _is_wanted(candidate: Candidate, known: Known | None, sources: SourceTexts, 
     return day is not None and (after or "") <= day and (before is None or day <= before)
 
 
-def _each_once(ranked: Sequence[Ranked]) -> list[Ranked]:
+def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:
     """Of a turn that is several documents, only the best."""
-    found: dict[tuple[str, int], Ranked] = {}
+    found: dict[tuple[str, int], RankedCandidate] = {}
     for one in ranked:
         found.setdefault((one.candidate.path, one.candidate.first_line), one)
     return list(found.values())
 
 
 def _hits(
-    tables: Tables, number: int, query: Query, ranked: Sequence[Ranked], sources: SourceTexts, note: str
+    tables: Tables, number: int, query: Query, ranked: Sequence[RankedCandidate], sources: SourceTexts, note: str
 ) -> list[Hit]:
-    matched = tables.matched(number, query.terms, [one.candidate.id for one in ranked])
+    matched = tables.match_terms(number, query.terms, [one.candidate.id for one in ranked])
     words = [term.text for term in query.terms]
     hits = []
     for one in ranked:
         candidate = one.candidate
-        text = sources.shown(candidate)
+        text = sources.show_text(candidate)
         if candidate.tier in FILES:
             text = below_headings(text)
         hits.append(
@@ -271,10 +273,10 @@ def _hits(
                 candidate.path,
                 candidate.first_line,
                 candidate.last_line,
-                snippet(text, words),
+                cut_snippet(text, words),
                 float(f"{one.score:.4g}"),
                 candidate.tier,
-                _why(text, [word for word in words if word in matched[candidate.id]], one, note),
+                _explain_hit(text, [word for word in words if word in matched[candidate.id]], one, note),
                 None if one.known is None else one.known.memory_id,
                 candidate.day or (one.known.day if one.known is not None else None),
                 sources.origin(candidate) or None,
@@ -283,9 +285,9 @@ def _hits(
     return hits
 
 
-def _why(text: str, words: Sequence[str], one: Ranked, note: str) -> str:
+def _explain_hit(text: str, words: Sequence[str], one: RankedCandidate, note: str) -> str:
     """Which words stand in the text, and which beside it or in its date or headings; what else brought it here."""
-    own = held(text, words)
+    own = find_held(text, words)
     beside = [word for word in words if word not in own]
     places = (("by words", one.by_words), ("by meaning", one.by_meaning))
     order = [f"{how} {place}" for how, place in places if place is not None]

@@ -9,19 +9,19 @@ from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.recall import documents
 from memoryd.recall.ranking import FACT, SESSION
-from memoryd.scrub.hidden import masked
+from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers.lines import lines_of
 
 if TYPE_CHECKING:
     from memoryd.config import Agent
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import DatabaseReader
     from memoryd.recall.ranking import Candidate
 
 
 class SourceTexts:
     """What candidates are made of, as it is now; each file is read once."""
 
-    def __init__(self, agent: Agent, reader: Reader | None) -> None:
+    def __init__(self, agent: Agent, reader: DatabaseReader | None) -> None:
         self._agent = agent
         self._reader = reader
         self._files: dict[str, list[bytes]] = {}
@@ -40,7 +40,7 @@ class SourceTexts:
         """Where the text of a turn is from, as `Origin` names it; None of all else, and before `text`."""
         return self._origins.get(candidate.id)
 
-    def shown(self, candidate: Candidate) -> str:
+    def show_text(self, candidate: Candidate) -> str:
         """What may be shown of a candidate: without its secrets, of a long turn its piece; empty where it is gone."""
         text = self.text(candidate)
         if text is None or candidate.shown is not None:
@@ -67,7 +67,7 @@ class SourceTexts:
     def _lines(self, path: str) -> list[bytes]:
         if path not in self._files:
             try:
-                self._files[path] = lines_of(masked(regular.read_in(self._agent.workspace, path) or b""))
+                self._files[path] = lines_of(mask_hidden(regular.read_in(self._agent.workspace, path) or b""))
             except MemorydError:
                 self._files[path] = []  # it cannot be read any more: nothing of it is shown
         return self._files[path]

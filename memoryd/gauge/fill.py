@@ -35,5 +35,5 @@ def fill_of(session: Columns, configured: int | None) -> Fill:
     """
     state = live.Gauge(**json.loads(session["gauge"]))
     counted = session["counted_tokens"] if session["counted_seq"] >= session["last_seq"] else None
-    size = window.window(configured, session["model"] or state.model or None, state.peak, state.window)
-    return Fill(live.live(state, counted), size)
+    size = window.choose_window(configured, session["model"] or state.model or None, state.peak, state.window)
+    return Fill(live.estimate_live(state, counted), size)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from memoryd.transcripts.turn import Kind
+from memoryd.transcripts.turn import TurnKind
 
 if TYPE_CHECKING:
     from memoryd.transcripts.turn import Turn
@@ -67,17 +67,17 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
     """
     if turn.sidechain or turn.model == _SYNTHETIC:
         return gauge
-    if turn.kind is Kind.COMPACTION:
-        return _compacted(gauge, turn, seq)
+    if turn.kind is TurnKind.COMPACTION:
+        return _start_after_compaction(gauge, turn, seq)
     is_counted = turn.message_id is not None and turn.message_id in gauge.responses.split("\n")
     if turn.usage and not is_counted:
-        gauge = _measured(gauge, turn, turn.usage)
+        gauge = _add_usage(gauge, turn, turn.usage)
     return with_text(gauge, turn)
 
 
 def with_text(gauge: Gauge, turn: Turn) -> Gauge:
     """Return the gauge with the text of a turn added to what came since its figure."""
-    if turn.sidechain or turn.model == _SYNTHETIC or (turn.kind is Kind.SUMMARY and gauge.after_compaction):
+    if turn.sidechain or turn.model == _SYNTHETIC or (turn.kind is TurnKind.SUMMARY and gauge.after_compaction):
         return gauge  # the figure the compaction gave includes its summary
     text = turn.text
     if not text:
@@ -87,7 +87,7 @@ def with_text(gauge: Gauge, turn: Turn) -> Gauge:
     return gauge._replace(tail_chars=gauge.tail_chars + chars, tail_bytes=gauge.tail_bytes + size)
 
 
-def live(gauge: Gauge, counted: int | None = None) -> Live:
+def estimate_live(gauge: Gauge, counted: int | None = None) -> Live:
     """Return the size of the context.
 
     `counted` is what a tokenizer counts in all main-chain turns from `since_seq` on, where the agent wrote no usage.
@@ -112,7 +112,7 @@ def _remember(responses: str, message_id: str | None) -> str:
     return "\n".join([message_id, *recent]) if message_id else responses
 
 
-def _measured(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
+def _add_usage(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
     """Return a response wrote its usage: the new figure, and what its growth says about the rate."""
     growth = usage - gauge.context
     calibrates = gauge.context and not gauge.after_compaction and growth > 0 and gauge.tail_bytes > 0
@@ -136,7 +136,7 @@ def _measured(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
     )
 
 
-def _compacted(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
+def _start_after_compaction(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
     left = turn.usage or 0
     return gauge._replace(
         context=left,

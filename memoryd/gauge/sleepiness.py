@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memoryd.config import Sleep
+    from memoryd.config import SleepSettings
 
 # 0.55 of 100 is a hair above 55 in binary; a bound written as a decimal is meant as one.
 _ROUNDING = 1e-6
@@ -41,7 +41,7 @@ class Reason(StrEnum):
     DISARMED = "slept already; waiting for a compaction or for enough new text"
 
 
-def sleepiness(policy: Sleep, situation: Situation, now: datetime) -> Reason:
+def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> Reason:
     """Tell whether a session sleeps, which `FULL` says, or why it stays awake. All bounds are inclusive."""
     if situation.tokens < _share(policy.threshold, situation.window):
         return Reason.BELOW
@@ -57,7 +57,7 @@ def _share(part: float, window: int) -> int:
     return ceil(part * window - _ROUNDING)
 
 
-def _is_cooling(policy: Sleep, situation: Situation, now: datetime) -> bool:
+def _is_cooling(policy: SleepSettings, situation: Situation, now: datetime) -> bool:
     """Return a sleep that seems to lie in the future was timed by a clock since set back, and holds nothing up."""
     if situation.slept_at is None:
         return False

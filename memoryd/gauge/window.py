@@ -41,7 +41,7 @@ _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
 _LADDER = (200_000, 1_000_000, 2_097_152)
 
 
-def window(configured: int | None, model: str | None, peak: int, said: int = 0) -> Window:
+def choose_window(configured: int | None, model: str | None, peak: int, said: int = 0) -> Window:
     """Return the context window of a session.
 
     What is configured always wins; a window that the `peak` of the session does not fit in was not the window; `said`

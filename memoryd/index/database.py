@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memoryd.files.log import Log
-    from memoryd.index.matches import Where
+    from memoryd.index.matches import SearchFilter
     from memoryd.recall.ranking import Candidate
 
 NAME = "index.db"
@@ -60,15 +60,17 @@ class Index:
         self._vectors = Vectors()
         self._counts = Counts()
 
-    def nearest(self, tables: Tables, number: int, vector: bytes, where: Where, limit: int) -> list[Candidate]:
+    def find_nearest(
+        self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
+    ) -> list[Candidate]:
         """The documents whose meaning is nearest to a vector's, the nearest first."""
-        return tables.meant(number, self._vectors.nearest(tables, number, vector, where, limit))
+        return tables.read_candidates(number, self._vectors.find_nearest(tables, number, vector, where, limit))
 
-    def reading(self) -> AbstractContextManager[Tables]:
+    def begin_read(self) -> AbstractContextManager[Tables]:
         """One read transaction."""
         return self._transaction("DEFERRED")
 
-    def writing(self) -> AbstractContextManager[Tables]:
+    def begin_write(self) -> AbstractContextManager[Tables]:
         """One write transaction; rolled back by any exception."""
         return self._transaction("IMMEDIATE")
 
@@ -80,7 +82,7 @@ class Index:
         if not self.path.exists():
             return
         with suppress(RebuiltError), self._lock:  # made anew it holds nothing of anybody
-            with self.writing() as tables:
+            with self.begin_write() as tables:
                 for one in tables.agents() if agent_id is None else [agent_id]:
                     tables.drop(one)
             with self._damage():
@@ -97,13 +99,13 @@ class Index:
             connection, self._connection, self._file = self._connection, None, None
             self._vectors, self._counts = Vectors(), Counts()
             if connection is not None:
-                with suppress(library().Error):
+                with suppress(load_library().Error):
                     connection.close()
 
     def why_damaged(self) -> str | None:
         """Look through all of it; what was wrong with it, which is made anew then, None where nothing is."""
         try:
-            with self.reading() as tables:
+            with self.begin_read() as tables:
                 tables.require_sound()
         except RebuiltError as error:
             return error.what
@@ -124,7 +126,7 @@ class Index:
                     self._connection.execute("COMMIT")
                 except BaseException:
                     if self._connection is not None and self._connection.in_transaction:
-                        with suppress(library().Error):
+                        with suppress(load_library().Error):
                             self._connection.execute("ROLLBACK")
                     raise
 
@@ -132,19 +134,19 @@ class Index:
     def _damage(self) -> Iterator[None]:
         try:
             yield
-        except (library().DatabaseError, UnicodeDecodeError, FaultError) as error:
-            raise self._judged(error) from error
+        except (load_library().DatabaseError, UnicodeDecodeError, FaultError) as error:
+            raise self._translate_error(error) from error
         except DamagedError as error:
             self._wipe(error.what)
-            raise RebuiltError("the index was damaged and is made anew", str(self.path)) from error
+            raise RebuiltError("the index was damaged and is rebuilt", str(self.path)) from error
 
-    def _judged(self, error: Exception) -> MemorydError:
+    def _translate_error(self, error: Exception) -> MemorydError:
         """What an error of SQLite comes to: damage, which is mended here, or something else that is in the way."""
         if not _is_damage(error):
             hint = "it is tried again; memoryd doctor looks at the disk"
             return StateError(f"the index cannot be used: {error}", str(self.path), hint)
         self._wipe(str(error))
-        return RebuiltError(f"the index was damaged and is made anew: {error}", str(self.path))
+        return RebuiltError(f"the index was damaged and is rebuilt: {error}", str(self.path))
 
     def _open(self) -> None:
         if self._connection is not None and self._file == file_id(self.path):
@@ -161,7 +163,7 @@ class Index:
 
     def _try_open(self) -> str | None:
         """Open it; why it cannot be used, where it must be made anew."""
-        module = library()
+        module = load_library()
         connection = None
         try:
             is_new = not self.path.exists()
@@ -206,7 +208,7 @@ class Index:
                 self._remove(why)
 
     def _remove(self, why: str) -> None:
-        self._log.error("index made anew", path=self.path, why=why)
+        self._log.error("index rebuilt", path=self.path, why=why)
         for side in SIDES:
             self.path.with_name(NAME + side).unlink(missing_ok=True)
 

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.recall.documents import COLUMNS, WEIGHTS
-from memoryd.recall.query import Kind, expression
+from memoryd.recall.query import TermKind, build_expression
 from memoryd.recall.ranking import SESSION
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _SCORE = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SearchFilter:
     """What a search is narrowed to; days are YYYY-MM-DD, both inclusive."""
 
     tier: str | None = None
@@ -48,7 +48,7 @@ class Where:
 
     @property
     def is_narrow(self) -> bool:
-        return self != Where()
+        return self != SearchFilter()
 
 
 class _All(NamedTuple):
@@ -58,12 +58,12 @@ class _All(NamedTuple):
     first: int
     last: int
 
-    def extrapolated(self, count: int, last: int) -> int:
+    def extrapolate(self, count: int, last: int) -> int:
         """About how many there are of what there are `count` of up to the id `last`."""
         return min(self.size, count * (self.last - self.first + 1) // max(1, last - self.first + 1))
 
 
-class _Counted(NamedTuple):
+class _CountedTerm(NamedTuple):
     """A term, and how many documents hold it; about how many, where these are very many."""
 
     term: Term
@@ -103,36 +103,41 @@ class Matches:
         self._words = f"words_{number}"
         self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
 
-    def best(self, query: Query, where: Where, limit: int) -> list[tuple[int, float]]:
+    def rank(self, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
         """The documents that match best, the best first: the id of each, and its score, of which more is better.
 
         Of words that are nearly everywhere only the newest documents are ranked, and files and facts, which are few.
         """
         every = self._all()
         if every.size <= FEW:
-            return self._ranked(query.terms, where, limit)
+            return self._rank_any(query.terms, where, limit)
         budget = FILTERED_BUDGET if where.is_narrow else BUDGET
-        rare, common = self._parted(query.terms, budget, every)
+        rare, common = self._split_terms(query.terms, budget, every)
         if not common:
-            return self._ranked(rare, where, limit) if rare else []
-        scores = dict(self._ranked(rare, where, limit)) if rare else {}
+            return self._rank_any(rare, where, limit) if rare else []
+        scores = dict(self._rank_any(rare, where, limit)) if rare else {}
         if not scores:  # or none that the filter lets through
             rare = ()
-            common, scores = self._newest(common, where, limit, budget)
-        for one, (anywhere, own) in self._standing(rare, common, scores.keys(), where, budget).items():
+            common, scores = self._rank_newest(common, where, limit, budget)
+        for one, (anywhere, own) in self._find_common(rare, common, scores.keys(), where, budget).items():
             worth = one.worth(every.size)
             for ids, share in ((anywhere, _BESIDE), (own, 1 - _BESIDE)):
                 for identity in ids:
                     scores[identity] = scores.get(identity, 0.0) + worth * share
         if not rare:
-            terms = dict.fromkeys([common[0], *_paired(common)])
-            for identity, score in self._ranked([one.term for one in terms], where, limit, written_down=True):
+            terms = dict.fromkeys([common[0], *_pick_pair(common)])
+            for identity, score in self._rank_any([one.term for one in terms], where, limit, written_down=True):
                 scores[identity] = max(score, scores.get(identity, score))
         return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
-    def _standing(
-        self, rare: tuple[Term, ...], common: Sequence[_Counted], found: KeysView[int], where: Where, budget: int
-    ) -> dict[_Counted, tuple[set[int], set[int]]]:
+    def _find_common(
+        self,
+        rare: tuple[Term, ...],
+        common: Sequence[_CountedTerm],
+        found: KeysView[int],
+        where: SearchFilter,
+        budget: int,
+    ) -> dict[_CountedTerm, tuple[set[int], set[int]]]:
         """In which documents common terms stand anywhere, and in which in the text itself.
 
         Only of those that were found by the rare terms and those that hold two common ones, which are added.
@@ -148,15 +153,15 @@ class Matches:
                 ids.difference_update(found)
             return there
         for one in common:
-            also = f"{one.term.match} AND ({expression(rare)})"
+            also = f"{one.term.match} AND ({build_expression(rare)})"
             there[one][0].update(found & self._ids(also))
             there[one][1].update(found & self._ids(f"{_ITSELF} {also}"))
         return there
 
-    def holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
+    def find_holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Which of these documents hold all of the terms."""
         # To look for one document costs what it does to pass over a thousand; a prefix, what it does to find all words.
-        is_passed = any(term.match in self._few or term.kind is Kind.PREFIX for term in terms)
+        is_passed = any(term.match in self._few or term.kind is TermKind.PREFIX for term in terms)
         rowid = "+rowid" if is_passed else "rowid"
         rows = self._rows(
             f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match"  # noqa: S608
@@ -172,9 +177,11 @@ class Matches:
         size, first, last = self._rows(sql, {"number": self._number})[0]
         return _All(size or 0, first or 0, last or 0)
 
-    def _parted(self, terms: Sequence[Term], budget: int, every: _All) -> tuple[tuple[Term, ...], list[_Counted]]:
+    def _split_terms(
+        self, terms: Sequence[Term], budget: int, every: _All
+    ) -> tuple[tuple[Term, ...], list[_CountedTerm]]:
         """The terms of which all matches may be ranked, as they were asked for, and the others, the rarest first."""
-        counted = [self._counted(term, budget, every) for term in terms]
+        counted = [self._count_term(term, budget, every) for term in terms]
         rare, common = set(), []
         for one in sorted(counted, key=lambda one: one.holding):
             if one.holding > budget:
@@ -184,53 +191,53 @@ class Matches:
                 budget -= one.holding
         return tuple(term for term in terms if term in rare), common
 
-    def _counted(self, term: Term, budget: int, every: _All) -> _Counted:
+    def _count_term(self, term: Term, budget: int, every: _All) -> _CountedTerm:
         known = self._counts.get(self._number, term.match, every.size)
         if known is not None:
-            return _Counted(term, known)
+            return _CountedTerm(term, known)
         most = max(budget, _REACH * BUDGET)
         matches = f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match LIMIT :most"  # noqa: S608
         sql = f"SELECT count(*), max(rowid) FROM ({matches})"  # noqa: S608
         count, last = self._rows(sql, {"match": term.match, "most": most + 1})[0]
         if count <= BUDGET:
             self._few.add(term.match)
-        found = _Counted(term, count if count <= most else every.extrapolated(count, last))
+        found = _CountedTerm(term, count if count <= most else every.extrapolate(count, last))
         if count > BUDGET:
             self._counts.put(self._number, term.match, every.size, found.holding)
         return found
 
     def _pairs(
-        self, common: Sequence[_Counted], where: Where, budget: int
-    ) -> Iterator[tuple[_Counted, _Counted, set[int]]]:
+        self, common: Sequence[_CountedTerm], where: SearchFilter, budget: int
+    ) -> Iterator[tuple[_CountedTerm, _CountedTerm, set[int]]]:
         """Two terms at a time, with the documents that hold both, where these are not too many; no more in all."""
         left = budget
-        for one, other in combinations(_paired(common), 2):
+        for one, other in combinations(_pick_pair(common), 2):
             ids = self._ids(f"{one.term.match} AND {other.term.match}", where, left + 1)
             if ids and len(ids) <= left:
                 left -= len(ids)
                 yield one, other, ids
 
-    def _newest(
-        self, common: list[_Counted], where: Where, limit: int, most: int
-    ) -> tuple[list[_Counted], dict[int, float]]:
+    def _rank_newest(
+        self, common: list[_CountedTerm], where: SearchFilter, limit: int, most: int
+    ) -> tuple[list[_CountedTerm], dict[int, float]]:
         """The best of the newest documents that hold a common term, the rarest that is found; that one is put first."""
-        sql, values = self._narrowed("1", where)
+        sql, values = self._build_filter("1", where)
         sql += " ORDER BY w.rowid DESC LIMIT 1 OFFSET :most"
         for one in common[:_PAIRED]:
             since = self._rows(sql, {"match": one.term.match, "most": most, **values})
-            found = self._ranked((one.term,), where, limit, int(since[0][0]) if since else 0)
+            found = self._rank_any((one.term,), where, limit, int(since[0][0]) if since else 0)
             if found:
                 return [one, *(other for other in common if other is not one)], dict(found)
         return common, {}
 
-    def _ranked(
-        self, terms: Sequence[Term], where: Where, limit: int, since: int = 0, *, written_down: bool = False
+    def _rank_any(
+        self, terms: Sequence[Term], where: SearchFilter, limit: int, since: int = 0, *, written_down: bool = False
     ) -> list[tuple[int, float]]:
         """The best of the documents that hold any of the terms.
 
         Those `written_down` are files and facts.
         """
-        sql, values = self._narrowed(f"{_SCORE.format(n=self._number)} AS score", where)
+        sql, values = self._build_filter(f"{_SCORE.format(n=self._number)} AS score", where)
         if written_down:
             # By +, so that it is passed over what matches: to look for each costs more.
             sql += (
@@ -240,15 +247,15 @@ class Matches:
             values |= {"number": self._number, "session": SESSION, "most": _REACH * BUDGET}
         rows = self._rows(
             f"{sql} AND w.rowid >= :since ORDER BY score, w.rowid LIMIT :limit",
-            {"match": expression(tuple(terms)), "since": since, "limit": limit, **values},
+            {"match": build_expression(tuple(terms)), "since": since, "limit": limit, **values},
         )
         return [(int(identity), -float(score)) for identity, score in rows]
 
-    def _ids(self, match: str, where: Where = Where(), limit: int = -1) -> set[int]:
-        sql, values = self._narrowed("1", where)
+    def _ids(self, match: str, where: SearchFilter = SearchFilter(), limit: int = -1) -> set[int]:
+        sql, values = self._build_filter("1", where)
         return {int(row[0]) for row in self._rows(f"{sql} LIMIT :limit", {"match": match, "limit": limit, **values})}
 
-    def _narrowed(self, column: str, where: Where) -> tuple[str, dict[str, object]]:
+    def _build_filter(self, column: str, where: SearchFilter) -> tuple[str, dict[str, object]]:
         sql = f"SELECT w.rowid, {column} FROM {self._words} w"  # noqa: S608
         if where.is_narrow:
             sql += " JOIN document d ON d.id = w.rowid JOIN source s ON s.id = d.source"
@@ -260,6 +267,6 @@ class Matches:
         return sql, {"tier": where.tier, "after": where.after, "before": where.before}
 
 
-def _paired(common: Sequence[_Counted]) -> list[_Counted]:
+def _pick_pair(common: Sequence[_CountedTerm]) -> list[_CountedTerm]:
     """The rarest of the common terms, where these are not too common."""
     return [one for one in common[:_PAIRED] if one.holding <= _REACH * BUDGET]

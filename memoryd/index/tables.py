@@ -9,7 +9,7 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 from memoryd.errors import MemorydError
 from memoryd.index.matches import FEW, Counts, Matches
 from memoryd.recall.documents import COLUMNS
@@ -18,8 +18,8 @@ from memoryd.recall.ranking import Candidate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from memoryd.index.matches import Where
-    from memoryd.recall.documents import Document
+    from memoryd.index.matches import SearchFilter
+    from memoryd.recall.documents import IndexDocument
     from memoryd.recall.query import Query, Term
 
 SCHEMA = """
@@ -62,7 +62,7 @@ class DamagedError(MemorydError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class IndexSource:
     """A file, a session or a fact, as it was when it was taken in."""
 
     id: int
@@ -72,7 +72,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class IndexedDocument:
     """A document as the index holds it."""
 
     id: int
@@ -229,14 +229,14 @@ class Tables:
 
     # --- sources and documents ------------------------------------------------------------------------------------
 
-    def sources(self, number: int, *tiers: str) -> dict[str, Source]:
+    def sources(self, number: int, *tiers: str) -> dict[str, IndexSource]:
         """An agent's sources of these tiers, by path."""
         rows = self._rows(
             "SELECT id, path, tier, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
             number,
             json.dumps(tiers),
         )
-        return {row[1]: Source(*row) for row in rows}
+        return {row[1]: IndexSource(*row) for row in rows}
 
     def put_source(self, number: int, path: str, tier: str, stamp: str, tags: Iterable[str] = ()) -> int:
         """Record a source as it is now; its id.
@@ -254,18 +254,18 @@ class Tables:
 
     def remove_source(self, number: int, source_id: int) -> None:
         """Take a source out, with its documents."""
-        self.remove(number, [one.id for one in self.held(source_id)])
+        self.remove(number, [one.id for one in self.list_held(source_id)])
         self._change("DELETE FROM source WHERE id = ?", source_id)
 
-    def held(self, source_id: int, first_line: int = 0, last_line: int = 2**62) -> list[Held]:
+    def list_held(self, source_id: int, first_line: int = 0, last_line: int = 2**62) -> list[IndexedDocument]:
         """The documents of a source that begin in these lines."""
         rows = self._rows(
             "SELECT id, first_line, last_line, key FROM document WHERE source = ? AND first_line BETWEEN ? AND ?",
             source_id, first_line, last_line,
         )  # fmt: skip
-        return [Held(*row) for row in rows]
+        return [IndexedDocument(*row) for row in rows]
 
-    def put(self, number: int, source_id: int, documents: Sequence[tuple[Document, bytes, str | None]]) -> None:
+    def put(self, number: int, source_id: int, documents: Sequence[tuple[IndexDocument, bytes, str | None]]) -> None:
         """Take documents in, each with its key and, where it is not as in its source, what is shown of it."""
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
         # As a bytearray and without None: of any other value the library first asks whether it wants to be another one.
@@ -333,7 +333,7 @@ class Tables:
         """The model whose vectors an agent's documents have."""
         return str(self._rows("SELECT model FROM agent WHERE number = ?", number)[0][0])
 
-    def lacking(self, number: int, limit: int) -> list[Candidate]:
+    def list_lacking_vectors(self, number: int, limit: int) -> list[Candidate]:
         """Documents of which a vector is to be made, the newest first."""
         rows = self._rows(
             f"SELECT d.id, 0.0, {_PLACE} FROM document d INDEXED BY document_lacks CROSS JOIN source s"  # noqa: S608
@@ -380,7 +380,7 @@ class Tables:
                     raise DamagedError("vectors are of several sizes")
                 yield portion
 
-    def meant(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
+    def read_candidates(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
         """The documents of these vectors, by id, with the score of each; those that are gone are left out."""
         rows = self._rows(
             f"SELECT d.id, v.id, {_PLACE} FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
@@ -402,9 +402,9 @@ class Tables:
 
     # --- questions ------------------------------------------------------------------------------------------------
 
-    def find(self, number: int, query: Query, where: Where, limit: int) -> list[Candidate]:
+    def find(self, number: int, query: Query, where: SearchFilter, limit: int) -> list[Candidate]:
         """The documents that match best, the best first."""
-        scores = dict(self.best(number, query, where, limit))
+        scores = dict(self.rank(number, query, where, limit))
         rows = self._rows(
             f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
             " WHERE d.id IN (SELECT value FROM json_each(?))",
@@ -413,21 +413,21 @@ class Tables:
         found = {row[0]: _candidate((row[0], -scores[row[0]], *row[2:])) for row in rows}
         return [found[one] for one in scores if one in found]
 
-    def best(self, number: int, query: Query, where: Where, limit: int) -> list[tuple[int, float]]:
+    def rank(self, number: int, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
         """The documents that match best, the best first: the id of each, and its score, of which more is better."""
-        return self._matches(number).best(query, where, limit)
+        return self._matches(number).rank(query, where, limit)
 
-    def matched(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
+    def match_terms(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
         """Which of the terms each of these documents holds, wherever."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
-            for one in self._matches(number).holding((term,), ids):
+            for one in self._matches(number).find_holding((term,), ids):
                 found[one].add(term.text)
         return found
 
-    def holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
+    def find_holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Which of these documents hold all of the phrases."""
-        return self._matches(number).holding(phrases, ids)
+        return self._matches(number).find_holding(phrases, ids)
 
     def _matches(self, number: int) -> Matches:
         if number not in self._matching:
@@ -454,7 +454,11 @@ class Tables:
 def _faults() -> Iterator[None]:
     try:
         yield
-    except (library().DatabaseError, UnicodeDecodeError, OverflowError) as error:  # bad bytes quoted, an id too large
+    except (
+        load_library().DatabaseError,
+        UnicodeDecodeError,
+        OverflowError,
+    ) as error:  # bad bytes quoted, an id too large
         raise FaultError(error) from error
 
 

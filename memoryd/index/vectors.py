@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memoryd.index.matches import Where
+    from memoryd.index.matches import SearchFilter
     from memoryd.index.tables import Tables, Vector
 
 LEAN = 0.8  # of what it says itself is what its neighbours do, in all; what is found hardly changes from 0.3 to 1.2
@@ -35,20 +35,22 @@ class Vectors:
     """What is held of the vectors of agents; follows the tables by the ids of their rows."""
 
     def __init__(self) -> None:
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _AgentVectors] = {}
 
-    def nearest(self, tables: Tables, number: int, vector: bytes, where: Where, limit: int) -> dict[int, float]:
+    def find_nearest(
+        self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
+    ) -> dict[int, float]:
         """The cosine of the vectors that are nearest to one, by their ids; none of those that are not near at all."""
         newest = tables.newest_vector(number)
         held = self._held.get(number)
         if held is None or held.newest > newest or held.size != len(vector):
-            held = self._held[number] = _Held(len(vector))
+            held = self._held[number] = _AgentVectors(len(vector))
         if held.newest < newest:
             held.follow(tables, number, newest)
-        return held.nearest(vector, where, limit)
+        return held.find_nearest(vector, where, limit)
 
 
-class _Held:
+class _AgentVectors:
     """The vectors of one agent, in arrays with room at their end; what is out of date stays in them, without an id."""
 
     def __init__(self, size: int) -> None:
@@ -118,12 +120,12 @@ class _Held:
 
     # --- questions --------------------------------------------------------------------------------------------------
 
-    def nearest(self, vector: bytes, where: Where, limit: int) -> dict[int, float]:
+    def find_nearest(self, vector: bytes, where: SearchFilter, limit: int) -> dict[int, float]:
         """The cosine of the nearest vectors, by their ids."""
         import numpy as np
 
         asked = np.frombuffer(vector, np.int8).astype(np.float32)
-        allowed = self._allowed(where)
+        allowed = self._mask_allowed(where)
         closer = max(_CLOSER, 4 * limit)
         if np.count_nonzero(allowed) > closer:
             distance = np.zeros(self._count, np.uint16)
@@ -141,7 +143,7 @@ class _Held:
         best = np.argsort(-cosine, kind="stable")[:limit]
         return {int(self._ids[places[at]]): float(cosine[at]) for at in best if cosine[at] >= LEAST}
 
-    def _allowed(self, where: Where) -> NDArray[np.bool_]:
+    def _mask_allowed(self, where: SearchFilter) -> NDArray[np.bool_]:
         allowed: NDArray[np.bool_] = self._ids[: self._count] != 0
         days = self._days[: self._count]
         if where.tier is not None:

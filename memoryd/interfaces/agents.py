@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--max-tokens", type=click.IntRange(min=0), metavar="N", help="Of the whole text, its marks among them.")
-@click.option("--query", metavar="TEXT", help="Tell what a search for this finds best as well.")
+@click.option("--query", metavar="TEXT", help="Add the best results of a search for this.")
 @of_agent
 def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:
     """Show what an agent is told of its memory at its start."""
@@ -27,7 +27,7 @@ def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None
     nothing = "nothing fits" if made.left_out else "nothing is remembered yet"
     call.output.result(data, made.text.rstrip("\n") or nothing)
     if made.left_out:
-        call.output.aside(f"left out: {', '.join(made.left_out)}")
+        call.output.print_note(f"left out: {', '.join(made.left_out)}")
 
 
 @click.command()
@@ -49,7 +49,7 @@ def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how
     connecting.tool_of(tool)  # ahead of the question which agent is meant
     settings = call.settings()
     agent = call.agent(settings, agent_id)
-    place = connecting.Place(settings, agent, Path.home(), os.environ, Path.cwd() if project else None)
+    place = connecting.ConnectTarget(settings, agent, Path.home(), os.environ, Path.cwd() if project else None)
     data = connecting.connect(tool, place, Clock().text(), **how)
     call.output.result(data, connecting.as_text(data, write=how["write"]))
 

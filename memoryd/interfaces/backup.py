@@ -9,9 +9,9 @@ from memoryd.clock import Clock
 from memoryd.database import snapshot
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
-from memoryd.files.held_folder import held
+from memoryd.files.locked_folder import hold_folder
 from memoryd.files.locks import Lock
-from memoryd.files.staging import PREFIX, exchange
+from memoryd.files.staging import PREFIX, exchange_files
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")
 def backup(settings: Settings, path: Path) -> dict[str, Any]:
     """Write the state folder's database and journal into a new archive, also while a daemon runs."""
     state = settings.state_dir
-    with held(state, PREFIX) as folder:
+    with hold_folder(state, PREFIX) as folder:
         snapshot.copy(state / DATABASE, folder / DATABASE)
         files = {DATABASE: folder / DATABASE}
         # Read after the database: a line too many says of something that it was consumed, which it was.
@@ -45,11 +45,11 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     into workspaces since the backup was made is there still, and must not be made once more.
     """
     state = make_private_dir(settings.state_dir)
-    with Lock(state / LOCK), held(state, PREFIX) as folder:
+    with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
         manifest = archive.unpack(path, folder, NAMES)
         snapshot.check(folder / DATABASE)
         journal.unite(folder / JOURNAL, [folder / JOURNAL, state / JOURNAL])
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")
-        kept = exchange(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
+        kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
     return {"path": str(path), "kept": None if kept is None else str(kept), **manifest}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import DatabaseReader
     from memoryd.interfaces.output import Output
 
 R = TypeVar("R")
@@ -39,7 +39,7 @@ class Call:
         return config.load(self.config_path())
 
     @contextmanager
-    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[Reader]:
+    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[DatabaseReader]:
         """Open the state database to read, once the ledger has an agent's last edit of `MEMORY.md` if one is named."""
         from memoryd.database import reads
 
@@ -126,21 +126,21 @@ def of_agent(command: Callable[..., R]) -> Callable[..., R]:
     @agent_option
     @click.pass_obj
     @wraps(command)
-    def chosen(call: Call, /, agent_id: str | None, **options: Any) -> R:
+    def choose_agent(call: Call, /, agent_id: str | None, **options: Any) -> R:
         settings = call.settings()
         return command(call, settings, call.agent(settings, agent_id), **options)
 
-    return chosen
+    return choose_agent
 
 
-def span(_context: click.Context, option: click.Parameter, text: str | None) -> timedelta | None:
+def parse_span(_context: click.Context, option: click.Parameter, text: str | None) -> timedelta | None:
     """Read the value of an option that is a length of time, such as `30s`."""
     from memoryd import config_values
 
     if text is None:
         return None
     try:
-        found: timedelta = config_values.duration()(config_values.Place(Path(), {}), text)
+        found: timedelta = config_values.make_duration_parser()(config_values.PathBase(Path(), {}), text)
     except ConfigError as refused:
         raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint=option.opts[0]) from None
     return found

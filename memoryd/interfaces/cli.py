@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.counted import counted
+from memoryd.counted import count_noun
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import agents, facts, grants, ledger, operation, recall
-from memoryd.interfaces.call import Call, agent_option, of_agent, passed, span
+from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed
 from memoryd.interfaces.mcp import command as mcp
-from memoryd.interfaces.output import Output, one_line, table
-from memoryd.requests import access, asking
+from memoryd.interfaces.output import Output, one_line, render_table
+from memoryd.requests import access, daemon_client
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import Reader, Row
-    from memoryd.requests.jobs_by_hand import Asked
+    from memoryd.database.reads import DatabaseReader, Row
+    from memoryd.requests.jobs_by_hand import JobRequest
 
 GLOBAL_FLAGS = {"--json", "--quiet", "-q"}
 INTERRUPTED = 130
@@ -54,7 +54,7 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 @cli.command()
 @click.option("--once", is_flag=True, help="Read everything, run everything due, end.")
 @click.option(
-    "--wait", callback=span, metavar="TIME", help="Wait so long, such as 30s, for a daemon that is just ending."
+    "--wait", callback=parse_span, metavar="TIME", help="Wait so long, such as 30s, for a daemon that is just ending."
 )
 @passed
 def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
@@ -66,11 +66,11 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
     ended = True
     with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
-            done = serving.once(settings, patience)
-            text = f"read {counted(done['turns'], 'new turn')}, carried out {counted(len(done['runs']), 'run')}"
+            done = serving.serve_once(settings, patience)
+            text = f"read {count_noun(done['turns'], 'new turn')}, carried out {count_noun(len(done['runs']), 'run')}"
             call.output.result(done, "\n".join([text, *left_line(done["left_as_history"])]))
         else:
-            ended = serving.forever(settings, relog, patience)
+            ended = serving.serve_forever(settings, relog, patience)
     if not ended:
         os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
 
@@ -111,7 +111,7 @@ def demo(call: Call, keep: Path | None) -> None:
 
 @cli.command()
 @click.option("--all", "everything", is_flag=True, help="All sessions, not the newest 20 of each agent.")
-@click.option("--agent", "agent_id", metavar="ID", help="This agent only, and the alarms that are no other's.")
+@click.option("--agent", "agent_id", metavar="ID", help="This agent only, and the alarms of no other agent.")
 @passed
 def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Show agents, gauges, runs and alarms."""
@@ -123,20 +123,20 @@ def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa:
     except ConfigError as error:
         # A daemon may run on with its old settings while this file is broken.
         state_dir = config.state_dir_of(call.config_path())
-        error.data = shown.of_agent({} if state_dir is None else asking.data(state_dir, "status"), agent_id)
+        error.data = shown.of_agent({} if state_dir is None else daemon_client.ask_data(state_dir, "status"), agent_id)
         if error.data and not call.output.json:
             with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
                 call.output.result(error.data, shown.as_text(error.data))
         raise
     if agent_id is not None:
         call.agent(settings, agent_id)
-    waits = asking.data(settings.state_dir, "ping").get("waits_for_disk", False)
+    waits = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
     with call.reader(settings) as reader:
         data = shown.of_agent(shown.status(settings, reader, everything=everything, waits=waits), agent_id)
     call.output.result(data, shown.as_text(data))
 
 
-def _pausing(verb: str, does: str) -> None:
+def _add_pause_command(verb: str, does: str) -> None:
     @cli.command(verb, help=does)
     @of_agent
     def command(call: Call, settings: Settings, agent: Agent) -> None:
@@ -147,8 +147,8 @@ def _pausing(verb: str, does: str) -> None:
         call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {verb}d")
 
 
-_pausing("pause", "Start no jobs by itself for an agent; transcripts are still read.")
-_pausing("resume", "Start jobs again for a paused agent.")
+_add_pause_command("pause", "Start no jobs by itself for an agent; transcripts are still read.")
+_add_pause_command("resume", "Start jobs again for a paused agent.")
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -179,14 +179,14 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
     """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine, canary, eval."""
     from memoryd.requests import jobs_by_hand, waiting
 
-    settings, asked = call.settings(), jobs_by_hand.Asked(**how)
+    settings, asked = call.settings(), jobs_by_hand.JobRequest(**how)
     if dry_run:
-        _rehearse(call, settings, kind, agent_id, asked)
+        _run_dry(call, settings, kind, agent_id, asked)
         return
     with _logging(settings):
         rows = jobs_by_hand.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
     told = rows[0] | ({"also": rows[1:]} if rows[1:] else {})
-    call.output.shown(told, "\n".join(map(_run_line, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
+    call.output.show(told, "\n".join(map(_run_line, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
 
 
 @cli.command()
@@ -204,23 +204,23 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
     with _logging(settings):
         row = waiting.require_done(memory_changes.scrub_again(settings, agent))
     done = row["receipt"]
-    texts, rows, files = (counted(done[f"{noun}s"], noun) for noun in ("text", "row", "file"))
+    texts, rows, files = (count_noun(done[f"{noun}s"], noun) for noun in ("text", "row", "file"))
     text = f"redacted {texts} in {rows}, and {files}"
     if done["unscanned"]:
-        text += f"\nnot scanned, and left as it was: {counted(done['unscanned'], 'text')}; run it again"
+        text += f"\nnot scanned, and left as it was: {count_noun(done['unscanned'], 'text')}; run it again"
     text += "".join(f"\nlook at it yourself, or delete it: {path}" for path in done["left"])
     call.output.result({"run": row["id"], **done}, text)
 
 
-def _rehearse(call: Call, settings: Settings, kind: str, agent_id: str | None, asked: Asked) -> None:
+def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, asked: JobRequest) -> None:
 
     from memoryd.requests import jobs_by_hand
 
     agent = call.agent(settings, agent_id)
-    rows = jobs_by_hand.rehearse(settings, kind, agent, asked)
+    rows = jobs_by_hand.run_dry(settings, kind, agent, asked)
     lines = []
     for row in rows:
-        row["would"] = access.shown(settings, agent, "job run --dry-run", row["would"], "content")
+        row["would"] = access.show_rows(settings, agent, "job run --dry-run", row["would"], "content")
         asks = row["asks"]
         told = f"about {asks['tokens']} tokens would go to {asks['model']}" if asks else row["why"] or row["state"]
         lines.append(f"{row['kind']} {row['session_id'] or ''}: {told}")
@@ -249,7 +249,7 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
     state_dir, broken = call.state_dir(agent_id)
     rows = reads.ask(state_dir / "memoryd.db", reads.job_runs, agent_id=agent_id, kind=kind, limit=limit)
     columns = ("id", "kind", "agent_id", "trigger", "state", "attempt", "finished_at", "why")
-    call.output.shown(rows, table(rows, columns) if rows else "no runs yet", broken)
+    call.output.show(rows, render_table(rows, columns) if rows else "no runs yet", broken)
 
 
 @job.command("show")
@@ -271,12 +271,12 @@ def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
     with call.reader(settings) as reader:
         row = reads.job_run(reader, run_id)
         if content:
-            texts = timeline.contents(settings, call.agent(settings, row["agent_id"]), reader, row["id"])
-        claims = timeline.claims(settings, reader, row, wanted=content or call.output.json)
+            texts = timeline.read_contents(settings, call.agent(settings, row["agent_id"]), reader, row["id"])
+        claims = timeline.read_claims(settings, reader, row, wanted=content or call.output.json)
     lines = [f"{name:14} {value}" for name, value in row.items() if name != "receipt" and value not in (None, "", {})]
     receipt = dict(row["receipt"])
     if timeline.REFINE in receipt:
-        lines += timeline.lines(receipt.pop(timeline.REFINE), texts)
+        lines += timeline.render_lines(receipt.pop(timeline.REFINE), texts)
     lines += timeline.claim_lines(claims)
     lines += ["receipt", json.dumps(receipt, indent=2, ensure_ascii=False)]
     call.output.result(row | {"claims": claims} | ({"content": texts} if content else {}), "\n".join(lines))
@@ -293,7 +293,7 @@ def job_cancel(call: Call, run_id: str) -> None:
     call.output.result(row, _run_line(row))
 
 
-def _answering(verb: str, does: str) -> None:
+def _add_answer_command(verb: str, does: str) -> None:
     @job.command(verb, help=does)
     @click.argument("run_id", metavar="RUN")
     @passed
@@ -309,8 +309,8 @@ def _answering(verb: str, does: str) -> None:
         call.output.result(row, "\n".join(lines))
 
 
-_answering("accept", "Have a proposal written, guards permitting, on what the files hold now.")
-_answering("reject", "Drop a proposal; the same is not proposed again without --force.")
+_add_answer_command("accept", "Have a proposal written, guards permitting, on what the files hold now.")
+_add_answer_command("reject", "Drop a proposal; the same is not proposed again without --force.")
 
 
 @job.command("trust")
@@ -358,7 +358,7 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
     windows = {agent.id: agent.context_window for agent in settings.agents}
     chosen = call.agent(settings, agent_id).id if agent_id else None
     with call.reader(settings) as reader:
-        rows = reads.sessions(reader, agent_id=chosen, limit=limit)
+        rows = reads.list_sessions(reader, agent_id=chosen, limit=limit)
     same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "last_turn_at")
     listed = [
         {"id": row["id"], "agent": row["agent_id"], "parent": row["parent_id"], **{name: row[name] for name in same}}
@@ -366,7 +366,7 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
         for row in rows
     ]
     columns = ("id", "agent", "format", "state", "turns", "tokens", "last_turn_at")
-    call.output.result(listed, table(listed, columns) if listed else "no sessions yet")
+    call.output.result(listed, render_table(listed, columns) if listed else "no sessions yet")
 
 
 @session.command("messages")
@@ -381,14 +381,14 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
     settings = call.settings()
     with call.reader(settings) as reader:
         row = _session_of(call, settings, reader, session_id, agent_id)
-        rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
+        rows = reads.read_compressed(reader, row["id"]) if compressed else reads.read_turns(reader, row["id"])
     agent = call.agent(settings, str(row["agent_id"]))
-    rows = access.shown(settings, agent, "session messages", rows, "text")
+    rows = access.show_rows(settings, agent, "session messages", rows, "text")
     text = "\n".join(_message_line(row) for row in rows)
     call.output.result(rows, text)
 
 
-def _session_of(call: Call, settings: Settings, reader: Reader, session_id: str, agent_id: str | None) -> Row:
+def _session_of(call: Call, settings: Settings, reader: DatabaseReader, session_id: str, agent_id: str | None) -> Row:
     """A session, which is to be of the agent where one is named."""
     from memoryd.database import reads
 
@@ -420,7 +420,7 @@ def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
             _session_of(call, settings, reader, session_id, agent_id)
     with _logging(settings):
         row = jobs_by_hand.end_session(settings, session_id)
-    call.output.shown(row, _ended_text(row), waiting.failure_of(row) if row else None)
+    call.output.show(row, _ended_text(row), waiting.failure_of(row) if row else None)
 
 
 def _ended_text(row: dict[str, Any]) -> str:
@@ -447,8 +447,8 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
     import json
     import time
 
-    from memoryd.files.log import log_path, readable
-    from memoryd.files.log_reader import Wanted, read
+    from memoryd.files.log import log_path, render_record
+    from memoryd.files.log_reader import LogFilter, read
     from memoryd.files.log_reader import follow as follows
 
     def wait() -> bool:
@@ -459,7 +459,7 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
     if broken and follow:
         raise broken
     path = log_path(state_dir)
-    wanted = Wanted(level=level, agent=agent_id, run=run_id)
+    wanted = LogFilter(level=level, agent=agent_id, run=run_id)
     records = follows(path, wanted, wait) if follow else read(path, wanted)
     if run_id is not None and not follow:
         found = list(records)
@@ -467,10 +467,10 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
             raise NotFoundError(f"the log has nothing of a run {run_id!r}", hint="memoryd job list shows them")
         records = iter(found)
     if call.output.json and not follow:
-        call.output.shown(list(records), "", broken)
+        call.output.show(list(records), "", broken)
     else:
         for record in records:
-            print(json.dumps(record, ensure_ascii=False) if call.output.json else readable(record), flush=True)
+            print(json.dumps(record, ensure_ascii=False) if call.output.json else render_record(record), flush=True)
     if broken:
         raise broken
 
@@ -532,7 +532,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(_main(_globals_first(given)))
 
 
-def _unexpected(error: Exception, given: list[str]) -> MemorydError:
+def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
     from memoryd.running.runner import error_text
 
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
@@ -585,7 +585,7 @@ def _main(given: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - programs get an object and people a line, never a trace with content
-        told = _unexpected(error, given)
+        told = _report_unexpected(error, given)
         output.fail(told)
         return told.exit_code
     return code if isinstance(code, int) else 0

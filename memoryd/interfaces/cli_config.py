@@ -30,7 +30,7 @@ def show_text(settings: Settings) -> str:
 def show_data(settings: Settings) -> dict[str, Any]:
     """The settings in effect and, by key path, the line each comes from (null: the default)."""
     origins = {path: settings.lines.get(path) for _, path in _lines(settings, "", "") if path}
-    return {"source": str(settings.source), "settings": _plain(settings), "lines": origins}
+    return {"source": str(settings.source), "settings": _simplify(settings), "lines": origins}
 
 
 def _is_section(value: object) -> bool:
@@ -54,22 +54,22 @@ def _lines(section: Any, at: str, indent: str) -> Iterator[tuple[str, str | None
             yield f"{indent}{name}: {_yaml(name, value)}", path
 
 
-def _plain(value: Any) -> Any:
+def _simplify(value: Any) -> Any:
     match value:
         case tuple():
-            return [_plain(entry) for entry in value]
+            return [_simplify(entry) for entry in value]
         case timedelta():
             return duration_text(value)
         case Path():
             return str(value)
         case _ if _is_section(value):
-            return {name: _plain(getattr(value, name)) for name in keys_of(type(value))}
+            return {name: _simplify(getattr(value, name)) for name in keys_of(type(value))}
         case _:
             return value
 
 
 def _yaml(name: str, value: object) -> str:
-    plain = _plain(value)
+    plain = _simplify(value)
     if isinstance(value, Path) or name == "path":
         plain = plain.replace("$", "$$")  # expanded already: reading it back must not expand it again
     # JSON is YAML, so quoting needs no rules of its own; a name that is no UTF-8 stays visible.

@@ -22,11 +22,11 @@ from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
 from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
-from memoryd.interfaces.hooked import folders_of, is_within
+from memoryd.interfaces.hook_answers import folders_of, is_within
 from memoryd.interfaces.json_settings import OPENCLAW, OPENCODE, Edit, HookSettings, JsonServers, OpenClawPlugins
 from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.text_settings import SAID, AiderConf, Instructions, TomlServers
-from memoryd.requests.asking import SOCKET
+from memoryd.requests.daemon_client import SOCKET
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class OwnFile(Edit):
 
 
 @dataclass(frozen=True, slots=True)
-class Both(Edit):
+class BothEdits(Edit):
     """Two edits of one file."""
 
     first: Edit
@@ -85,7 +85,7 @@ class Both(Edit):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConnectTarget:
     """Whose agent is connected, and where its configuration is."""
 
     settings: Settings
@@ -115,48 +115,48 @@ class Place:
 
     def command(self, tool: str, event: str) -> str:
         """The hook as a shell's command line."""
-        return shlex.join([*service.program(), "hook", tool, event, *self.options()])
+        return shlex.join([*service.find_program(), "hook", tool, event, *self.options()])
 
     def server(self) -> McpServer | None:
         """What gives a session the memory's tools; None where sessions would get them that are none of this agent's."""
         if not _is_own(self):
             return None
-        return McpServer(service.program(), self.settings.source.absolute(), self.agent.id)
+        return McpServer(service.find_program(), self.settings.source.absolute(), self.agent.id)
 
     def plugin(self, tool: str, name: str) -> str:
         """The text of a plugin, with the hook's command in it."""
         folder = resources.files("memoryd.interfaces") / "plugins"
         call = (folder / "call.js").read_text("utf-8").rstrip("\n")
         # As ASCII: whatever a path holds, it stays in its string.
-        program, options = (json.dumps(words) for words in ([*service.program(), "hook", tool], self.options()))
+        program, options = (json.dumps(words) for words in ([*service.find_program(), "hook", tool], self.options()))
         call = call.replace('"@PROGRAM@"', program).replace('"@OPTIONS@"', options)
         return (folder / name).read_text("utf-8").replace("@CALL@", call)
 
 
-def _is_own(place: Place) -> bool:
+def _is_own(place: ConnectTarget) -> bool:
     """Whether all sessions that find the configuration are this agent's."""
     return is_within(place.agent, None if place.project is None else str(place.project))
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ConnectableTool:
     """How one tool is connected: its edits, and what a person does next."""
 
-    edits: Callable[[Place], Sequence[Edit]]
+    edits: Callable[[ConnectTarget], Sequence[Edit]]
     next: tuple[str, ...]  # for all of them
     served: tuple[str, ...] = ()  # for its MCP server; empty where it has none
     in_project: bool = True  # whether it has a configuration of a project
     shared: tuple[str, ...] = ()  # for an MCP server that a project's own file names
     # the block of the file that it loads by itself; None where it needs none
-    instructions: Callable[[Place], Instructions] | None = None
+    instructions: Callable[[ConnectTarget], Instructions] | None = None
     loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is
 
-    def steps(self, place: Place) -> list[str]:
+    def steps(self, place: ConnectTarget) -> list[str]:
         """What a person does next."""
         is_own = _is_own(place)
         if place.project is not None and not is_own:
             folders = ", ".join(map(str, folders_of(place.agent)))
-            what = f"{place.project} is no folder of agent {place.agent.id}'s: sessions in it are told nothing"
+            what = f"{place.project} is not a folder of agent {place.agent.id}: nothing is injected into its sessions"
             return [f"{what}, and get no tools; use --project in {folders}"]
         if not self.served:
             return list(self.next)
@@ -167,7 +167,7 @@ class Tool:
         return [*self.next, *self.served, *(self.shared if place.project is not None else ())]
 
 
-def _claude_code(place: Place) -> Sequence[Edit]:
+def _claude_code(place: ConnectTarget) -> Sequence[Edit]:
     # The project's own settings are shared by git; these paths are of this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
     path = place.folder(".claude", "CLAUDE_CONFIG_DIR") / name
@@ -178,7 +178,7 @@ def _claude_code(place: Place) -> Sequence[Edit]:
     return [hooks, JsonServers(own if place.project is None else place.project / ".mcp.json", "mcpServers", server)]
 
 
-def _codex(place: Place) -> Sequence[Edit]:
+def _codex(place: ConnectTarget) -> Sequence[Edit]:
     folder = place.folder(".codex", "CODEX_HOME")
     # Codex counts four bytes a token, and shows the model no more than 2,500 of them unless it is told otherwise.
     limit = 2 * (place.settings.injection.max_tokens + place.settings.injection.files_max_tokens)
@@ -188,16 +188,16 @@ def _codex(place: Place) -> Sequence[Edit]:
     return [hooks] if server is None else [hooks, TomlServers(folder / "config.toml", server)]
 
 
-def _gemini(place: Place) -> Sequence[Edit]:
+def _gemini(place: ConnectTarget) -> Sequence[Edit]:
     path = place.folder(".gemini") / "settings.json"
     events = {"SessionStart": START, "BeforeAgent": PROMPT, "PreCompress": COMPACT, "SessionEnd": END}
     hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # it counts milliseconds
     server = place.server()
-    return [hooks if server is None else Both(path, hooks, JsonServers(path, "mcpServers", server))]
+    return [hooks if server is None else BothEdits(path, hooks, JsonServers(path, "mcpServers", server))]
 
 
 def _hooks(
-    place: Place,
+    place: ConnectTarget,
     tool: str,
     path: Path,
     events: Mapping[str, str],
@@ -211,11 +211,11 @@ def _hooks(
     return HookSettings(path, tool, place.agent.workspace, made)
 
 
-def _opencode_folder(place: Place) -> Path:
+def _opencode_folder(place: ConnectTarget) -> Path:
     return Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
 
 
-def _opencode(place: Place) -> Sequence[Edit]:
+def _opencode(place: ConnectTarget) -> Sequence[Edit]:
     settings = folder = _opencode_folder(place)
     if place.project is not None:
         settings, folder = place.project, place.project / ".opencode"
@@ -224,12 +224,12 @@ def _opencode(place: Place) -> Sequence[Edit]:
     return [plugin] if server is None else [plugin, JsonServers(settings / "opencode.json", OPENCODE, server)]
 
 
-def _pi(place: Place) -> Sequence[Edit]:
+def _pi(place: ConnectTarget) -> Sequence[Edit]:
     folder = place.home / ".pi" / "agent" if place.project is None else place.project / ".pi"
     return [OwnFile(folder / "extensions" / "memoryd.ts", place.plugin("pi", "pi.ts"))]
 
 
-def _openclaw(place: Place) -> Sequence[Edit]:
+def _openclaw(place: ConnectTarget) -> Sequence[Edit]:
     state = place.folder(".openclaw", "OPENCLAW_STATE_DIR")
     former = [state / "hooks" / "memoryd" / name for name in ("HOOK.md", "handler.ts")]
     package = {"name": "memoryd", "description": _WRITTEN, "version": __version__, "type": "module"}
@@ -241,45 +241,45 @@ def _openclaw(place: Place) -> Sequence[Edit]:
     }
     named = place.environ.get("OPENCLAW_CONFIG_PATH")
     path = Path(named).expanduser() if named else state / "openclaw.json"
-    allowed = OpenClawPlugins(path, tuple(foreign_config.kept(path, place.settings.state_dir / KEPT)))
+    allowed = OpenClawPlugins(path, tuple(foreign_config.list_kept(path, place.settings.state_dir / KEPT)))
     server = place.server()
     return [
         *(OwnFile(path, None) for path in former if path.exists()),
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
-        allowed if server is None else Both(path, allowed, JsonServers(path, OPENCLAW, server)),
+        allowed if server is None else BothEdits(path, allowed, JsonServers(path, OPENCLAW, server)),
     ]
 
 
-def _aider(place: Place) -> Sequence[Edit]:
+def _aider(place: ConnectTarget) -> Sequence[Edit]:
     return [AiderConf((place.project or place.home) / ".aider.conf.yml", place.agent.workspace / "MEMORY.md")]
 
 
-def _claude_md(place: Place) -> Instructions:
+def _claude_md(place: ConnectTarget) -> Instructions:
     return Instructions(
         place.project / "CLAUDE.md" if place.project else place.folder(".claude", "CLAUDE_CONFIG_DIR") / "CLAUDE.md",
         f"claude-code {place.agent.id}",
-        _at(place),
+        _show_place(place),
         loads=True,
     )
 
 
-def _gemini_md(place: Place) -> Instructions:
+def _gemini_md(place: ConnectTarget) -> Instructions:
     if place.project is None or not place.agent.workspace.is_relative_to(place.project):
         what = "Gemini CLI imports nothing from outside of the project"
         raise RefusedError(what, str(place.agent.workspace), "use --project in a folder that the workspace lies in")
-    return Instructions(place.project / "GEMINI.md", f"gemini {place.agent.id}", _at(place), loads=True)
+    return Instructions(place.project / "GEMINI.md", f"gemini {place.agent.id}", _show_place(place), loads=True)
 
 
-def _at(place: Place) -> str:
+def _show_place(place: ConnectTarget) -> str:
     path = place.agent.workspace / "MEMORY.md"
     if place.project is not None and path.is_relative_to(place.project):
         path = path.relative_to(place.project)
     if len(str(path).split()) != 1:
-        raise RefusedError("a path with spaces cannot be imported", str(path), "the hooks tell it as well")
+        raise RefusedError("a path with spaces cannot be imported", str(path), "the hooks inject it as well")
     return f"@{path}"
 
 
-def _agents_md(tool: str, usual: str, variable: str | None, place: Place) -> Instructions:
+def _agents_md(tool: str, usual: str, variable: str | None, place: ConnectTarget) -> Instructions:
     folder = place.project or place.folder(usual, variable)
     path = folder / "AGENTS.md"
     if tool == "codex" and (folder / "AGENTS.override.md").exists():
@@ -289,7 +289,7 @@ def _agents_md(tool: str, usual: str, variable: str | None, place: Place) -> Ins
     return Instructions(path, f"{tool} {place.agent.id}", said, loads=False)
 
 
-_ANEW = "start {} anew: it reads its configuration at its start"
+_ANEW = "restart {}: it reads its configuration when it starts"
 _LEAVE = "{} names paths of this machine: leave it out of git"
 # Where a tool whose transcripts are read has them: its folder, the variable that names another, the folder in it.
 _TRANSCRIPTS = {
@@ -297,48 +297,50 @@ _TRANSCRIPTS = {
     "codex": (".codex", "CODEX_HOME", "sessions"),
 }
 TOOLS = {
-    "claude-code": Tool(
+    "claude-code": ConnectableTool(
         _claude_code,
         (_ANEW.format("Claude Code"), "/hooks shows what it runs"),
         ("/mcp shows the server memoryd; allow its tools when they are first used",),
         shared=("allow the server when Claude Code asks: it is the project's", _LEAVE.format(".mcp.json")),
         instructions=_claude_md,
     ),
-    "codex": Tool(
+    "codex": ConnectableTool(
         _codex,
         (
-            "start Codex anew and trust the hooks in /hooks: without a word it leaves out those not trusted",
+            "restart Codex and trust the hooks in /hooks: it silently skips hooks that are not trusted",
             "trust them again whenever they have changed; those of a project need a trusted project",
         ),
         ("/mcp shows the server memoryd; allow its tools when they are first used",),
         shared=(_LEAVE.format(".codex/"),),
         instructions=partial(_agents_md, "codex", ".codex", "CODEX_HOME"),
     ),
-    "gemini": Tool(
+    "gemini": ConnectableTool(
         _gemini,
         (_ANEW.format("Gemini CLI"), "/hooks panel shows what it runs"),
         ("/mcp list shows the server memoryd; allow its tools when they are first used",),
         shared=(_LEAVE.format(".gemini/settings.json"),),
         instructions=_gemini_md,
     ),
-    "opencode": Tool(
+    "opencode": ConnectableTool(
         _opencode,
         (_ANEW.format("OpenCode"),),
         ("opencode mcp list shows the server memoryd",),
         shared=(_LEAVE.format("opencode.json"),),
         instructions=lambda place: _agents_md("opencode", str(_opencode_folder(place)), None, place),
     ),
-    "openclaw": Tool(
+    "openclaw": ConnectableTool(
         _openclaw,
         (
-            "start the gateway anew: openclaw gateway restart",
+            "restart the gateway: openclaw gateway restart",
             "openclaw plugins inspect memoryd shows it; OpenClaw says that it cannot verify where it came from",
         ),
         ("openclaw mcp list shows the server memoryd",),
         in_project=False,
     ),
-    "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=partial(_agents_md, "pi", ".pi/agent", None)),
-    "aider": Tool(
+    "pi": ConnectableTool(
+        _pi, ("restart pi, or enter /reload in it",), instructions=partial(_agents_md, "pi", ".pi/agent", None)
+    ),
+    "aider": ConnectableTool(
         _aider,
         (_ANEW.format("Aider"), "it has no hooks: it reads MEMORY.md at its start, and no more than that"),
         loads=True,
@@ -346,14 +348,16 @@ TOOLS = {
 }
 
 
-def tool_of(name: str) -> Tool:
+def tool_of(name: str) -> ConnectableTool:
     """The tool of a name."""
     if name not in TOOLS:
         raise ConfigError(f"memoryd does not know {name!r}", hint=f"one of {', '.join(TOOLS)}")
     return TOOLS[name]
 
 
-def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, instruct: bool = False) -> dict[str, Any]:
+def connect(
+    tool: str, place: ConnectTarget, now: str, *, write: bool, remove: bool, instruct: bool = False
+) -> dict[str, Any]:
     """Work out what changes, and change it where that is asked for.
 
     With `instruct` the memory is named in the file of instructions, too; once in there it stays until `remove`.
@@ -372,7 +376,7 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
     doubts: list[str] = []
     for edit in _edits(tool, place, instruct=instruct and not remove):
         old = foreign_config.read(edit.path)
-        new = _without(edit, old, foreign_config.kept(edit.path, keep)) if remove else edit.put(old)
+        new = _remove_edit(edit, old, foreign_config.list_kept(edit.path, keep)) if remove else edit.put(old)
         planned.append((edit.path, old, new))
         doubts += edit.doubts(old) if remove else ()
     files = []
@@ -383,12 +387,12 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
     changed = any(one["changed"] for one in files)
     ahead = doubts if remove else known.steps(place) if changed else []
     if ahead and instruct and not remove:
-        ahead.append("what stands in MEMORY.md reaches the model as it is by this: with no second look for secrets")
+        ahead.append("MEMORY.md reaches the model unchanged this way: it is not scanned for secrets again")
     told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}
-    return told | {"unread": None if remove else _unread(tool, place)}
+    return told | {"unread": None if remove else _describe_unread(tool, place)}
 
 
-def _unread(tool: str, place: Place) -> str | None:
+def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
     """Why an agent's configuration has no sessions of a tool read, and the key that does; None where it has."""
     if tool not in _TRANSCRIPTS:
         known = " and ".join(_TRANSCRIPTS)
@@ -404,7 +408,7 @@ def _unread(tool: str, place: Place) -> str | None:
     return f"sessions of {tool} are not read: add to transcripts of agent {place.agent.id}: - path: {path}"
 
 
-def _edits(tool: str, place: Place, *, instruct: bool) -> Sequence[Edit]:
+def _edits(tool: str, place: ConnectTarget, *, instruct: bool) -> Sequence[Edit]:
     known = TOOLS[tool]
     try:
         named = _instructions(tool, place)
@@ -417,7 +421,7 @@ def _edits(tool: str, place: Place, *, instruct: bool) -> Sequence[Edit]:
     return [*known.edits(replace(place, imported=named.loads)), named]
 
 
-def _instructions(tool: str, place: Place) -> Instructions:
+def _instructions(tool: str, place: ConnectTarget) -> Instructions:
     make = TOOLS[tool].instructions
     if make is None:
         raise RefusedError(f"{tool} loads MEMORY.md already", hint="leave out --instructions")
@@ -425,13 +429,13 @@ def _instructions(tool: str, place: Place) -> Instructions:
     return make(place)
 
 
-def _require_own(tool: str, place: Place) -> None:
+def _require_own(tool: str, place: ConnectTarget) -> None:
     if not _is_own(place):
-        what = "sessions of other projects would be told this agent's memory"
+        what = "this agent's memory would be injected into sessions of other projects"
         raise RefusedError(what, tool, "use --project in a folder of this agent's")
 
 
-def _without(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:
+def _remove_edit(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:
     """The file without memoryd: the very bytes of before, where putting it in makes them what is there now."""
     if old is None or edit.take(old) == old:
         return old

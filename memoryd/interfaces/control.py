@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError
 from memoryd.files import socket_file
-from memoryd.requests.asking import MAX_ANSWER, MAX_FRAME
+from memoryd.requests.daemon_client import MAX_ANSWER, MAX_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -112,20 +112,20 @@ class Control:
         """Give one answer, which ends the talk, so that nobody keeps a place."""
         try:
             with line, contextlib.suppress(OSError):
-                frame = self._received(line)
+                frame = self._receive_line(line)
                 if frame is not None:
                     with self._answering:
                         self._waiting.discard(line)  # ahead of the look, so that `__exit__` cuts off no answer
                         if self._is_over:
                             return
-                        answer = self._answered(frame)
+                        answer = self._answer_frame(frame)
                     line.settimeout(SLOW_SECONDS)
                     line.sendall(answer)
         finally:
             self._waiting.discard(line)
             self._places.release()
 
-    def _received(self, line: socket.socket) -> bytes | None:
+    def _receive_line(self, line: socket.socket) -> bytes | None:
         """Receive one line; None where it is too long, or ends without an end."""
         until, received = self._monotonic() + SLOW_SECONDS, b""
         while b"\n" not in received:
@@ -136,9 +136,9 @@ class Control:
                 return None
         return received.partition(b"\n")[0]
 
-    def _answered(self, frame: bytes) -> bytes:
+    def _answer_frame(self, frame: bytes) -> bytes:
         try:
-            line = json.dumps({"ok": True, "data": self._done(frame)}).encode() + b"\n"
+            line = json.dumps({"ok": True, "data": self._carry_out(frame)}).encode() + b"\n"
             if len(line) <= MAX_ANSWER:
                 return line
             told = {"code": "too_long", "message": "the answer is too long for this socket", "hint": "memoryd --json …"}
@@ -149,13 +149,13 @@ class Control:
             told = {"code": "failed", "message": type(error).__name__, "hint": ""}
         return json.dumps({"ok": False, "error": told}).encode() + b"\n"
 
-    def _done(self, frame: bytes) -> Any:
+    def _carry_out(self, frame: bytes) -> Any:
         try:
             request = json.loads(frame)
         except (ValueError, RecursionError):
-            raise MemorydError("this is no JSON", hint='{"verb": "ping"}') from None
+            raise MemorydError("this is not JSON", hint='{"verb": "ping"}') from None
         if not isinstance(request, dict) or not isinstance(request.get("verb"), str):
-            raise MemorydError("this is no request", hint='{"verb": "ping"}')
+            raise MemorydError("this is not a request", hint='{"verb": "ping"}')
         if request["verb"] not in self._verbs:
             raise MemorydError("there is no such verb", hint=", ".join(self._verbs))
         return self._verbs[request["verb"]](request)

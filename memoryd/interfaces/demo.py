@@ -26,7 +26,7 @@ from memoryd import config
 from memoryd.database import reads
 from memoryd.errors import ConfigError, StateError
 from memoryd.files.log import log_path
-from memoryd.interfaces.output import Output, table
+from memoryd.interfaces.output import Output, render_table
 from memoryd.interfaces.status import session_row
 from memoryd.requests.waiting import WAITING
 
@@ -95,13 +95,13 @@ def _sample(now: datetime) -> tuple[str, dict[str, bytes]]:
     text = resources.files("memoryd.interfaces").joinpath("demo_session.jsonl").read_text("utf-8")
     by = now - max(datetime.fromisoformat(stamp) for stamp in _TIMESTAMP.findall(text))
 
-    def moved(found: re.Match[str]) -> str:
+    def move_time(found: re.Match[str]) -> str:
         moment = (datetime.fromisoformat(found[1]) + by).astimezone(UTC).isoformat(timespec="milliseconds")
         return f'"timestamp":"{moment.replace("+00:00", "Z")}"'
 
     files: dict[str, bytes] = defaultdict(bytes)
     session_id = ""
-    for line in _TIMESTAMP.sub(moved, text).splitlines(keepends=True):
+    for line in _TIMESTAMP.sub(move_time, text).splitlines(keepends=True):
         record = json.loads(line)
         session_id = record.get("sessionId", session_id)
         files[f"/subagents/agent-{record['agentId']}" if record.get("isSidechain") else _MAIN] += line.encode()
@@ -186,7 +186,7 @@ class Demo:
         pid = self.daemon.pid
 
         def watching() -> str | None:
-            row = self.ask(reads.daemon)
+            row = self.ask(reads.read_daemon)
             return row["watching"] if row and row["pid"] == pid else None
 
         how = self.wait_for("the daemon to be up", watching)
@@ -213,7 +213,7 @@ class Demo:
 
     def session(self) -> Row | None:
         """Find the row of the sample session, with its gauge."""
-        rows = self.ask(reads.sessions, agent_id="demo", limit=None) or ()
+        rows = self.ask(reads.list_sessions, agent_id="demo", limit=None) or ()
         return next((session_row(row, None) for row in rows if row["id"] == self.session_id), None)
 
     def wait_for(self, what: str, probe: Callable[[], T | None]) -> T:
@@ -299,7 +299,7 @@ class Demo:
         """Print the run's phases and files, the memory in full, and how the compressed session begins."""
         receipt = self.run["receipt"]
         columns = ("id", "kind", "trigger", "state", "attempt", "finished_at")
-        lines = ["Its row in the job table:", table([self.run], columns), "\nIts four phases:"]
+        lines = ["Its row in the job table:", render_table([self.run], columns), "\nIts four phases:"]
         lines += [f"  {phase['phase']:12} {phase['seconds'] * 1000:7.1f} ms" for phase in receipt["phases"]]
         for path in self.memory_files():
             title = f"──── {path.relative_to(self.workspace)} ".ljust(100, "─")
@@ -309,7 +309,7 @@ class Demo:
             f"\nThe session in short, for an agent to go on with: {made['messages']} messages of"
             f" {made['live_turns']}, {made['tokens']:,} tokens of {made['budget']:,} allowed. It begins:"
         )
-        for message in reads.ask(self.database, reads.compressed, self.session_id)[:SHOWN_MESSAGES]:
+        for message in reads.ask(self.database, reads.read_compressed, self.session_id)[:SHOWN_MESSAGES]:
             lines.append(f"  {message['role']:9} {shorten(message['text'], SHOWN_CHARACTERS, placeholder=' …')}")
         self.output.say("\n".join(lines))
 

@@ -23,7 +23,7 @@ from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
 from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
-from memoryd.files.temporary import leftovers
+from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces import status
 from memoryd.reading.sources import sources_of
@@ -69,7 +69,7 @@ def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()
     if broken:
         told = f"no agent is looked at; the rest is, with defaults and the state folder {settings.state_dir}"
         checks.append(Check("configuration", WARN, told))
-    checks += [check for look in _LOOKS for check in _looked(look, settings, now)]
+    checks += [check for look in _LOOKS for check in _run_look(look, settings, now)]
     return {"ok": all(check.level != FAIL for check in checks), "checks": [asdict(check) for check in checks]}
 
 
@@ -83,7 +83,7 @@ def as_text(data: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _looked(
+def _run_look(
     look: Callable[[Settings, datetime], Iterator[Check]], settings: Settings, now: datetime
 ) -> Iterator[Check]:
     """One look; what it cannot even look at is itself a finding."""
@@ -100,7 +100,7 @@ def _looked(
 
 
 def _sqlite(_settings: Settings, _now: datetime) -> Iterator[Check]:
-    module = library.library()  # raises where each there is has the WAL-reset bug
+    module = library.load_library()  # raises where each there is has the WAL-reset bug
     yield Check("sqlite", OK, f"{module.sqlite_version} by {module.__name__}, without the WAL-reset bug")
     if others := library.other_libraries():
         yield Check("sqlite", FAIL, f"a second SQLite is loaded: {', '.join(others)}", "report this as a defect")
@@ -114,20 +114,20 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("daemon", OK, f"process {holder} holds the state folder" if holder else "the state folder is held")
 
 
-def _opened(settings: Settings) -> AbstractContextManager[reads.Reader | None]:
+def _open_database(settings: Settings) -> AbstractContextManager[reads.DatabaseReader | None]:
     """The state database; None before the first start."""
     return reads.KeptReader(settings.state_dir / DATABASE).reading_any()
 
 
 def _database(settings: Settings, now: datetime) -> Iterator[Check]:
-    with _opened(settings) as reader:
+    with _open_database(settings) as reader:
         if reader is None:
             yield Check("database", OK, "none yet: the first start makes it")
             return
-        watching, last = reads.daemon(reader), reader.row("SELECT max(last_turn_at) AS at FROM session")
+        watching, last = reads.read_daemon(reader), reader.row("SELECT max(last_turn_at) AS at FROM session")
         size = (settings.state_dir / DATABASE).stat().st_size
         yield Check("database", OK, f"opens, schema {reads.newest_schema()}, {size / MIB:.1f} MiB")
-        for alarm in reads.alarms(reader):
+        for alarm in reads.list_alarms(reader):
             yield Check("alarm", WARN, f"{alarm['kind']} since {alarm['since']}: {alarm['text']}")
     if watching and watching["watching"] == "polling" and settings.ingest.polling != "always":
         why = watching["watching_note"] or "no reason was noted"
@@ -138,7 +138,7 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
 
 
 def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
-    with _opened(settings) as reader:
+    with _open_database(settings) as reader:
         if reader is None:
             return
         for agent in settings.agents:
@@ -153,7 +153,7 @@ def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
         return
     with closing(index):
         why = index.why_damaged()
-        with index.reading() as tables:
+        with index.begin_read() as tables:
             count = sum(sum(tables.counts(agent.id).values()) for agent in settings.agents)
         size = index.path.stat().st_size
     if why is None:
@@ -166,12 +166,12 @@ def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
     if settings.search.embeddings == "off":
         yield Check("meaning", OK, "search.embeddings is off: search goes by words alone")
         return
-    if lacks := embedder.missing():
+    if lacks := embedder.list_missing():
         told = f"search goes by words alone: {', '.join(lacks)} not installed"
         yield Check("meaning", OK, told, f"optional, {embedder.INSTALL}")
         return
     yield Check("meaning", OK, f"search goes by meaning as well: {embedder.MODEL}")
-    for agent_id, one in status.embedded(settings).items():
+    for agent_id, one in status.count_embedded(settings).items():
         hint = "" if one["done"] == one["of"] else "the daemon makes the rest; words find them meanwhile"
         yield Check("meaning", OK, f"of {agent_id} {one['done']:,} of {one['of']:,} texts are embedded", hint)
 
@@ -185,7 +185,7 @@ def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
         hint = "set the clock: daily files and schedules go by it"
         yield Check("clock", FAIL, f"cannot be right: {told}", hint)
         return
-    newest = max(map(_modified, settings.state_dir.rglob("*")), default=0.0)
+    newest = max(map(_get_mtime, settings.state_dir.rglob("*")), default=0.0)
     if newest - now.timestamp() > AHEAD_SECONDS:
         stamp = datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
         yield Check("clock", WARN, f"{told}, but the state folder was written at {stamp}", "set the clock")
@@ -197,7 +197,7 @@ def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
 
 
 def _file_systems(settings: Settings, _now: datetime) -> Iterator[Check]:
-    mounted = mounts.mounts()
+    mounted = mounts.read_mounts()
     kind = mounts.file_system(settings.state_dir, mounted)
     if mounts.is_no_place_for_wal(kind):
         yield Check("file system", FAIL, f"{settings.state_dir} is on {kind}", "put state_dir on a local disk")
@@ -248,9 +248,9 @@ def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 def _permissions(settings: Settings, _now: datetime) -> Iterator[Check]:
-    problems = trust.violations(settings)
+    problems = trust.list_violations(settings)
     yield from (Check("permissions", FAIL, f"{one.where} {one.what}", one.hint) for one in problems)
-    loose = list(_loose(settings.state_dir))
+    loose = list(_find_loose_files(settings.state_dir))
     if loose:
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
         hint = f"chown -R {os.geteuid()} {settings.state_dir}; chmod -R go= {settings.state_dir}"
@@ -262,7 +262,7 @@ def _permissions(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("permissions", OK, "configuration and workspaces are yours alone to write, the state to read")
 
 
-def _loose(state_dir: Path) -> Iterator[Path]:
+def _find_loose_files(state_dir: Path) -> Iterator[Path]:
     for path in (state_dir, *sorted(state_dir.rglob("*"))):
         try:
             status = path.lstat()
@@ -272,7 +272,7 @@ def _loose(state_dir: Path) -> Iterator[Path]:
             yield path
 
 
-def _modified(path: Path) -> float:
+def _get_mtime(path: Path) -> float:
     try:
         return path.lstat().st_mtime
     except FileNotFoundError:
@@ -294,8 +294,8 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
         detail = f" ({found.detail})" if found.detail else ""
         told = f"{endpoint.model} at {endpoint.base_url} for {', '.join(agents)} {found.answer}{detail}"
         yield Check("model", level, told, hint.format(key=endpoint.api_key_env))
-    with _opened(settings) as reader:
-        for one in status.readers(settings, reader) if reader is not None else ():
+    with _open_database(settings) as reader:
+        for one in status.list_readers(settings, reader) if reader is not None else ():
             hint = "llm.verifier names another model at the same server" if one["fit"] is False else ""
             yield Check("reader", WARN if hint else OK, f"second reader: {status.reader_line(one)}", hint)
 
@@ -341,21 +341,21 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
             if _KEPT.fullmatch(name):
                 hint = "merge it by hand, then remove it"
                 yield Check("leftovers", WARN, f"{folder / name} holds a second edit", hint)
-        for left in leftovers(opened):
-            if now.timestamp() - _modified(left.entry.path) > SETTLED_SECONDS:
+        for left in list_leftovers(opened):
+            if now.timestamp() - _get_mtime(left.entry.path) > SETTLED_SECONDS:
                 hint = "the next job of this agent clears it away"
                 yield Check("leftovers", WARN, f"{left.entry.path} was left by a stopped write", hint)
 
 
 def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
     """Files of runs that the database does not know, as after a restore: nobody can answer them."""
-    with _opened(settings) as reader:
+    with _open_database(settings) as reader:
         if reader is None:
             return
         for agent in settings.agents:
             for file in sorted((agent.workspace / proposal.FOLDER).glob("run-*.md")):
                 if reader.row("SELECT 1 FROM job_run WHERE id = ?", file.stem) is None:
-                    hint = "it cannot be answered: delete the file, and what is still so is proposed anew"
+                    hint = "it cannot be answered: delete the file; memoryd proposes what still applies again"
                     yield Check("proposals", WARN, f"{file} is of a run that is not in the database", hint)
 
 

@@ -46,7 +46,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
         access.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
-    rows = access.shown(settings, agent, "facts list", rows, "content")
+    rows = access.show_rows(settings, agent, "facts list", rows, "content")
     lines = [
         f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"
         for row in rows
@@ -76,7 +76,7 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
         raise RefusedError(
             f"the fact is not sure enough: {confidence} is less than {limit}", hint="facts.min_confidence"
         )
-    (row,) = access.shown(settings, agent, "facts add", [as_row(outcome.fact)], "content")
+    (row,) = access.show_rows(settings, agent, "facts add", [as_row(outcome.fact)], "content")
     told = outcome.fact.id if outcome.created else f"{outcome.fact.id} says that already"
     data = {"fact": row, "created": outcome.created, "evicted": [one.id for one in created.evicted]}
     call.output.result(data, "\n".join([told, *(f"{one.id} went for it" for one in created.evicted)]))
@@ -95,7 +95,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
     full = _full_id(call, settings, agent, fact_id)
     with _store(settings, agent) as store:
         fact = store.update(full, **change)
-    (row,) = access.shown(settings, agent, "facts edit", [as_row(fact)], "content")
+    (row,) = access.show_rows(settings, agent, "facts edit", [as_row(fact)], "content")
     call.output.result(row, f"{fact.id} is changed")
 
 

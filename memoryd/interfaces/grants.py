@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import RefusedError
-from memoryd.interfaces.call import Call, of_agent, span
-from memoryd.interfaces.output import table
+from memoryd.interfaces.call import Call, of_agent, parse_span
+from memoryd.interfaces.output import render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ def grant() -> None:
 @grant.command("request")
 @click.option("--purpose", required=True, metavar="TEXT", help="What for; the agent reads it.")
 @click.option(
-    "--for", "how_long", required=True, callback=span, metavar="TIME", help="How long, such as 30m; 24h at most."
+    "--for", "how_long", required=True, callback=parse_span, metavar="TIME", help="How long, such as 30m; 24h at most."
 )
 @of_agent
 def grant_request(call: Call, settings: Settings, agent: Agent, purpose: str, how_long: timedelta) -> None:
     """Ask the agent, in the consent file of its workspace. Nothing can be read before it consents."""
-    from memoryd.finding.silo import PATH
+    from memoryd.finding.access_grants import PATH
 
     if agent.privacy == "open":
-        raise RefusedError("the agent is no silo: its owner sees what it remembers", agent.id)
+        raise RefusedError("the agent is not in private mode: its owner sees what it remembers", agent.id)
     with access.silo_of(settings, agent) as silo:
         asked = silo.ask(purpose, how_long)
     data = row_of(asked) | {"consent_file": str(agent.workspace / PATH)}
@@ -49,7 +49,7 @@ def grant_list(call: Call, settings: Settings, agent: Agent) -> None:
     with access.silo_of(settings, agent) as silo:
         rows = [row_of(one) for one in silo.all()]
     columns = ("id", "state", "uid", "requested_at", "expires_at", "purpose")
-    call.output.result(rows, table(rows, columns) if rows else "nobody has asked")
+    call.output.result(rows, render_table(rows, columns) if rows else "there is no access request")
 
 
 @grant.command("revoke")

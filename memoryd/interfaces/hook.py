@@ -25,7 +25,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memoryd.files import log_line
-from memoryd.requests.asking import ask
+from memoryd.requests.daemon_client import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,9 +98,9 @@ def main(arguments: Sequence[str]) -> int:
         state_dir = os.path.dirname(_option(arguments, "--socket", ""))  # noqa: PTH120
         nothing = DIALECTS[arguments[0]].nothing if arguments and arguments[0] in DIALECTS else ""
         with _in_time():
-            hook = parsed(arguments)
+            hook = parse(arguments)
             told = {"tool": hook.tool, "what": hook.event}
-            _write(_said(hook, _answer(hook, _payload())))
+            _write(_render_answer(hook, _answer(hook, _payload())))
     except Exception as error:  # noqa: BLE001 - an agent must not be stopped by its memory
         with contextlib.suppress(OSError, HookError):
             _write(nothing)
@@ -116,10 +116,10 @@ def main(arguments: Sequence[str]) -> int:
 def _in_time() -> Iterator[None]:
     """Nothing in here takes longer than `ALL_SECONDS`, be it a pipe that nobody closes or a disk that hangs."""
 
-    def late(_number: int, _frame: FrameType | None) -> NoReturn:
+    def raise_late(_number: int, _frame: FrameType | None) -> NoReturn:
         raise HookError(f"took longer than {ALL_SECONDS:g} s")
 
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGALRM, raise_late)
     signal.setitimer(signal.ITIMER_REAL, ALL_SECONDS)
     try:
         yield
@@ -127,7 +127,7 @@ def _in_time() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def parsed(arguments: Sequence[str]) -> Hook:
+def parse(arguments: Sequence[str]) -> Hook:
     """Read the command line."""
     if len(arguments) < 2 or arguments[0] not in DIALECTS or arguments[1] not in EVENTS:
         raise HookError(f"memoryd hook {'|'.join(DIALECTS)} {'|'.join(EVENTS)} --socket PATH --workspace DIR")
@@ -157,14 +157,14 @@ def _payload() -> dict[str, Any]:
     try:
         payload = json.loads(data) if data.strip() else {}
     except ValueError:
-        raise HookError("the payload is no JSON") from None
+        raise HookError("the payload is not JSON") from None
     return payload if isinstance(payload, dict) else {}
 
 
 def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     """The text for the agent; empty where there is nothing to say."""
     if os.isatty(1):
-        raise HookError("this is for agents: memoryd context shows a person what an agent is told")
+        raise HookError("this is for agents: memoryd context shows a person the injected text")
     if not _is_meant(hook, payload.get("cwd")):
         return ""
     about: dict[str, Any] = {
@@ -179,7 +179,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
         about |= {"imported": hook.imported, "keeps": hook.dialect.keeps}
         if hook.dialect.names is not None:
             about["source"] = _text(payload, "source")
-        about["prompt"] = _typed(hook.dialect, payload)[:MOST_PROMPT] if hook.event == PROMPT else None
+        about["prompt"] = _extract_prompt(hook.dialect, payload)[:MOST_PROMPT] if hook.event == PROMPT else None
     else:
         verb = "announce"
         about["event"] = hook.event
@@ -191,7 +191,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     if hook.event != START:
         raise HookError("no daemon answers")
     text = _from_files(hook)
-    log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: told from files", tool=hook.tool)
+    log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: injected from files", tool=hook.tool)
     return text
 
 
@@ -201,7 +201,7 @@ def _text(payload: dict[str, Any], name: str) -> str | None:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
-def _typed(dialect: Dialect, payload: dict[str, Any]) -> str:
+def _extract_prompt(dialect: Dialect, payload: dict[str, Any]) -> str:
     """The prompt itself: what hooks told ahead of it would be looked for instead of it."""
     prompt = _text(payload, "prompt") or ""
     if dialect.tag and prompt.startswith(f"<{dialect.tag}>"):
@@ -240,9 +240,9 @@ def _from_files(hook: Hook) -> str:
                 if data:
                     newest_last = name != "MEMORY.md"
                     if may_hide(data):
-                        from memoryd.scrub.hidden import masked  # takes as long to load as all else
+                        from memoryd.scrub.hidden import mask_hidden  # takes as long to load as all else
 
-                        data = masked(data)
+                        data = mask_hidden(data)
                     text = _looked_through(data.decode("utf-8", "replace"), hook.files, end=newest_last)
                     parts.append(Part(name, text, newest_last=newest_last))
     budget = Budget(hook.files, hook.files, hook.files, hook.dialect.units)
@@ -251,15 +251,15 @@ def _from_files(hook: Hook) -> str:
 
 def _looked_through(text: str, most: int, *, end: bool) -> str:
     """The text without lines that look like secrets, as far as it can be told: no more than `most` bytes at one end."""
-    from memoryd.scrub.likely import withheld
+    from memoryd.scrub.likely import withhold_lines
 
     if len(text) <= most:
-        return withheld(text)[0]
+        return withhold_lines(text)[0]
     if end:
         begin = text.rfind("\n", 0, len(text) - most) + 1
-        return text[:begin] + withheld(text[begin:])[0]
+        return text[:begin] + withhold_lines(text[begin:])[0]
     stop = text.find("\n", most)
-    return withheld(text[:stop])[0] + text[stop:] if stop >= 0 else withheld(text)[0]
+    return withhold_lines(text[:stop])[0] + text[stop:] if stop >= 0 else withhold_lines(text)[0]
 
 
 def _days() -> list[str]:
@@ -268,7 +268,7 @@ def _days() -> list[str]:
     return [time.strftime("memory/%Y-%m-%d.md", time.localtime(now - back * 86400)) for back in (0, 1)]
 
 
-def _said(hook: Hook, text: str) -> str:
+def _render_answer(hook: Hook, text: str) -> str:
     """The answer as the tool reads it."""
     names = hook.dialect.names
     if names is None or not text:

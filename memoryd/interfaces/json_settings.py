@@ -75,7 +75,7 @@ class Edit(ABC):
         try:
             return (old or b"").decode()
         except UnicodeDecodeError as error:
-            raise RefusedError("is no UTF-8 text", str(self.path), self.by_hand()) from error
+            raise RefusedError("is not UTF-8", str(self.path), self.by_hand()) from error
 
     def block(self, text: str, first: str, last: str) -> re.Match[str] | None:
         """Find the block of memoryd between two lines, and the empty line above it.
@@ -115,20 +115,20 @@ class JsonEdit(Edit):
     def put(self, old: bytes | None) -> bytes:
         document = self.read(old)
         before = json.dumps(document)
-        with self.expected():
+        with self.expect_shape():
             self.take_from(json.loads(before))  # what it could not be taken from again, it is not put into
             self.put_into(document)
         return old if old is not None and json.dumps(document) == before else _written(document, old)
 
     def take(self, old: bytes) -> bytes | None:
         document = self.read(old)
-        with self.expected():
+        with self.expect_shape():
             if not self.take_from(document):
                 return old
         return _written(document, old) if document else None
 
     @contextmanager
-    def expected(self) -> Iterator[None]:
+    def expect_shape(self) -> Iterator[None]:
         """Refuse a document that holds something else than it is looked through for."""
         try:
             yield
@@ -140,9 +140,11 @@ class JsonEdit(Edit):
         """Read the file, empty where there is none; one with comments, a key twice or too deep is refused."""
         try:
             document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
-            fault = "is no JSON object" if not isinstance(document, dict) else _TOO_DEEP if _is_deep(document) else ""
+            fault = (
+                "is not a JSON object" if not isinstance(document, dict) else _TOO_DEEP if _is_deep(document) else ""
+            )
         except ValueError as error:  # no JSON, no UTF-8, or a key twice
-            what = "is no plain JSON (comments, a key twice, a stray comma?)"
+            what = "is not plain JSON (comments, a key twice, a stray comma?)"
             raise RefusedError(what, str(self.path), self.by_hand()) from error
         except RecursionError:
             fault = _TOO_DEEP
@@ -166,7 +168,7 @@ def _is_deep(document: dict[str, Any]) -> bool:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     return made
 
 
@@ -322,7 +324,7 @@ class OpenClawPlugins(JsonEdit):
 
     def doubts(self, old: bytes | None) -> list[str]:
         """What a person looks at once the entry is taken away."""
-        with self.expected():
+        with self.expect_shape():
             plugins = self.read(old).get("plugins", {})
             both = NAME in plugins.get("entries", {}) and NAME in plugins.get("allow", [])
         if not both or self._was_allowed() is not None:
@@ -333,7 +335,7 @@ class OpenClawPlugins(JsonEdit):
     def _was_allowed(self) -> bool | None:
         """Whether the file allowed the plugin before it had the entry; None where nobody knows."""
         for data in self.before:
-            with suppress(RefusedError), self.expected():
+            with suppress(RefusedError), self.expect_shape():
                 plugins = self.read(data).get("plugins", {})
                 if NAME not in plugins.get("entries", {}):
                     return NAME in plugins.get("allow", [])

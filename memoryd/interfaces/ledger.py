@@ -9,7 +9,7 @@ import click
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.call import Call, agent_option, of_agent
-from memoryd.interfaces.output import one_line, table, visible
+from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def core_list(call: Call, settings: Settings, agent: Agent) -> None:
 
     with call.reader(settings, agent) as reader:
         rows = reads.core_memories(reader, agent.id)
-    rows = access.shown(settings, agent, "core list", rows, "content", "heading", "note")
+    rows = access.show_rows(settings, agent, "core list", rows, "content", "heading", "note")
     lines = [
         f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(access.text_of(row['content'], row))}"
         + (f" ({one_line(row['note'])})" if row["note"] else "")
@@ -51,13 +51,13 @@ def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -
     from memoryd.database import reads
 
     with call.reader(settings, agent) as reader:
-        rows = reads.history(reader, agent.id, reads.find_memory(reader, agent.id, memory_id)["id"])
-    rows = access.shown(settings, agent, "core history", rows, "content", "heading", "note")
+        rows = reads.read_history(reader, agent.id, reads.find_memory(reader, agent.id, memory_id)["id"])
+    rows = access.show_rows(settings, agent, "core history", rows, "content", "heading", "note")
     columns = ("id", "at", "actor", "operation", "ended_as", "run_id", "content")
-    call.output.result(rows, table(rows, columns))
+    call.output.result(rows, render_table(rows, columns))
 
 
-def _owning(verb: str, does: str, done: str) -> None:
+def _add_owner_command(verb: str, does: str, done: str) -> None:
     """Make the command by which a person has a say over one memory."""
 
     @core.command(verb, help=does)
@@ -72,15 +72,15 @@ def _owning(verb: str, does: str, done: str) -> None:
             memory = reads.find_memory(reader, agent.id, memory_id)
         if (memory["deleted_at"] is None) == (verb == "restore"):
             what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
-            raise RefusedError(f"the memory {what}", where=memory["id"], hint="memoryd core history tells more")
+            raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
         options = {"operations": [[verb, memory["id"]]]}
         row = waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options))
         call.output.result({"id": memory["id"], "run": row["id"]}, f"{memory['id']} {done}")
 
 
-_owning("protect", "Let no job, tool or edit of the file change or remove a memory.", "is protected")
-_owning("unprotect", "Make a protected memory an ordinary one again.", "is an ordinary one")
-_owning(
+_add_owner_command("protect", "Let no job, tool or edit of the file change or remove a memory.", "is protected")
+_add_owner_command("unprotect", "Make a protected memory an ordinary one again.", "is an ordinary one")
+_add_owner_command(
     "restore", "Bring a memory back that was deleted, archived or otherwise ended, into the file as well.", "is back"
 )
 
@@ -97,18 +97,18 @@ def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | Non
 
     settings = call.settings()
     chosen = call.agent(settings, agent_id).id if agent_id else None
-    start = None if since is None else _since(settings, since)
+    start = None if since is None else _parse_since(settings, since)
     with call.reader(settings) as reader:
         run = None if run_id is None else reads.job_run(reader, run_id)
         full = None if run is None else str(run["id"])
         rows = reads.audit_rows(reader, agent_id=chosen, run_id=full, since=start)
     columns = ("id", "at", "agent_id", "actor", "operation", "memory_id", "run_id")
-    text = table(rows, columns) if rows else "nothing has been changed"
+    text = render_table(rows, columns) if rows else "nothing has been changed"
     refined = (run or {}).get("receipt", {}).get(timeline.REFINE)
-    call.output.result(rows, f"{text}\n{timeline.counted(refined)}" if rows and refined else text)
+    call.output.result(rows, f"{text}\n{timeline.count_refined(refined)}" if rows and refined else text)
 
 
-def _since(settings: Settings, text: str) -> str:
+def _parse_since(settings: Settings, text: str) -> str:
     from datetime import datetime
 
     from memoryd.clock import text_of
@@ -116,7 +116,7 @@ def _since(settings: Settings, text: str) -> str:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.UsageError(f"{text!r} is no date: write 2026-03-04, or a time in ISO 8601") from None
+        raise click.UsageError(f"{text!r} is not a date: write 2026-03-04, or a time in ISO 8601") from None
     return text_of(moment if moment.tzinfo else moment.replace(tzinfo=settings.zone))
 
 
@@ -132,10 +132,10 @@ def verify(call: Call) -> None:
         opening.catch_up(settings, agent)
     with (
         call.reader(settings) as reader,
-        scanner.scrubbing(settings) as scrubber,
-        searching.opened(settings, scrubber) as recall,
+        scanner.open_scrubber(settings) as scrubber,
+        searching.open_recall(settings, scrubber) as recall,
     ):
-        found = verifying.problems(settings, reader, recall.indexer.problems)
+        found = verifying.list_problems(settings, reader, recall.indexer.problems)
     lines = [f"{one['where']}: {one['what']} ({one['hint']})" for one in found]
     call.output.result({"ok": not found, "problems": found}, "\n".join(lines) or "all agree")
     if found:
@@ -152,7 +152,7 @@ def verify(call: Call) -> None:
     help="Back to right after this change; with --agent, to what that agent had then, whoever's change it is.",
 )
 @click.option("--memory", "memory_id", metavar="ID", help="Of the RUN only its last change of this memory.")
-@click.option("--dry-run", is_flag=True, help="Show what would be taken back.")
+@click.option("--dry-run", is_flag=True, help="Show what would be reversed.")
 @agent_option
 @click.pass_obj
 def rollback(
@@ -216,7 +216,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     from memoryd.requests import forgetting, waiting
 
     settings = call.settings()
-    agent, options = forgetting.forgettable(settings, target, lambda given: call.agent(settings, agent_id or given))
+    agent, options = forgetting.find_target(settings, target, lambda given: call.agent(settings, agent_id or given))
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
     if dry_run or not yes:
@@ -224,9 +224,9 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
         if dry_run:
             call.output.result(planned, _forgotten_text(planned, is_tried=True))
             return
-        click.echo(visible(_forgotten_text(planned, is_tried=True)), err=True)
+        click.echo(make_visible(_forgotten_text(planned, is_tried=True)), err=True)
         click.confirm("There is no way back. Forget it?", abort=True, err=True)
-    told = forgetting.forgotten(waiting.require_accepted(forgetting.forget(settings, agent.id, options)))
+    told = forgetting.describe_forgotten(waiting.require_accepted(forgetting.forget(settings, agent.id, options)))
     call.output.result(told, _forgotten_text(told))
 
 
@@ -261,12 +261,15 @@ def _files(receipt: dict[str, Any]) -> list[str]:
 def _plan_text(
     planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
 ) -> str:
-    from memoryd.ledger.rollback import AS_BEFORE, became, later_ones
+    from memoryd.ledger.rollback import AS_BEFORE, describe_outcome, later_ones
 
     if planned.get("already"):
         return "it was rolled back before"
     be, goes = ("would be ", "would go") if is_tried else ("", "goes")
-    lines = [f"{one} {be}{became(*states[one]) if one in states else AS_BEFORE}" for one in planned.get("memories", ())]
+    lines = [
+        f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}"
+        for one in planned.get("memories", ())
+    ]
     # That the runs count as taken back is what this is about.
     others = [one for one in planned.get("others", ()) if not one.startswith("run:")]
     lines += [

@@ -34,7 +34,7 @@ class McpServer:
 
     def is_started_by(self, entry: object) -> bool:
         """Whether an entry of a tool starts this server."""
-        config, agent = _about(words_of(entry))
+        config, agent = _parse_target(words_of(entry))
         return agent == self.agent and config is not None and (config == self.config or not config.exists())
 
     def find(self, servers: Mapping[str, Any]) -> str | None:
@@ -48,7 +48,7 @@ class McpServer:
         for name in (NAME, f"{NAME}-{self.agent}"):
             if name not in servers:
                 return name
-            if _about(words_of(servers[name])) == (None, None):
+            if _parse_target(words_of(servers[name])) == (None, None):
                 break
         raise RefusedError(f"has a server {name!r} already, which connect did not write", str(path), by_hand)
 
@@ -62,7 +62,7 @@ def words_of(entry: object) -> list[str]:
     return [word for word in words if isinstance(word, str)]
 
 
-def _about(words: Sequence[str]) -> tuple[Path | None, str | None]:
+def _parse_target(words: Sequence[str]) -> tuple[Path | None, str | None]:
     """The configuration and the agent that a command line of `memoryd mcp` names."""
     pairs = list(pairwise(words))
     if "mcp" not in words or not any(Path(word).name == NAME for word in words):

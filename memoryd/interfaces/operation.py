@@ -21,10 +21,10 @@ def service() -> None:
     """Let the system's service manager run memoryd. Nothing is started by itself."""
 
 
-def _made(call: Call, *, launchd: bool, system: bool) -> Service:
+def _make_service(call: Call, *, launchd: bool, system: bool) -> Service:
     from memoryd.interfaces import service as services
 
-    return services.service(call.settings(), launchd=launchd, system=system)
+    return services.plan_service(call.settings(), launchd=launchd, system=system)
 
 
 @service.command("print")
@@ -33,7 +33,7 @@ def _made(call: Call, *, launchd: bool, system: bool) -> Service:
 @click.pass_obj
 def service_print(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
     """Show the service file that install would write."""
-    made = _made(call, launchd=launchd, system=system)
+    made = _make_service(call, launchd=launchd, system=system)
     call.output.result({"path": str(made.path), "text": made.text, "next": made.start}, made.text.rstrip("\n"))
 
 
@@ -46,7 +46,7 @@ def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: F
     from memoryd.interfaces import service as services
 
     settings = call.settings()
-    made = services.service(settings, launchd=launchd, system=system)
+    made = services.plan_service(settings, launchd=launchd, system=system)
     data = services.install(made, settings)
     word = "written" if data["changed"] else "there already"
     kept = f"\nkept     {data['backup']}" if data["backup"] else ""
@@ -61,7 +61,7 @@ def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa:
     """Take the service file away; one that was edited is kept beside its place."""
     from memoryd.interfaces import service as services
 
-    data = services.uninstall(_made(call, launchd=launchd, system=system))
+    data = services.uninstall(_make_service(call, launchd=launchd, system=system))
     word = "removed" if data["changed"] else "not there"
     kept = f"\nkept     {data['backup']}" if data["backup"] else ""
     call.output.result(data, f"{word:9} {data['path']}{kept}\nto stop   {data['next']}")

@@ -30,9 +30,9 @@ class Output:
         if self.json:
             print(json.dumps({"ok": True, "data": data}, ensure_ascii=False))
         elif text:
-            print(visible(text))
+            print(make_visible(text))
 
-    def shown(
+    def show(
         self, data: Mapping[str, Any] | Sequence[Mapping[str, Any]], text: str, error: MemorydError | None
     ) -> None:
         """Print a result as `result` does; what is to be told all the same where there is an error is its data."""
@@ -45,12 +45,12 @@ class Output:
     def say(self, text: str) -> None:
         """Print a line of progress for people."""
         if not (self.json or self.quiet):
-            print(visible(text), flush=True)
+            print(make_visible(text), flush=True)
 
-    def aside(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Print a line for people on standard error, beside a result that goes on to a program."""
         if not (self.json or self.quiet):
-            print(visible(one_line(text)), file=sys.stderr)
+            print(make_visible(one_line(text)), file=sys.stderr)
 
     def fail(self, error: MemorydError) -> None:
         """Print an error: on standard output for programs, on standard error for people."""
@@ -60,10 +60,10 @@ class Output:
             told = {"data": dict(error.data)} if error.data else {}
             print(json.dumps({"ok": False, "error": body, **told}, ensure_ascii=False))
         else:
-            print(visible(f"memoryd: {error}"), file=sys.stderr)
+            print(make_visible(f"memoryd: {error}"), file=sys.stderr)
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """The text with characters that act on a terminal replaced."""
     return _UNSAFE.sub("\ufffd", text)
 
@@ -73,7 +73,7 @@ def one_line(value: object) -> str:
     return " ".join(str(value).splitlines())
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def render_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows as aligned columns with a heading."""
     cells = [[column.replace("_", " ") for column in columns]]
     cells += [["" if row.get(column) is None else one_line(row[column]) for column in columns] for row in rows]

@@ -26,7 +26,7 @@ def _day(_context: click.Context, option: click.Parameter, text: str | None) -> 
         day = date.fromisoformat(text)
         if day.isoformat() == text:  # not a week, nor the digits alone
             return day
-    raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option.opts[0])
+    raise click.BadParameter(f"{text!r} is not a day: write 2026-03-04", param_hint=option.opts[0])
 
 
 @click.command("search")
@@ -75,10 +75,10 @@ def _lines(hit: Hit, most: float) -> list[str]:
 @click.option("--lines", "count", type=click.IntRange(1), help="How many lines; all by default.")
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
     """Show lines of a memory file, turns of session:ID, fact:ID, or what an id stands for that search shows."""
-    from memoryd.finding.excerpt import Span
+    from memoryd.finding.excerpt import LineRange
     from memoryd.requests import searching
 
-    found = searching.get(settings, agent, path, Span(first, count), "get")
+    found = searching.get(settings, agent, path, LineRange(first, count), "get")
     call.output.result(asdict(found), found.text.rstrip("\n"))
 
 
@@ -89,7 +89,7 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     """Write a note into the day's file."""
     from memoryd.requests import memory_changes
 
-    data = memory_changes.written(memory_changes.save(settings, agent, text))
+    data = memory_changes.describe_run(memory_changes.save(settings, agent, text))
     call.output.result(data, f"{data['run']} {', '.join(data['files'])}")
 
 
@@ -109,7 +109,7 @@ def update_command(call: Call, settings: Settings, agent: Agent, append: str | N
     if (append is None) == (replace is None):
         raise click.UsageError("give --append TEXT or --replace FILE")
     row = memory_changes.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
-    data = memory_changes.written(row)
+    data = memory_changes.describe_run(row)
     call.output.result(data, f"{data['run']} {data['why'] or ', '.join(data['files'])}")
 
 
@@ -121,5 +121,5 @@ def feedback_command(call: Call, settings: Settings, agent: Agent, memory_id: st
     """Say that a memory was good or bad to have; it weighs in what search shows first."""
     from memoryd.requests import memory_changes
 
-    full = memory_changes.feedback(settings, agent, memory_id, verdict)
+    full = memory_changes.record_feedback(settings, agent, memory_id, verdict)
     call.output.result({"id": full, "feedback": verdict}, f"{full} {verdict}")

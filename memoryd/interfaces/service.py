@@ -39,7 +39,7 @@ class Service:
     stop: str
 
 
-def service(settings: Settings, *, launchd: bool, system: bool) -> Service:
+def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
     """Work out the file for this configuration, this interpreter and this installation."""
     if launchd and system:
         raise ConfigError("there is no launchd service for the whole machine", hint="leave out --system or --launchd")
@@ -60,26 +60,26 @@ def install(made: Service, settings: Settings) -> dict[str, Any]:
     """Put the file in its place; `path`, `changed`, `backup`, `next` (the command that starts it)."""
     make_private_dir(settings.state_dir)
     make_private_dir(settings.state_dir / "log")
-    placed = unit.place(made.path, made.text.encode(), Clock().text())
-    return _told(made.path, placed, made.start)
+    placed = unit.place_file(made.path, made.text.encode(), Clock().text())
+    return _describe_placed(made.path, placed, made.start)
 
 
 def uninstall(made: Service) -> dict[str, Any]:
     """Take the file away; `path`, `changed`, `backup`, `next` (the command that stops what still runs)."""
-    return _told(made.path, unit.remove(made.path, made.text.encode(), Clock().text()), made.stop)
+    return _describe_placed(made.path, unit.remove(made.path, made.text.encode(), Clock().text()), made.stop)
 
 
-def _told(path: Path, placed: unit.Placed, command: str) -> dict[str, Any]:
+def _describe_placed(path: Path, placed: unit.PlacedFile, command: str) -> dict[str, Any]:
     backup = None if placed.backup is None else str(placed.backup)
     return {"path": str(path), "changed": placed.changed, "backup": backup, "next": command}
 
 
 def command_line(settings: Settings) -> list[str]:
     """The daemon's command."""
-    return [*program(), "--config", str(settings.source), "run", "--wait", PATIENCE]
+    return [*find_program(), "--config", str(settings.source), "run", "--wait", PATIENCE]
 
 
-def program() -> list[str]:
+def find_program() -> list[str]:
     """The `memoryd` command, by absolute paths, closed against modules of the current folder and the environment."""
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
@@ -91,7 +91,7 @@ def program() -> list[str]:
 # --- systemd ----------------------------------------------------------------------------------------------------------
 
 
-def shipped(name: str) -> str:
+def read_shipped_unit(name: str) -> str:
     """Return a file of `systemd/` as it ships, with the reason for each line that is not the manager's default."""
     package = Path(__file__).parent.parent
     packaged = package / "systemd" / name
@@ -99,19 +99,19 @@ def shipped(name: str) -> str:
 
 
 def _unit(settings: Settings, *, system: bool) -> str:
-    command = " ".join(_quoted(word, command=True) for word in command_line(settings))
+    command = " ".join(_quote_word(word, command=True) for word in command_line(settings))
     lines = {"ExecStart": command}
     if system:
         writable = [settings.state_dir, *(agent.workspace for agent in settings.agents)]
         lines["User"] = _owner(settings)
-        lines["ReadWritePaths"] = " ".join("-" + _quoted(str(path)) for path in dict.fromkeys(writable))
+        lines["ReadWritePaths"] = " ".join("-" + _quote_word(str(path)) for path in dict.fromkeys(writable))
         if any(path.is_relative_to(shared) for path in writable for shared in SHARED_TEMPORARY):
             lines["PrivateTmp"] = "no"
-    text = shipped("memoryd.service" if system else "user/memoryd.service")
+    text = read_shipped_unit("memoryd.service" if system else "user/memoryd.service")
     return re.sub(rf"(?m)^({'|'.join(lines)})=.*$", lambda line: f"{line[1]}={lines[line[1]]}", text)
 
 
-def _quoted(word: str, *, command: bool = False) -> str:
+def _quote_word(word: str, *, command: bool = False) -> str:
     """A word as systemd.syntax(7) reads it: specifiers doubled, variables too in a command, quoted where needed."""
     if re.search(r"[\x00-\x1f\x7f]", word) or word != word.encode("utf-8", "replace").decode():
         raise ConfigError(f"the path {word!r} cannot be written into a unit", hint="rename the folder")
@@ -139,7 +139,7 @@ def _owner(settings: Settings) -> str:
 
 def _plist(settings: Settings) -> str:
     """Return the property list that ships, with this command and this state folder."""
-    described = plistlib.loads(shipped(f"launchd/{LABEL}.plist").encode())
+    described = plistlib.loads(read_shipped_unit(f"launchd/{LABEL}.plist").encode())
     described["ProgramArguments"] = [*command_line(settings), "--quiet"]
     described["StandardErrorPath"] = str(settings.state_dir / "log" / "launchd.err")
     return plistlib.dumps(described).decode()

@@ -11,8 +11,8 @@ from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.finding.recall import Meaning
 from memoryd.interfaces import control, status
-from memoryd.interfaces.hooked import Hooked
-from memoryd.requests import asking, meanings
+from memoryd.interfaces.hook_answers import HookAnswerer
+from memoryd.requests import daemon_client, meanings
 from memoryd.running import sleeping
 from memoryd.version import __version__
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked out: what waited for the start goes first
 
 
-def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
+def serve_forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
     """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for."""
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
-        hooked = Hooked(app, loop)
+        hooked = HookAnswerer(app, loop)
         ahead = app.clock.monotonic() + AHEAD_SECONDS
         loop.beside.append(lambda: hooked.refresh() if app.clock.monotonic() >= ahead else None)
-        path = settings.state_dir / asking.SOCKET
+        path = settings.state_dir / daemon_client.SOCKET
         with control.Control(
             path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
         ):
@@ -43,7 +43,7 @@ def forever(settings: Settings, relog: Callable[[Settings], None], patience: tim
 def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
     """What may be asked on the control socket, one request after the other."""
 
-    def shown(_request: Mapping[str, Any]) -> dict[str, Any]:
+    def show_status(_request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
             return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
 
@@ -78,13 +78,13 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         "import": take,
         "ping": ping,
         "read": read,
-        "status": shown,
+        "status": show_status,
         "wake": wake,
         "session_end": session_end,
     }
 
 
-def once(settings: Settings, patience: timedelta) -> dict[str, Any]:
+def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:
     """Read everything, run everything due, end."""
     with open_app(settings, patience=patience) as app:
         done = run_once(app)

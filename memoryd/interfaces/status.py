@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import text_of
 from memoryd.config_values import duration_text
-from memoryd.counted import counted
+from memoryd.counted import count_noun
 from memoryd.database import reads
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import Reader, Row
+    from memoryd.database.reads import DatabaseReader, Row
     from memoryd.jobs.reader import Fitness
 
 NEWEST = 20
@@ -39,13 +39,13 @@ _COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # of `jobs
 _WHY = 120  # characters of why a run ended so; `job show` has all of it
 
 
-def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool = False) -> dict[str, Any]:
+def status(settings: Settings, reader: DatabaseReader, *, everything: bool, waits: bool = False) -> dict[str, Any]:
     """Gather the status as the contract's object; `waits`: the daemon says that it waits for its disk."""
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
-    known = reads.daemon(reader)
+    known = reads.read_daemon(reader)
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
-    agents = reads.agents(reader)
-    known_texts = embedded(settings)
+    agents = reads.read_agents(reader)
+    known_texts = count_embedded(settings)
     return {
         "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
         "watching": known["watching"] if known and alive else None,
@@ -56,27 +56,27 @@ def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool 
         ],
         "alarms": _alarms(settings, reader, waits=waits),
         "spend": {
-            "today_tokens": reads.spent(reader, datetime.now(settings.zone).date().isoformat()),
+            "today_tokens": reads.count_spent(reader, datetime.now(settings.zone).date().isoformat()),
             "daily_tokens": settings.llm.daily_tokens,
         },
-        "readers": readers(settings, reader),
+        "readers": list_readers(settings, reader),
         "disk": _disk(settings),
     }
 
 
-def readers(settings: Settings, reader: Reader) -> list[dict[str, Any]]:
+def list_readers(settings: Settings, reader: DatabaseReader) -> list[dict[str, Any]]:
     """How fit each model is that reads claims as a second reader, as far as it was tested; none where nobody reads."""
     if not has_reader(settings):
         return []
     from memoryd.jobs.reader import JOB
     from memoryd.running.answering import endpoint_of  # what asks models is dear to import
-    from memoryd.running.second_reader import version
+    from memoryd.running.second_reader import compute_version
 
-    known = reads.readers(reader)
+    known = reads.read_readers(reader)
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for agent in settings.agents:
         endpoint = endpoint_of(settings, agent.id, JOB)
-        row = known.get((endpoint.base_url, endpoint.model, version()), {})
+        row = known.get((endpoint.base_url, endpoint.model, compute_version()), {})
         told: dict[str, Any] = {"endpoint": endpoint.base_url, "model": endpoint.model, "fit": None, "agents": []}
         told |= {name: row.get(name) for name in (*_COUNTS, "tested_at")}
         told |= {"fit": _fitness(row).is_fit} if row else {}
@@ -92,9 +92,11 @@ def _fitness(row: Mapping[str, Any]) -> Fitness:
 
 def reader_line(one: Mapping[str, Any]) -> str:
     """Return how fit a second reader is, for people."""
-    from memoryd.running.second_reader import told
+    from memoryd.running.second_reader import describe_fitness
 
-    how = "not tested yet: the first run that asks it tests it" if one["fit"] is None else told(_fitness(one))
+    how = (
+        "not tested yet: the first run that asks it tests it" if one["fit"] is None else describe_fitness(_fitness(one))
+    )
     return f"{one['model']} {how}"
 
 
@@ -106,22 +108,22 @@ def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
     return data | {"agents": agents, "alarms": [one for one in data["alarms"] if one["agent"] in {None, agent_id}]}
 
 
-def embedded(settings: Settings) -> dict[str, dict[str, int]]:
+def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
     """Of how many of each agent's texts it is known what they mean; none where search goes by words alone."""
     index = Index(settings.state_dir, get_logger(part="status"))
     if not is_wanted(settings) or not index.path.exists():
         return {}
     try:
-        with closing(index), index.reading() as tables:
+        with closing(index), index.begin_read() as tables:
             found = {agent.id: tables.coverage(agent.id) for agent in settings.agents}
     except (StateError, RebuiltError):
         return {}  # status tells what it can; the next search says what is wrong, or has mended it
     return {agent_id: {"done": one.done, "of": one.wanted} for agent_id, one in found.items()}
 
 
-def _alarms(settings: Settings, reader: Reader, *, waits: bool) -> list[Row]:
+def _alarms(settings: Settings, reader: DatabaseReader, *, waits: bool) -> list[Row]:
     """The open alarms; that of a disk which takes no alarm is found by asking the disk and the daemon."""
-    found = reads.alarms(reader)
+    found = reads.list_alarms(reader)
     why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
     if why is None or any(alarm["kind"] == "disk" for alarm in found):
         return found
@@ -130,8 +132,10 @@ def _alarms(settings: Settings, reader: Reader, *, waits: bool) -> list[Row]:
     return [*found, {"kind": "disk", "agent": None, "subject": "", "since": since, "text": text}]
 
 
-def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, everything: bool) -> dict[str, Any]:  # noqa: FBT001
-    rows = reads.sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
+def _agent(
+    settings: Settings, reader: DatabaseReader, agent: Agent, row: Row | None, everything: bool
+) -> dict[str, Any]:  # noqa: FBT001
+    rows = reads.list_sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
     return {
         "id": agent.id,
         "workspace": str(agent.workspace),
@@ -144,17 +148,17 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
         "loads": _loads(reader, agent),
-        "told": _told(settings, agent),
-        "facts": reads.facts(reader, agent.id),
-        "unsure": reads.unsure(reader, agent.id),
+        "told": _count_injected(settings, agent),
+        "facts": reads.count_facts(reader, agent.id),
+        "unsure": reads.count_unsure(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
-        "proposals": reads.proposals(reader, agent.id),
+        "proposals": reads.list_proposals(reader, agent.id),
         "held": reads.held_jobs(reader, agent.id),
-        "next": _next(settings) if agent.enabled else {},
+        "next": _list_next(settings) if agent.enabled else {},
     }
 
 
-def left_as_history(settings: Settings, reader: Reader, agent: Agent) -> int:
+def left_as_history(settings: Settings, reader: DatabaseReader, agent: Agent) -> int:
     """Count the sessions that nothing is written of because they were over when they were first seen."""
     if settings.ingest.history != "index" or settings.modes.sleep == "off" or not agent.enabled:
         return 0
@@ -168,7 +172,7 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
     which = f" --agent {agent}" if agent else ""
     told = "was over when it was first seen and is" if sessions == 1 else "were over when they were first seen and are"
     way = f"memoryd job run sleep{which} --force writes it now, ingest.history: flush always"
-    return [f"{counted(sessions, 'session')} {told} read, but not written to memory: {way}"]
+    return [f"{count_noun(sessions, 'session')} {told} read, but not written to memory: {way}"]
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
@@ -177,13 +181,13 @@ def passed_over_line(roles: Mapping[str, int]) -> list[str]:
         return []
     named = ", ".join(f"{role} {count}" for role, count in roles.items())
     return [
-        f"messages in {counted(sum(roles.values()), 'record')} are passed over, by roles not known or empty: {named}"
+        f"messages in {count_noun(sum(roles.values()), 'record')} are passed over, by roles not known or empty: {named}"
     ]
 
 
-def _loads(reader: Reader, agent: Agent) -> list[dict[str, Any]]:
+def _loads(reader: DatabaseReader, agent: Agent) -> list[dict[str, Any]]:
     """How much of what each agent program loads of `MEMORY.md` by itself the file takes."""
-    formats = {*reads.formats(reader, agent.id), *(source.format for source in agent.transcripts)}
+    formats = {*reads.list_formats(reader, agent.id), *(source.format for source in agent.transcripts)}
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md") or b""
     except StateError:
@@ -192,7 +196,7 @@ def _loads(reader: Reader, agent: Agent) -> list[dict[str, Any]]:
     return [{"by": name, "share": share, "cap": str(CAPS[name])} for name, share in shares.items()]
 
 
-def _told(settings: Settings, agent: Agent) -> dict[str, int] | None:
+def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
     """How many lines of `MEMORY.md` have a place in what a session is told, by estimate; None where all have."""
     most = settings.injection.files_max_tokens
     try:
@@ -212,7 +216,7 @@ def _told(settings: Settings, agent: Agent) -> dict[str, int] | None:
     return {"lines": shown, "of": every, "max_tokens": most} if shown < every else None
 
 
-def _next(settings: Settings) -> dict[str, str]:
+def _list_next(settings: Settings) -> dict[str, str]:
     kinds = ("sleep", "dedup", "dream", "refine")
     on = {kind for kind in kinds if getattr(settings, kind).schedule and getattr(settings.modes, kind) != "off"}
     if not on:
@@ -245,7 +249,7 @@ def session_row(row: Row, configured: int | None) -> dict[str, Any]:
 
 def _disk(settings: Settings) -> dict[str, Any]:
     """The bytes on disk of the state folder, by kind, and of the backups that runs made in the workspaces."""
-    uses = state_files.uses(settings.state_dir)
+    uses = state_files.measure_uses(settings.state_dir)
     backups = [agent.workspace / ".continuum" / "memory" / "backup" for agent in settings.agents]
     kept = asdict(settings.retention)
     return {
@@ -290,15 +294,15 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     flags = "".join(f", {flag}" for flag, on in (("paused", agent["paused"]), ("disabled", not agent["enabled"])) if on)
     lines = ["", f"agent    {agent['id']}{flags}: {one_line(agent['workspace'])}"]
     lines.append(
-        f"  core     {counted(agent['core']['count'], 'memory', 'memories')},"
-        f" {counted(agent['core']['tokens'], 'token')};"
-        f" {counted(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read,"
-        f" {counted(agent.get('bad_spans', 0), 'unreadable span')}"
+        f"  core     {count_noun(agent['core']['count'], 'memory', 'memories')},"
+        f" {count_noun(agent['core']['tokens'], 'token')};"
+        f" {count_noun(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read,"
+        f" {count_noun(agent.get('bad_spans', 0), 'unreadable span')}"
     )
     lines += [f"  WARNING  {line}" for line in passed_over_line(agent.get("passed_over", {}))]
     if unsure := agent.get("unsure"):
         lines.append(
-            f"  unsure   {counted(unsure, 'line')} of the daily files: author unknown, so not taken into MEMORY.md; the"
+            f"  unsure   {count_noun(unsure, 'line')} of the daily files: author unknown, so not taken into MEMORY.md; the"
             " dream diary lists them; copy into MEMORY.md what is true"
         )
     if embedded := agent.get("embedded"):
@@ -311,7 +315,7 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     ]
     if told := agent.get("told"):
         lines.append(
-            f"  WARNING  a session is told about {told['lines']:,} of {told['of']:,} lines of MEMORY.md, the first:"
+            f"  WARNING  a session gets about {told['lines']:,} of {told['of']:,} lines of MEMORY.md, the first:"
             f" memoryd job run refine, or raise injection.files_max_tokens ({told['max_tokens']:,})"
         )
     lines += [

@@ -116,7 +116,7 @@ class AiderConf(Edit):
         item = _ITEM.match(below)
         value = found[0][1].partition("#")[0].strip()
         if len(found) > 1 or value or item is None:
-            raise RefusedError('holds a "read" that is no list of lines', str(self.path), self.by_hand())
+            raise RefusedError('holds a "read" that is not a list of lines', str(self.path), self.by_hand())
         place = len(text) - len(below)
         return f"{text[:place]}{self._entry(item[1])}{end}{below}".encode()
 
@@ -133,10 +133,10 @@ class AiderConf(Edit):
         return "".join(left).encode() or None
 
     def _entry(self, indent: str) -> str:
-        return f"{indent}- {_quoted(str(self.memory))}{MARK}"
+        return f"{indent}- {_quote(str(self.memory))}{MARK}"
 
     def by_hand(self) -> str:
-        return f"add {_quoted(str(self.memory))} to read: by hand"
+        return f"add {_quote(str(self.memory))} to read: by hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class TomlServers(Edit):
         there = was.get(_KEY, {}).get(name)
         if there is not None and {**there, **wanted} == there:
             return old or b""
-        rest = self._without(text, name)
+        rest = self._remove_block(text, name)
         if _KEY in (kept := self._read(rest)) and name in kept[_KEY]:
             raise RefusedError(f"has a table [{_KEY}.{name}] already", str(self.path), self.by_hand())
         end = "\r\n" if "\r\n" in text else "\n"
@@ -169,7 +169,7 @@ class TomlServers(Edit):
         name = self.server.find(self._read(text).get(_KEY, {}))
         if name is None:
             return old
-        rest = self._without(text, name)
+        rest = self._remove_block(text, name)
         if rest == text:
             return old
         if name in self._read(rest).get(_KEY, {}):
@@ -178,13 +178,13 @@ class TomlServers(Edit):
         return rest.encode() if rest.strip() else None
 
     def _lines(self, name: str) -> list[str]:
-        words = [_quoted(word) for word in self.server.words]
+        words = [_quote(word) for word in self.server.words]
         args = ", ".join(words[1:])
         begin, end = _marks(name)
         patience = [f"{key} = {value}" for key, value in _PATIENCE.items()]
         return [begin, f"[{_KEY}.{name}]", f"command = {words[0]}", f"args = [{args}]", *patience, end]
 
-    def _without(self, text: str, name: str) -> str:
+    def _remove_block(self, text: str, name: str) -> str:
         """The text without the block; as it is where it has none."""
         found = self.block(text, *_marks(name))
         return text if found is None else text[: found.start()] + text[found.end() :]
@@ -193,7 +193,7 @@ class TomlServers(Edit):
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise RefusedError(f"is no TOML: {error}", str(self.path), self.by_hand()) from error
+            raise RefusedError(f"is not TOML: {error}", str(self.path), self.by_hand()) from error
         if not isinstance(document.get(_KEY, {}), dict):
             raise RefusedError(f"holds something else under {_KEY} than tables", str(self.path), self.by_hand())
         return document
@@ -206,6 +206,6 @@ def _marks(name: str) -> tuple[str, str]:
     return f"# memoryd connect: {name}", f"# end of memoryd connect: {name}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     # A JSON string is a YAML one, and a TOML one but for the one control character that JSON lets stand.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -8,33 +8,35 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import reads
 from memoryd.interfaces.output import one_line
-from memoryd.jobs.tally import Tally
-from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.jobs.tally import RefinementTally
+from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.requests import access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import DatabaseReader
 
 REFINE = "refine"
-_CORE = PREFIXES[Kind.CORE]
+_CORE = PREFIXES[MemoryKind.CORE]
 
 
-def contents(settings: Settings, agent: Agent, reader: Reader, run_id: str) -> list[dict[str, Any]]:
+def read_contents(settings: Settings, agent: Agent, reader: DatabaseReader, run_id: str) -> list[dict[str, Any]]:
     """What the memories that a run has changed said before and after, as far as the person may see it."""
     told = [
-        {"id": row["memory_id"], "content": _said(row["after"]), "was": _said(row["before"])}
+        {"id": row["memory_id"], "content": _read_content(row["after"]), "was": _read_content(row["before"])}
         for row in reads.states_of_run(reader, run_id)
         if row["memory_id"].startswith(_CORE) and row["operation"] != "rollback"
     ]
-    return access.shown(settings, agent, "job show --content", told, "content", "was")
+    return access.show_rows(settings, agent, "job show --content", told, "content", "was")
 
 
-def claims(settings: Settings, reader: Reader, run: Mapping[str, Any], *, wanted: bool) -> list[Any] | dict[str, int]:
+def read_claims(
+    settings: Settings, reader: DatabaseReader, run: Mapping[str, Any], *, wanted: bool
+) -> list[Any] | dict[str, int]:
     """Return what became of each claim of a run's reply; how many ended how, if not wanted or not for the person."""
-    found = reads.claims(reader, run["id"])
+    found = reads.read_claims(reader, run["id"])
     agent = next((one for one in settings.agents if one.id == run["agent_id"]), None)
     if not found or (wanted and agent is not None and access.may_read(settings, agent, "job show")):
         return found
@@ -53,16 +55,16 @@ def claim_lines(found: list[Any] | dict[str, int]) -> list[str]:
     ]
 
 
-def _said(state: object) -> str | None:
+def _read_content(state: object) -> str | None:
     return None if state is None else str(json.loads(str(state))["content"])
 
 
-def counted(refined: Mapping[str, Any]) -> str:
+def count_refined(refined: Mapping[str, Any]) -> str:
     """Return what a refinement's part of a receipt counts, in words."""
-    return Tally(**refined.get("counted", {})).told()
+    return RefinementTally(**refined.get("counted", {})).describe()
 
 
-def lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
+def render_lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
     """A refinement's part of a receipt, a line for each call, below it what was said, where that is given."""
     start, end = refined["start"], refined.get("end")
     size = (
@@ -72,7 +74,7 @@ def lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -
     why = f": {refined['why']}" if refined.get("why") else ""
     undone = "; taken back" if refined.get("rolled_back") else ""
     yield f"refinement     {refined['mode']}, {size}, {how}{why}{undone}"
-    yield f"counted        {counted(refined)}"
+    yield f"counted        {count_refined(refined)}"
     if refined.get("unfounded"):
         yield f"unfounded      {', '.join(refined['unfounded'])}: the summary claims otherwise"
     said = {row["id"]: row for row in texts}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memoryd.jobs.compress import check_strategy, staying, summary_head, system_tokens
+from memoryd.jobs.compress import check_strategy, choose_staying, summary_head, system_tokens
 from memoryd.transcripts import chat
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from memoryd.jobs.compress import CountTokens
@@ -35,9 +35,9 @@ def compress(
     if isinstance(budget_tokens, bool) or not isinstance(budget_tokens, int) or budget_tokens <= 0:
         raise ValueError("budget: expected a whole number of tokens above 0")
     check_strategy(strategy)
-    given = chat.whole(chat.check(messages))
+    given = chat.drop_orphans(chat.check(messages))
     tokens = [
-        size + MESSAGE_TOKENS + PICTURE_TOKENS * chat.pictures(message)
+        size + MESSAGE_TOKENS + PICTURE_TOKENS * chat.count_pictures(message)
         for message, size in zip(given.messages, count_tokens(list(map(chat.text_of, given.messages))), strict=True)
     ]
     turns = [_turn(given, place) for place in range(len(given.messages))]
@@ -46,7 +46,7 @@ def compress(
         raise ValueError(f"budget: the system messages alone take {budget_tokens - room} tokens of {budget_tokens}")
     head, used = summary_head(summary, room - MESSAGE_TOKENS, count_tokens)
     room -= used + MESSAGE_TOKENS if head else 0
-    kept = staying(turns, tokens, room, strategy, keep_recent)
+    kept = choose_staying(turns, tokens, room, strategy, keep_recent)
     spoken = [tokens[place] for place, turn in enumerate(turns) if turn.role is not Role.SYSTEM]
     if spoken and min(spoken) > room:
         raise ValueError(f"budget: of {budget_tokens} tokens {room} are left, in which no message has room")
@@ -54,12 +54,12 @@ def compress(
     return told + [message for place, message in enumerate(given.messages) if place in kept]
 
 
-def _turn(given: chat.Whole, place: int) -> StoredTurn:
+def _turn(given: chat.WholeMessages, place: int) -> StoredTurn:
     """Return a message as the turn that the strategies choose from."""
     message, group = given.messages[place], given.group[place]
     role = chat.role_of(message)
     is_call = group in given.calls
-    kind = (Kind.TOOL_CALL if place == group else Kind.TOOL_RESULT) if is_call else Kind.MESSAGE
+    kind = (TurnKind.TOOL_CALL if place == group else TurnKind.TOOL_RESULT) if is_call else TurnKind.MESSAGE
     call = str(group) if is_call else None
     return StoredTurn(
         seq=place + 1,

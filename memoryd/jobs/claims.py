@@ -9,18 +9,18 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from memoryd.jobs.pieces import Cited, Line
-    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.pieces import CitableSentence, Citation
+    from memoryd.jobs.reader import ReaderAnswer
 
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
 
-class Step(StrEnum):
+class ClaimStep(StrEnum):
     """The step that decided about a claim."""
 
     LANE = "lane"
@@ -30,7 +30,7 @@ class Step(StrEnum):
     GUARD = "guard"
 
 
-class Outcome(StrEnum):
+class ClaimOutcome(StrEnum):
     """What became of a claim."""
 
     KEPT = "kept"
@@ -113,7 +113,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedClaim:
     """What became of a claim.
 
     Attributes:
@@ -134,13 +134,13 @@ class Judged:
     """
 
     claim: Claim
-    outcome: Outcome
+    outcome: ClaimOutcome
     text: str = ""
     core: bool = False
-    cited: tuple[Cited, ...] = ()
+    cited: tuple[Citation, ...] = ()
     lane: Lane = Lane.NONE
     why: str = ""
-    step: Step = Step.LANE
+    step: ClaimStep = ClaimStep.LANE
     token: str = ""
     kind: MemoryClass | None = None
     changes: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class Judged:
     ends_why: str = ""
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[CitableSentence, ...]:
         """Return the sentences cited."""
         return tuple(line for one in self.cited for line in one.lines)
 
@@ -166,7 +166,7 @@ class Judged:
     @property
     def is_quoted(self) -> bool:
         """Return whether its text is the words that it cites."""
-        return self.step is Step.QUOTE or self.outcome is Outcome.QUOTED
+        return self.step is ClaimStep.QUOTE or self.outcome is ClaimOutcome.QUOTED
 
     @property
     def user_words(self) -> str:
@@ -200,21 +200,21 @@ class Cues(Protocol):
         """Return the class of what stands below a heading; None where the heading does not say."""
 
 
-def note_of(judged: Judged, folder: str | None = None) -> str | None:
+def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
     """Return what makes a quotation understandable by itself: the question it answers, the project, the day."""
     cited = [one for one in judged.cited if not one.answer()]
     pieces = (piece for one in cited for piece in (one.piece, *(behind for behind, _ in one.piece.behind)))
     asked = next((piece.asked for piece in pieces if piece.asked), "")
     at = max((line.at[:10] for line in judged.lines if line.at), default="")
     project = PurePosixPath(folder).name if folder else ""
-    parts = [f'asked: "{neutral(asked)}"' if asked else "", neutral(project), at]
+    parts = [f'asked: "{neutralize(asked)}"' if asked else "", neutralize(project), at]
     return "; ".join(part for part in parts if part) or None
 
 
-def counts(judged: Sequence[Judged]) -> dict[str, int]:
+def count_claims(judged: Sequence[JudgedClaim]) -> dict[str, int]:
     """Return how many claims ended how, by outcome and step, for a run report: no content."""
     found = Counter(
-        f"{one.outcome}" if one.outcome is not Outcome.REFUSED else f"refused by {one.step}" for one in judged
+        f"{one.outcome}" if one.outcome is not ClaimOutcome.REFUSED else f"refused by {one.step}" for one in judged
     )
     return dict(sorted(found.items()))
 
@@ -233,4 +233,4 @@ class Judges:
     cues: Cues
     verify: str = ""
     repair: str = ""
-    known: Callable[[str], Answer | None] = lambda _key: None
+    known: Callable[[str], ReaderAnswer | None] = lambda _key: None

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from memoryd.jobs.job import CompressedMessage
-from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
 
@@ -51,14 +51,14 @@ def compress(
     """Return the messages that stand for `turns` within `budget_tokens`.
 
     When the system messages alone are over the budget they are all that is returned, and nothing of them is dropped:
-    `overrun` tells by how much. Raises ValueError for a strategy that is none of `STRATEGIES`.
+    `count_excess` tells by how much. Raises ValueError for a strategy that is none of `STRATEGIES`.
     """
     check_strategy(strategy)
-    shown = [turn for turn in turns if turn.text and not turn.sidechain and turn.kind is not Kind.COMPACTION]
+    shown = [turn for turn in turns if turn.text and not turn.sidechain and turn.kind is not TurnKind.COMPACTION]
     tokens = count_tokens([turn.text for turn in shown])
     room = budget_tokens - system_tokens(shown, tokens)
     head, used = summary_head(summary, room, count_tokens)
-    kept = staying(shown, tokens, room - used, strategy, keep_recent)
+    kept = choose_staying(shown, tokens, room - used, strategy, keep_recent)
     messages = (CompressedMessage(shown[i].role.value, shown[i].text, tokens[i], (shown[i].seq,)) for i in sorted(kept))
     return (*head, *messages)
 
@@ -74,13 +74,15 @@ def system_tokens(turns: Sequence[StoredTurn], tokens: Sequence[int]) -> int:
     return sum(size for turn, size in zip(turns, tokens, strict=True) if _is_system(turn))
 
 
-def staying(turns: Sequence[StoredTurn], tokens: Sequence[int], room: int, strategy: str, keep_recent: int) -> set[int]:
+def choose_staying(
+    turns: Sequence[StoredTurn], tokens: Sequence[int], room: int, strategy: str, keep_recent: int
+) -> set[int]:
     """Return the positions of the turns that stay: the system messages, and what of the others fits `room` tokens."""
     kept = {i for i, turn in enumerate(turns) if _is_system(turn)}
-    return kept | _chosen(_groups(turns, tokens), room, strategy, _newest(turns, keep_recent))
+    return kept | _choose_groups(_groups(turns, tokens), room, strategy, _choose_newest(turns, keep_recent))
 
 
-def overrun(messages: Sequence[CompressedMessage], budget_tokens: int) -> int:
+def count_excess(messages: Sequence[CompressedMessage], budget_tokens: int) -> int:
     """Return by how many tokens `messages` are over the budget; only system messages alone can be."""
     return max(0, sum(message.tokens for message in messages) - budget_tokens)
 
@@ -100,7 +102,7 @@ def squeeze(lines: Sequence[str], limit: int, measure: CountTokens) -> list[str]
 
 
 def _is_system(turn: StoredTurn) -> bool:
-    return turn.role is Role.SYSTEM and turn.kind is not Kind.OVERSIZE
+    return turn.role is Role.SYSTEM and turn.kind is not TurnKind.OVERSIZE
 
 
 def summary_head(
@@ -125,7 +127,7 @@ def _groups(shown: Sequence[StoredTurn], tokens: Sequence[int]) -> list[_Group]:
     members: dict[str, list[int]] = {}
     for i, turn in enumerate(shown):
         if not _is_system(turn):
-            paired = turn.kind in {Kind.TOOL_CALL, Kind.TOOL_RESULT} and turn.tool_call_id
+            paired = turn.kind in {TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT} and turn.tool_call_id
             members.setdefault(f"call {turn.tool_call_id}" if paired else f"turn {i}", []).append(i)
     return [
         _Group(tuple(group), size, sum(_weight(shown[i]) for i in group) / (size + 8) ** 0.5)
@@ -139,12 +141,12 @@ def _weight(turn: StoredTurn) -> float:
     return base + 0.25 * min(8, len(_WEIGHTY.findall(turn.text[:4000])))
 
 
-def _newest(shown: Sequence[StoredTurn], keep_recent: int) -> frozenset[int]:
+def _choose_newest(shown: Sequence[StoredTurn], keep_recent: int) -> frozenset[int]:
     spoken = [i for i, turn in enumerate(shown) if not _is_system(turn)]
     return frozenset(spoken[-keep_recent:] if keep_recent > 0 else ())
 
 
-def _chosen(groups: list[_Group], room: int, strategy: str, newest: frozenset[int]) -> set[int]:
+def _choose_groups(groups: list[_Group], room: int, strategy: str, newest: frozenset[int]) -> set[int]:
     by_age = sorted(groups, key=lambda group: group.members[-1], reverse=True)
     recent = [group for group in by_age if newest.intersection(group.members)]
     older = [group for group in by_age if not newest.intersection(group.members)]

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Outcome, Step
+from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, ClaimOutcome, ClaimStep
 from memoryd.jobs.judging import class_question
-from memoryd.jobs.parts import grouped
-from memoryd.jobs.pieces import Line
+from memoryd.jobs.parts import group_items
+from memoryd.jobs.pieces import CitableSentence
 from memoryd.jobs.reader import POSITIVE, Question, Subject
-from memoryd.ledger.cut import MARK
-from memoryd.ledger.floor import Material, TokenKind, missing
+from memoryd.ledger.floor import Material, TokenKind, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass
+from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
-from memoryd.text.content import overlap, stems
+from memoryd.text.content import list_stems, measure_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from memoryd.jobs.claims import Cues, Judges
     from memoryd.jobs.job import Ask, Reply
-    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.reader import ReaderAnswer
     from memoryd.ledger.floor import Token
     from memoryd.ledger.memory import Memory
 
@@ -55,7 +55,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Condensed:
+class CondensationResult:
     """What became of a draft.
 
     Attributes:
@@ -69,7 +69,7 @@ class Condensed:
 
     draft: Draft
     why: str = ""
-    step: Step = Step.READER
+    step: ClaimStep = ClaimStep.READER
     token: str = ""
     gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lost: Mapping[str, int] | None = None
@@ -79,7 +79,7 @@ class Condensed:
         return {
             "claim": self.draft.text,
             "cites": [part.id for part in self.draft.parts],
-            "verdict": str(Outcome.REFUSED if self.why else Outcome.KEPT),
+            "verdict": str(ClaimOutcome.REFUSED if self.why else ClaimOutcome.KEPT),
             "why": f"{self.why}: {self.token}" if self.token else self.why,
             "step": str(self.step),
             "repaired": False,
@@ -89,7 +89,7 @@ class Condensed:
 
 def read(
     drafts: Sequence[Draft], others: Iterable[Memory], judges: Judges
-) -> Generator[Ask, Reply | None, Mapping[str, Answer | None]]:
+) -> Generator[Ask, Reply | None, Mapping[str, ReaderAnswer | None]]:
     """Ask the second reader about drafts; return its answers by the key of their question.
 
     Args:
@@ -98,17 +98,17 @@ def read(
         judges: of the refinement.
     """
 
-    def asked(answers: Mapping[str, Answer | None]) -> list[Question]:
-        return [one for draft in drafts for one in questions(draft, answers)]
+    def ask_questions(answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
+        return [one for draft in drafts for one in list_questions(draft, answers)]
 
     used = {part.id for draft in drafts for part in draft.parts}
     free = [one for one in others if one.id not in used and len(one.content) < _ROOM // 2]
     spare = [_line(f"x{number}", one) for number, one in enumerate(free[:_MOST_SPARE], 1)]
-    found = yield from reader.inquire(asked, judges.known, spare, judges.verify)
+    found = yield from reader.inquire(ask_questions, judges.known, spare, judges.verify)
     return found.answers
 
 
-def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Question]:
+def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
     """Return what the reader is still to be asked about a draft: its support, then the classes of what loses something.
 
     Args:
@@ -123,12 +123,12 @@ def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Questi
     found = [answers[one.key] for one in asked]
     if any(one is None or one.verdict not in POSITIVE for one in found):
         return []
-    losing = _losing(draft, answers)
+    losing = _list_losing(draft, answers)
     classes = [class_question(part.content) for part in draft.parts if part.id in losing]
     return [one for one in classes if one.key not in answers]
 
 
-def judged(draft: Draft, answers: Mapping[str, Answer | None], cues: Cues) -> Condensed:
+def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> CondensationResult:
     """Return whether a text may stand for memories, and what is lost by that.
 
     Args:
@@ -137,63 +137,65 @@ def judged(draft: Draft, answers: Mapping[str, Answer | None], cues: Cues) -> Co
         cues: decide about the class of a memory that the reader has not labelled.
     """
     if _is_same(draft):
-        return Condensed(draft, step=Step.QUOTE, lost=dict.fromkeys((part.id for part in draft.parts), 0))
+        return CondensationResult(draft, step=ClaimStep.QUOTE, lost=dict.fromkeys((part.id for part in draft.parts), 0))
     fault = _fault(draft)
     if fault is not None:
         return fault
     found = [answers.get(question.key) for question, _ in _supports(draft)]
     bad = next((one.verdict for one in found if one is not None and one.verdict not in POSITIVE), None)
     if bad is not None:
-        return Condensed(draft, REASONS[bad])
+        return CondensationResult(draft, REASONS[bad])
     if None in found:
-        is_one = normal.same(draft.text) in _forms(draft)
-        return Condensed(draft, "" if is_one else reasons.NOT_READ, Step.QUOTE if is_one else Step.READER)
-    named = _named(draft, answers)
-    losing = _losing(draft, answers)
+        is_one = normal.normalize(draft.text) in _forms(draft)
+        return CondensationResult(
+            draft, "" if is_one else reasons.NOT_READ, ClaimStep.QUOTE if is_one else ClaimStep.READER
+        )
+    named = _list_named(draft, answers)
+    losing = _list_losing(draft, answers)
     # A rewording of one memory keeps all it says about a person; a merge of several may keep only the pattern.
     whole = frozenset({MemoryClass.RULE, *([MemoryClass.PERSON] if len(draft.parts) < 2 else [])})
     for part in draft.parts:
         if part.id in losing and _class_of(part, answers, cues) in whole:
-            return Condensed(draft, reasons.LOSES, gone=named)
-    gone = {part.id: _gone(part, draft, named.get(part.id, ())) for part in draft.parts}
+            return CondensationResult(draft, reasons.LOSES, gone=named)
+    gone = {part.id: _list_gone(part, draft, named.get(part.id, ())) for part in draft.parts}
     lost = {part.id: min(estimate(part.content), sum(map(estimate, gone[part.id]))) for part in draft.parts}
-    return Condensed(draft, gone=gone, lost=lost)
+    return CondensationResult(draft, gone=gone, lost=lost)
 
 
 # ── what needs no reader ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _forms(draft: Draft) -> set[str]:
-    return {normal.same(part.content) for part in draft.parts}
+    return {normal.normalize(part.content) for part in draft.parts}
 
 
 def _is_same(draft: Draft) -> bool:
     """Return whether all memories say the text, letter by letter."""
-    return _forms(draft) == {normal.same(draft.text)}
+    return _forms(draft) == {normal.normalize(draft.text)}
 
 
-def _fault(draft: Draft) -> Condensed | None:
+def _fault(draft: Draft) -> CondensationResult | None:
     """Return the draft as refused where it is no memory, adds an exact token, or lacks one of a single memory."""
     text = draft.text
-    if normal.same(text) in _forms(draft):
+    if normal.normalize(text) in _forms(draft):
         return None
     if not any(map(str.isalnum, text)) or len(text) > LONGEST_CLAIM or MARK in text:
-        return Condensed(draft, reasons.EMPTY, Step.FLOOR)
+        return CondensationResult(draft, reasons.EMPTY, ClaimStep.FLOOR)
     materials = [Material(part.content, _day(part)) for part in draft.parts]
-    added = missing(text, materials)
+    added = list_missing(text, materials)
     if added:
-        return Condensed(draft, reasons.MISSING, Step.FLOOR, added[0].text)
+        return CondensationResult(draft, reasons.MISSING, ClaimStep.FLOOR, added[0].text)
     if len(draft.parts) < 2:
         # The day of an episode may go, and counts as lost.
-        lacking = [one for one in _lacking(draft.parts[0], draft) if one.kind is not TokenKind.DATE]
+        lacking = [one for one in _list_lacking(draft.parts[0], draft) if one.kind is not TokenKind.DATE]
         if lacking:
-            return Condensed(draft, reasons.LOSES, Step.FLOOR, lacking[0].text)
+            return CondensationResult(draft, reasons.LOSES, ClaimStep.FLOOR, lacking[0].text)
     return None
 
 
-def _lacking(part: Memory, draft: Draft) -> list[Token]:
+def _list_lacking(part: Memory, draft: Draft) -> list[Token]:
     """Return the exact tokens of a memory that the text lacks."""
-    return missing(part.content, [Material(draft.text, _day(part))])
+    return list_missing(part.content, [Material(draft.text, _day(part))])
 
 
 def _day(memory: Memory) -> date:
@@ -210,7 +212,7 @@ def _supports(draft: Draft) -> list[tuple[Question, tuple[Memory, ...]]]:
         len(json.dumps([part.content] * 2, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
         for part in draft.parts
     ]
-    return [(_support(draft.text, group), tuple(group)) for group in grouped(draft.parts, sizes, most)]
+    return [(_support(draft.text, group), tuple(group)) for group in group_items(draft.parts, sizes, most)]
 
 
 def _support(text: str, parts: Sequence[Memory]) -> Question:
@@ -218,22 +220,24 @@ def _support(text: str, parts: Sequence[Memory]) -> Question:
     return Question(Subject.SUPPORT, text, evidence, tuple(part.content for part in parts))
 
 
-def _line(name: str, memory: Memory) -> Line:
-    return Line(name, memory.content, Lane.USER, "memory", (memory.origin_at or "")[:10])
+def _line(name: str, memory: Memory) -> CitableSentence:
+    return CitableSentence(name, memory.content, Lane.USER, "memory", (memory.origin_at or "")[:10])
 
 
-def _named(draft: Draft, answers: Mapping[str, Answer | None]) -> dict[str, tuple[str, ...]]:
+def _list_named(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> dict[str, tuple[str, ...]]:
     """Return the details that the author leaves out or the reader names as lost, by the memory that likely has it."""
     found: dict[str, list[str]] = {}
 
     def add(details: Iterable[str], parts: Sequence[Memory]) -> None:
         for detail in details:
-            part = max(parts, key=lambda one: overlap(detail, one.content))
+            part = max(parts, key=lambda one: measure_overlap(detail, one.content))
             held = found.setdefault(part.id, [])
-            said = stems(detail)
-            if not any(said <= stems(one) if said else normal.same(detail) == normal.same(one) for one in held):
+            said = list_stems(detail)
+            if not any(
+                said <= list_stems(one) if said else normal.normalize(detail) == normal.normalize(one) for one in held
+            ):
                 # The author and the reader often name the same loss, one in more words.
-                held[:] = [one for one in held if not said or not stems(one) <= said]
+                held[:] = [one for one in held if not said or not list_stems(one) <= said]
                 held.append(detail)
 
     add(draft.dropped, draft.parts)
@@ -243,40 +247,40 @@ def _named(draft: Draft, answers: Mapping[str, Answer | None]) -> dict[str, tupl
     return {name: tuple(details) for name, details in found.items()}
 
 
-def _losing(draft: Draft, answers: Mapping[str, Answer | None]) -> frozenset[str]:
+def _list_losing(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> frozenset[str]:
     """Return the ids of the memories that lose more than exact tokens, such as the day of an episode.
 
     Of a single memory every loss counts. What the reader names is lost even where its words stand elsewhere in the
     text; what only the author lists is, where the text lacks its words.
     """
-    named = _named(draft, answers)
+    named = _list_named(draft, answers)
     if len(draft.parts) < 2:
         (part,) = draft.parts
-        return frozenset({part.id} if part.id in named or _lacking(part, draft) else ())
-    read = {normal.same(one) for answer in answers.values() if answer is not None for one in answer.lost}
+        return frozenset({part.id} if part.id in named or _list_lacking(part, draft) else ())
+    read = {normal.normalize(one) for answer in answers.values() if answer is not None for one in answer.lost}
     found = set()
     for part in draft.parts:
         for detail in named.get(part.id, ()):
-            said = "" if normal.same(detail) in read else draft.text
-            if (stems(_without_tokens(detail, part, draft)) - stems(said)) & stems(part.content):
+            said = "" if normal.normalize(detail) in read else draft.text
+            if (list_stems(_without_tokens(detail, part, draft)) - list_stems(said)) & list_stems(part.content):
                 found.add(part.id)
     return frozenset(found)
 
 
 def _without_tokens(detail: str, part: Memory, draft: Draft) -> str:
-    for token in _lacking(part, draft):
+    for token in _list_lacking(part, draft):
         detail = detail.replace(token.text, " ")
     return detail
 
 
-def _class_of(part: Memory, answers: Mapping[str, Answer | None], cues: Cues) -> MemoryClass:
+def _class_of(part: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> MemoryClass:
     answer = answers.get(class_question(part.content).key)
     if answer is None:
         return cues.kind(part.content, part.heading or "")
     return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
 
 
-def _gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:
+def _list_gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:
     """Return what is lost with a memory: what was named, and the exact tokens that no named detail holds."""
     said = " ".join(named).casefold()
-    return (*named, *(token.text for token in _lacking(part, draft) if token.text.casefold() not in said))
+    return (*named, *(token.text for token in _list_lacking(part, draft) if token.text.casefold() not in said))

@@ -12,25 +12,25 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.claims import NOT_USER, Claim, Old, Outcome, Step, note_of
+from memoryd.jobs.claims import NOT_USER, Claim, ClaimOutcome, ClaimStep, Old, note_of
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.pieces import SPEAKERS, piece_of_text
 from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.heading import NO_THEME, is_theme
-from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, labelled, lane_of_source, may_change
-from memoryd.ledger.memory import Ending, Kind, hash_of, united
+from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, lane_of_source, may_change, read_label
+from memoryd.ledger.memory import Ending, MemoryKind, hash_of, unite_groups
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
-from memoryd.text.content import is_label, overlap, unlabelled
-from memoryd.text.neutral import neutral
-from memoryd.tiers.core import normal
+from memoryd.text.content import is_label, measure_overlap, strip_label
+from memoryd.text.neutral import neutralize
+from memoryd.tiers.core import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from memoryd.jobs.claims import Judged
-    from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
-    from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
+    from memoryd.jobs.claims import JudgedClaim
+    from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
+    from memoryd.jobs.dream_reply import Declaration, ParsedDreamReply, ReplyBullet
     from memoryd.jobs.pieces import Piece
     from memoryd.ledger.operation import Operation
 
@@ -44,7 +44,7 @@ _PLACES = {
     MemoryClass.PROJECT: HEADINGS[MemoryType.DECISION],
     MemoryClass.LESSON: HEADINGS[MemoryType.LEARNING],
 }
-_GUARDS = {Step.LANE: Guard.TAINT}
+_GUARDS = {ClaimStep.LANE: Guard.TAINT}
 NOWHERE = "nothing that is accepted takes its place"
 _AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
@@ -58,11 +58,11 @@ _OFTEN = 3  # entries with a name before them from which on it may be the owner'
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReplyRow:
     """One bullet of the reply: the earlier memory that it keeps, or the claim that it makes."""
 
     heading: str
-    kept: Earlier | None = None
+    kept: EarlierMemory | None = None
     claim: Claim | None = None
 
     @property
@@ -76,7 +76,7 @@ class Row:
         """Return what it says."""
         return self.kept.memory.content if self.kept is not None else self.claim.text if self.claim is not None else ""
 
-    def ending(self, ends: Sequence[Old]) -> Row:
+    def end_memories(self, ends: Sequence[Old]) -> ReplyRow:
         """Return the row as a claim that also ends these memories."""
         if not ends:
             return self
@@ -85,7 +85,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DreamPlan:
     """A reply as claims that are to be judged.
 
     Attributes:
@@ -97,9 +97,9 @@ class Plan:
         dated: ids, as shown, of memories that are to be marked with the day they were said.
     """
 
-    rows: tuple[Row, ...]
-    archived: tuple[Declared, ...] = ()
-    superseded: tuple[Declared, ...] = ()
+    rows: tuple[ReplyRow, ...]
+    archived: tuple[Declaration, ...] = ()
+    superseded: tuple[Declaration, ...] = ()
     mentioned: frozenset[str] = frozenset()
     bullets: int = 0
     dated: tuple[str, ...] = ()
@@ -118,13 +118,13 @@ def material_of(inputs: DreamInputs) -> list[Piece]:
         for one in inputs.earlier
     ]
     for one in inputs.entries:
-        text, lane = _said(one, owner)
+        text, lane = _split_speaker(one, owner)
         piece = piece_of_text(one.id, text, lane, SPEAKERS.get(lane, "tool"), str(one.day), one.at)
         pieces.append(replace(piece, behind=inputs.behind_of(one)))
     return pieces
 
 
-def _owner(entries: Sequence[Entry]) -> str:
+def _owner(entries: Sequence[DailyEntry]) -> str:
     """Return the name under which the owner of the files notes their own words, if most named entries have it."""
     names = Counter(found[1].casefold() for one in entries if one.origin == _HAND and (found := _NAMED.match(one.text)))
     people = [(count, name) for name, count in names.items() if name not in _ASSISTANTS and not is_label(name)]
@@ -132,10 +132,10 @@ def _owner(entries: Sequence[Entry]) -> str:
     return name if count >= _OFTEN and 2 * count > sum(names.values()) else ""
 
 
-def _said(entry: Entry, owner: str) -> tuple[str, Lane]:
+def _split_speaker(entry: DailyEntry, owner: str) -> tuple[str, Lane]:
     """Return the words of an entry and their lane; a name before them, but for the owner's, lowers it."""
-    lane = min(lane_of_source(entry.origin), labelled(entry.text))
-    text = unlabelled(entry.text)
+    lane = min(lane_of_source(entry.origin), read_label(entry.text))
+    text = strip_label(entry.text)
     named = _NAMED.match(text) if entry.origin == _HAND and text == entry.text else None
     if named is None:
         return text, lane
@@ -145,7 +145,9 @@ def _said(entry: Entry, owner: str) -> tuple[str, Lane]:
     return (text[named.end() :], min(lane, Lane.ASSISTANT)) if name in _ASSISTANTS else (text, min(lane, Lane.OUTSIDE))
 
 
-def plan(parsed: Parsed, earlier: Sequence[Earlier], entries: Sequence[Entry], *, offline: bool = False) -> Plan:
+def plan(
+    parsed: ParsedDreamReply, earlier: Sequence[EarlierMemory], entries: Sequence[DailyEntry], *, offline: bool = False
+) -> DreamPlan:
     """Return a reply as claims about what was shown; only the offline backend may have memories dated."""
     planned = _Planner(parsed, earlier, entries).plan(is_read=not offline)
     dated = tuple(one.id for one in parsed.declared if one.how is LetGo.DATED) if offline else ()
@@ -153,11 +155,13 @@ def plan(parsed: Parsed, earlier: Sequence[Earlier], entries: Sequence[Entry], *
 
 
 class _Planner:
-    def __init__(self, parsed: Parsed, earlier: Sequence[Earlier], entries: Sequence[Entry]) -> None:
+    def __init__(
+        self, parsed: ParsedDreamReply, earlier: Sequence[EarlierMemory], entries: Sequence[DailyEntry]
+    ) -> None:
         self._parsed = parsed
         self._earlier = {one.id: one for one in earlier}
         self._entries = {one.id: one for one in entries}
-        self._by_hash: dict[str, list[Earlier]] = defaultdict(list)
+        self._by_hash: dict[str, list[EarlierMemory]] = defaultdict(list)
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
         self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites …
@@ -165,25 +169,25 @@ class _Planner:
         self._ends: dict[str, list[Old]] = defaultdict(list)  # bullet → what it supersedes
         self._mentioned: set[str] = set()
 
-    def plan(self, *, is_read: bool) -> Plan:
-        rows: list[Row] = []
+    def plan(self, *, is_read: bool) -> DreamPlan:
+        rows: list[ReplyRow] = []
         seen: set[tuple[str, tuple[str, ...]]] = set()
         bullets = [(section.heading, one) for section in self._parsed.sections for one in section.bullets]
-        kept = [self._kept(one) for _, one in bullets]
+        kept = [self._find_kept(one) for _, one in bullets]
         for number, ((heading, bullet), twin) in enumerate(zip(bullets, kept, strict=True), 1):
             key = (hash_of(bullet.text), bullet.cites)
             if key not in seen:
                 seen.add(key)
                 rows += self._rows(f"b{number}", heading, bullet, twin)
-        supersedes, left = self._declared(rows)
-        rows = [row.ending(supersedes.get(_name_of(row), ())) for row in rows]
+        supersedes, left = self._read_declarations(rows)
+        rows = [row.end_memories(supersedes.get(_name_of(row), ())) for row in rows]
         if is_read:  # whether two memories contradict each other, a reader says
-            rows = [row.ending(self._contradicted(row)) for row in rows]
+            rows = [row.end_memories(self._find_contradicted(row)) for row in rows]
         archived = tuple(one for one in self._parsed.declared if one.how is LetGo.ARCHIVED and self._is_free(one))
         self._mentioned |= {self._earlier[one.id].memory.id for one in (*archived, *left)}
-        return Plan(tuple(rows), archived, tuple(left), frozenset(self._mentioned), len(bullets))
+        return DreamPlan(tuple(rows), archived, tuple(left), frozenset(self._mentioned), len(bullets))
 
-    def _kept(self, bullet: Bullet) -> Earlier | None:
+    def _find_kept(self, bullet: ReplyBullet) -> EarlierMemory | None:
         """Return the earlier memory that a bullet repeats letter by letter, each once; one that it cites first."""
         same = [one for one in self._by_hash.get(hash_of(bullet.text), ()) if one.id not in self._taken]
         twin = next((one for one in same if one.id in bullet.cites), same[0] if same else None)
@@ -191,9 +195,9 @@ class _Planner:
             self._taken.add(twin.id)
         return twin
 
-    def _rows(self, name: str, heading: str, bullet: Bullet, twin: Earlier | None) -> Iterator[Row]:
+    def _rows(self, name: str, heading: str, bullet: ReplyBullet, twin: EarlierMemory | None) -> Iterator[ReplyRow]:
         cites = tuple(one for one in bullet.cites if one.partition(".")[0] in {*self._earlier, *self._entries})
-        cites = cites or (() if twin is not None else self._matched(bullet.text))
+        cites = cites or (() if twin is not None else self._match_memories(bullet.text))
         named = [
             self._earlier[one] for one in dict.fromkeys(c.partition(".")[0] for c in cites) if one in self._earlier
         ]
@@ -202,37 +206,37 @@ class _Planner:
             self._mentioned.add(twin.memory.id)
             others = [one for one in named if one is not twin and self._may_rewrite(one)]
             merged = Claim(name, bullet.text, (twin.id, *(one.id for one in others)), olds=self._olds(others))
-            yield Row(heading, twin, merged if others else None)
+            yield ReplyRow(heading, twin, merged if others else None)
             return
         if hash_of(bullet.text) in self._by_hash:
             return  # it is kept once already
         olds = [one for one in named if self._may_rewrite(one)]
-        yield Row(heading, claim=Claim(name, bullet.text, cites, olds=self._olds(olds)))
+        yield ReplyRow(heading, claim=Claim(name, bullet.text, cites, olds=self._olds(olds)))
 
-    def _may_rewrite(self, one: Earlier) -> bool:
+    def _may_rewrite(self, one: EarlierMemory) -> bool:
         return not one.memory.constitutional and one.id not in self._taken
 
-    def _olds(self, found: Sequence[Earlier]) -> tuple[Old, ...]:
+    def _olds(self, found: Sequence[EarlierMemory]) -> tuple[Old, ...]:
         self._taken |= {one.id for one in found}
         self._rewritten |= {one.id for one in found}
-        return tuple(map(_old, found))
+        return tuple(map(_describe_old, found))
 
-    def _matched(self, text: str) -> tuple[str, ...]:
+    def _match_memories(self, text: str) -> tuple[str, ...]:
         """Return what a bullet without a citation is about, by its words."""
         pool = [(one.id, one.memory.content) for one in self._earlier.values()]
         pool += [(one.id, one.text) for one in self._entries.values()]
-        shares = sorted(((overlap(text, said), name) for name, said in pool), key=lambda one: -one[0])
+        shares = sorted(((measure_overlap(text, said), name) for name, said in pool), key=lambda one: -one[0])
         near = [name for share, name in shares if share >= _FOUND]
         memories = [name for name in near if name in self._earlier][:1]
         return (*memories, *[name for name in near if name in self._entries][:_MOST_FOUND])
 
-    def _is_free(self, one: Declared) -> bool:
+    def _is_free(self, one: Declaration) -> bool:
         return one.id in self._earlier and one.id not in self._taken
 
-    def _declared(self, rows: Sequence[Row]) -> tuple[dict[str, list[Old]], list[Declared]]:
+    def _read_declarations(self, rows: Sequence[ReplyRow]) -> tuple[dict[str, list[Old]], list[Declaration]]:
         """Return what each bullet supersedes, by its claim, and declarations that no bullet stands for."""
         found: dict[str, list[Old]] = defaultdict(list)
-        left: list[Declared] = []
+        left: list[Declaration] = []
         for one in self._parsed.declared:
             if one.how is not LetGo.SUPERSEDED or not self._is_free(one):
                 continue
@@ -244,10 +248,10 @@ class _Planner:
             self._taken.add(one.id)
             self._rewritten.add(one.id)
             self._mentioned.add(memory.memory.id)
-            found[_name_of(row)].append(_old(memory))
+            found[_name_of(row)].append(_describe_old(memory))
         return found, left
 
-    def _contradicted(self, row: Row) -> list[Old]:
+    def _find_contradicted(self, row: ReplyRow) -> list[Old]:
         """Return the older memories about the same as a bullet; the reader says whether it contradicts them."""
         cites, text = row.cites, row.text
         said_at = row.kept.said_at if row.kept is not None else max(map(self._said_at, cites), default="")
@@ -258,9 +262,12 @@ class _Planner:
             for one in self._earlier.values()
             if one.id not in decided and not one.memory.constitutional and one.said_at < said_at
         )
-        near = [(min(overlap(text, one.memory.content), overlap(one.memory.content, text)), one) for one in others]
+        near = [
+            (min(measure_overlap(text, one.memory.content), measure_overlap(one.memory.content, text)), one)
+            for one in others
+        ]
         ranked = sorted((pair for pair in near if pair[0] >= _ALIKE), key=lambda pair: -pair[0])
-        return [replace(_old(one), guessed=True) for _, one in ranked[:_MOST_ALIKE]]
+        return [replace(_describe_old(one), guessed=True) for _, one in ranked[:_MOST_ALIKE]]
 
     def _said_at(self, name: str) -> str:
         if name in self._entries:
@@ -268,11 +275,11 @@ class _Planner:
         return self._earlier[name].said_at if name in self._earlier else ""
 
 
-def _name_of(row: Row) -> str:
+def _name_of(row: ReplyRow) -> str:
     return row.claim.id if row.claim is not None else f"k{row.kept.id}" if row.kept is not None else ""
 
 
-def _old(one: Earlier) -> Old:
+def _describe_old(one: EarlierMemory) -> Old:
     return Old(one.id, one.memory.content, said_at=one.said_at)
 
 
@@ -280,12 +287,12 @@ def _old(one: Earlier) -> Old:
 
 
 def consolidate(
-    planned: Plan,
-    judged: Sequence[Judged],
+    planned: DreamPlan,
+    judged: Sequence[JudgedClaim],
     inputs: DreamInputs,
     kind_of: Callable[[str], MemoryClass | None],
     over: Mapping[str, Lane],
-) -> Consolidated:
+) -> DreamConsolidation:
     """Return what a judged reply comes to.
 
     Args:
@@ -295,7 +302,7 @@ def consolidate(
         kind_of: gives the class that a reader has labelled a text with; None where none has.
         over: who says that the matter of a memory is over, by its id as shown, where the reader agrees.
     """
-    work = Consolidated(inputs, planned)
+    work = DreamConsolidation(inputs, planned)
     by_id = {one.claim.id: one for one in judged}
     guessed = {old.id for one in judged for old in one.claim.ends if old.guessed and old.id in one.changes}
     for row in planned.rows:
@@ -311,7 +318,7 @@ def consolidate(
     return work
 
 
-class Consolidated:
+class DreamConsolidation:
     """What a reply comes to.
 
     Attributes:
@@ -324,7 +331,7 @@ class Consolidated:
         counts: bullets, duplicates.
     """
 
-    def __init__(self, inputs: DreamInputs, planned: Plan) -> None:
+    def __init__(self, inputs: DreamInputs, planned: DreamPlan) -> None:
         self.operations: list[Operation] = []
         self.faults: dict[int, RefusedOperation] = {}
         self.places: list[tuple[str | None, str]] = []
@@ -335,7 +342,7 @@ class Consolidated:
         self._earlier = {one.id: one for one in inputs.earlier if one.memory.id in inputs.context.memories}
         self._entries = {one.id: one for one in inputs.entries}
         self._inputs, self._cues = inputs, inputs.judges.cues
-        self._headings = {normal(one.memory.heading) for one in self._earlier.values() if one.memory.heading}
+        self._headings = {normalize(one.memory.heading) for one in self._earlier.values() if one.memory.heading}
         self._no_themes: set[str] = set()
         self._claimed: set[str] = set()
         self._there = {one.memory.content_hash for one in self._earlier.values()}
@@ -348,7 +355,7 @@ class Consolidated:
         """Return the ledger's id of a memory that was shown."""
         return self._earlier[name].memory.id if name in self._earlier else name
 
-    def row(self, row: Row, judged: Judged | None) -> None:
+    def row(self, row: ReplyRow, judged: JudgedClaim | None) -> None:
         """Take in one bullet."""
         heading = self._heading(row.heading)
         if row.kept is not None and row.kept.id in self._earlier:
@@ -359,21 +366,21 @@ class Consolidated:
             return
         if judged is None:
             return
-        if judged.outcome is Outcome.REFUSED or not judged.core:
-            self._refused(judged)
+        if judged.outcome is ClaimOutcome.REFUSED or not judged.core:
+            self._refuse_claim(judged)
             return
         self._write(heading, judged)
 
     def _heading(self, heading: str) -> str:
         """Return a heading of the reply as the file may have it; empty where each memory stays below its own."""
-        if not heading or normal(heading) in self._headings or is_theme(heading):
+        if not heading or normalize(heading) in self._headings or is_theme(heading):
             return heading
-        if normal(heading) not in self._no_themes:
-            self._no_themes.add(normal(heading))  # refused once is enough
-            self.refuse(Add(Kind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
+        if normalize(heading) not in self._no_themes:
+            self._no_themes.add(normalize(heading))  # refused once is enough
+            self.refuse(Add(MemoryKind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
         return ""
 
-    def _write(self, heading: str, judged: Judged) -> None:
+    def _write(self, heading: str, judged: JudgedClaim) -> None:
         named = [self._earlier[one.piece.id] for one in judged.cited if one.piece.id in self._earlier]
         protected = [one for one in named if one.memory.constitutional]
         if protected:
@@ -387,17 +394,17 @@ class Consolidated:
         new = self._operate(judged, held, named)
         self._claimed |= {one.id for one in held}
         own = next((one.memory.heading for one in held if one.memory.heading), None)
-        self._place(self._allowed(heading, judged), new, own)
+        self._place(self._choose_heading(heading, judged), new, own)
         self._replace(judged, new)
 
-    def _operate(self, judged: Judged, held: Sequence[Earlier], named: Sequence[Earlier]) -> str:
+    def _operate(self, judged: JudgedClaim, held: Sequence[EarlierMemory], named: Sequence[EarlierMemory]) -> str:
         """Reword, replace or merge the memories that a claim rewrites, or add one; return the id of what says it.
 
         A memory that a newer value replaces ends, so that it can be told and restored.
         """
-        sources = united(*(self._inputs.sources_of(entry) for entry in self._entries_of(judged)))
+        sources = unite_groups(*(self._inputs.sources_of(entry) for entry in self._entries_of(judged)))
         mark = (FROM_ASSISTANT,) if judged.lane is Lane.ASSISTANT else ()
-        tags = united(*(one.memory.tags for one in held), mark)
+        tags = unite_groups(*(one.memory.tags for one in held), mark)
         is_newer = judged.newer and bool(sources)
         if len(held) == 1 and not is_newer:
             memory = held[0].memory
@@ -409,7 +416,7 @@ class Consolidated:
             self.operations.append(Merge(ids, judged.text, cites=sources, tags=tags, id=new))
             return new
         add = Add(
-            Kind.CORE,
+            MemoryKind.CORE,
             judged.text,
             cites=sources,
             category=held[0].memory.category if held else None,
@@ -426,9 +433,9 @@ class Consolidated:
             self._end(one.id, Ending.SUPERSEDED, new)
         return new
 
-    def _replace(self, judged: Judged, new: str, *, is_kept: bool = False) -> None:
+    def _replace(self, judged: JudgedClaim, new: str, *, is_kept: bool = False) -> None:
         """End what an accepted claim takes the place of: by a newer value, or by saying the same."""
-        if is_kept and judged.outcome is not Outcome.REFUSED:
+        if is_kept and judged.outcome is not ClaimOutcome.REFUSED:
             for name in judged.changes:
                 if self._is_free(name) and not self._ends(judged, name):
                     self._end(name, Ending.MERGED, new)
@@ -439,16 +446,16 @@ class Consolidated:
                 # Without a successor: the guards would refuse that with it.
                 self.refuse(Delete(self.id_of(old.id), Ending.SUPERSEDED), _guard(judged), judged.ends_why or NOWHERE)
 
-    def _ends(self, judged: Judged, name: str) -> bool:
+    def _ends(self, judged: JudgedClaim, name: str) -> bool:
         return any(old.id == name for old in judged.claim.ends)
 
     def _is_free(self, name: str) -> bool:
         return name in self._earlier and name not in self._claimed
 
-    def _entries_of(self, judged: Judged) -> list[Entry]:
+    def _entries_of(self, judged: JudgedClaim) -> list[DailyEntry]:
         return [self._entries[one.piece.id] for one in judged.cited if one.piece.id in self._entries]
 
-    def _allowed(self, heading: str, judged: Judged) -> str:
+    def _choose_heading(self, heading: str, judged: JudgedClaim) -> str:
         """Return the heading for a claim: what the assistant says stands under none of rules and persons."""
         kind = judged.kind or self._cues.kind(judged.text, heading)
         wants = heading or _PLACES[kind]
@@ -486,10 +493,10 @@ class Consolidated:
         self.mentioned.add(self.id_of(name))
         self.operations.append(Delete(self.id_of(name), ending, successors))
 
-    def _refused(self, judged: Judged) -> None:
+    def _refuse_claim(self, judged: JudgedClaim) -> None:
         about = tuple(self.id_of(old.id) for old in judged.claim.olds if old.id in self._earlier)
-        text = neutral(judged.claim.text) or "-"
-        operation: Operation = Update(about[0], text) if about else Add(Kind.CORE, text)
+        text = neutralize(judged.claim.text) or "-"
+        operation: Operation = Update(about[0], text) if about else Add(MemoryKind.CORE, text)
         self.refuse(operation, _guard(judged), judged.why, about)
         for old in judged.claim.ends:
             if old.id in self._earlier and not old.guessed:
@@ -502,5 +509,5 @@ class Consolidated:
         self.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)
 
 
-def _guard(judged: Judged) -> Guard:
+def _guard(judged: JudgedClaim) -> Guard:
     return _GUARDS.get(judged.step, Guard.GROUNDING)

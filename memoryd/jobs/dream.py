@@ -16,30 +16,30 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import dream_reply, job
-from memoryd.jobs.claims import Claim, Outcome, counts
+from memoryd.jobs.claims import Claim, ClaimOutcome, count_claims
 from memoryd.jobs.consolidation import consolidate, material_of, plan
 from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN
 from memoryd.jobs.judging import Judging, class_question, context_of, end_questions
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
 from memoryd.ledger import forgetting, guards
-from memoryd.ledger.accounting import Rewrite, archiving, dispositions
-from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun
+from memoryd.ledger.accounting import Rewrite, find_dispositions, list_archivals
+from memoryd.ledger.guards import Guard, JudgedOperations, RefusedOperation, RefusedRun
 from memoryd.ledger.lane import Lane
-from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply, ids_of
-from memoryd.ledger.places import placed
-from memoryd.text.neutral import neutral, neutral_lines
+from memoryd.ledger.places import assign_places
+from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from memoryd.jobs.claims import Judged as JudgedClaim
-    from memoryd.jobs.consolidation import Consolidated, Plan
-    from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
-    from memoryd.jobs.dream_reply import Declared
+    from memoryd.jobs.claims import JudgedClaim
+    from memoryd.jobs.consolidation import DreamConsolidation, DreamPlan
+    from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
+    from memoryd.jobs.dream_reply import Declaration
     from memoryd.jobs.reader import Question
     from memoryd.ledger.guards import Refusal
     from memoryd.ledger.memory import Memory
@@ -61,7 +61,7 @@ _BY_HAND = 0.9  # importance of what a person has written into the file
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
+class _CoreDecision:
     """What becomes of the core."""
 
     operations: tuple[Operation, ...]
@@ -78,15 +78,15 @@ def decide(inputs: DreamInputs) -> job.Steps:
         return job.NothingToDo("no daily file has content", receipt=_receipt(inputs))
     answer: job.Reply = yield _question(inputs)
     parsed = dream_reply.parse(answer)
-    if isinstance(parsed, job.Rejected):
+    if isinstance(parsed, job.RejectedReply):
         return parsed
     count = sum(len(section.bullets) for section in parsed.sections)
     if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
-        return job.Rejected("the reply has many times the bullets that there is material for")
+        return job.RejectedReply("the reply has many times the bullets that there is material for")
     offline = answer.backend == job.OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
-    pieces = Pieces.of(material_of(inputs))
+    pieces = Pieces.collect(material_of(inputs))
     context = context_of(pieces, days, inputs.judges, offline=offline)
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}
     texts = {one.id: one.memory.content for one in inputs.earlier}
@@ -94,15 +94,15 @@ def decide(inputs: DreamInputs) -> job.Steps:
         *(class_question(texts[one.id]) for one in planned.archived),
         *(asked for pair, _ in over.values() for asked in pair),
     )
-    judging = yield from judge(Judging(context, planned.claims, others), _FORM, _repaired)
+    judging = yield from judge(Judging(context, planned.claims, others), _FORM, _parse_repair)
     ended = {name: lane for name, (asked, lane) in over.items() if judging.is_ended(*asked)}
-    return _done(inputs, parsed, answer, planned, judging, ended)
+    return _finish(inputs, parsed, answer, planned, judging, ended)
 
 
 def _question(inputs: DreamInputs) -> job.Ask:
-    material = [_quoted(one) for one in inputs.earlier]
+    material = [_quote_memory(one) for one in inputs.earlier]
     material += [
-        job.Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
+        job.QuotedPiece(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
         for one in inputs.entries
     ]
     headings = _headings(inputs.earlier)
@@ -113,52 +113,52 @@ def _question(inputs: DreamInputs) -> job.Ask:
     return job.Ask(JOB, inputs.instructions, tuple(material), tuple(given))
 
 
-def _headings(earlier: Sequence[Earlier]) -> list[str]:
+def _headings(earlier: Sequence[EarlierMemory]) -> list[str]:
     """Return which memories stand below each heading, those in a row as one range: "m1-m9 People"."""
     runs = [(heading or "", list(held)) for heading, held in groupby(earlier, key=lambda one: one.memory.heading)]
     ends = [(held[0].id, held[-1].id, heading) for heading, held in runs if heading]
     return [f"{first}-{last} {heading}" if first != last else f"{first} {heading}" for first, last, heading in ends]
 
 
-def _repaired(answer: job.Reply) -> list[Claim]:
+def _parse_repair(answer: job.Reply) -> list[Claim]:
     back = dream_reply.parse(answer)
-    if isinstance(back, job.Rejected):
+    if isinstance(back, job.RejectedReply):
         return []
     return [Claim("", one.text, one.cites) for section in back.sections for one in section.bullets]
 
 
-def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[tuple[Question, Question], Lane] | None:
+def _end(inputs: DreamInputs, pieces: Pieces, declared: Declaration) -> tuple[tuple[Question, Question], Lane] | None:
     """Return the question whether the newer entries that the reply names end a memory, and the lane of the entries."""
     memory = next(one for one in inputs.earlier if one.id == declared.id)
-    found, _ = pieces.cited([one for one in declared.by if one.startswith("d")], memory.memory.content)
+    found, _ = pieces.find_cited([one for one in declared.by if one.startswith("d")], memory.memory.content)
     cited = [one for one in found if one.said_at > memory.said_at]
     if not cited:
         return None
     return end_questions(cited, memory.memory.content), min(one.lane for one in cited)
 
 
-def _done(
+def _finish(
     inputs: DreamInputs,
-    parsed: dream_reply.Parsed,
+    parsed: dream_reply.ParsedDreamReply,
     answer: job.Reply,
-    planned: Plan,
+    planned: DreamPlan,
     judging: Judging,
     ended: Mapping[str, Lane],
-) -> job.Done | job.Rejected:
+) -> job.Done | job.RejectedReply:
     # What may not enter the core stays in the daily file that it is from: nothing of it is written.
-    found = tuple(one if one.core else replace(one, outcome=Outcome.REFUSED) for one in judging.judged)
+    found = tuple(one if one.core else replace(one, outcome=ClaimOutcome.REFUSED) for one in judging.results)
     meant = consolidate(planned, found, inputs, judging.kind_of, ended)
     if parsed.sections and not meant.places and meant.faults:
-        return job.Rejected("nothing in the reply stands in what it cites")
+        return job.RejectedReply("nothing in the reply stands in what it cites")
     done = _Dream(inputs, parsed, meant, answer, found).step()
-    return replace(done, anew=lambda fresh: _done(fresh, parsed, answer, planned, judging, ended))
+    return replace(done, anew=lambda fresh: _finish(fresh, parsed, answer, planned, judging, ended))
 
 
-def _quoted(one: Earlier) -> job.Quoted:
+def _quote_memory(one: EarlierMemory) -> job.QuotedPiece:
     ranks = {"user": 3, "assistant": 2}
     origins = [source.origin for source in one.memory.sources]
     lowest = min(origins, key=lambda origin: ranks.get(origin, 0), default="memory")
-    return job.Quoted(one.id, "memory", lowest, one.local_at, one.memory.content)
+    return job.QuotedPiece(one.id, "memory", lowest, one.local_at, one.memory.content)
 
 
 def _marks(memory: Memory) -> str:
@@ -181,61 +181,63 @@ class _Dream:
     """One reply on its way to the core."""
 
     inputs: DreamInputs
-    parsed: dream_reply.Parsed
-    meant: Consolidated
+    parsed: dream_reply.ParsedDreamReply
+    meant: DreamConsolidation
     reply: job.Reply
     claims: Sequence[JudgedClaim]
 
     @cached_property
-    def before(self) -> dict[str, Memory]:
+    def core_before(self) -> dict[str, Memory]:
         """Return the core as it is."""
         known = self.inputs.context.memories.values()
-        return {one.id: one for one in known if one.kind is Kind.CORE and one.is_live}
+        return {one.id: one for one in known if one.kind is MemoryKind.CORE and one.is_live}
 
     def step(self) -> job.Done:
-        whole = self._whole()
+        whole = self._decide_whole()
         runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
         decided = self._additions(whole.refusals) if runs else whole
         laid = self._laid_out(decided)
         refused = self._refused_all(decided)
         if refused:
-            decided = _Decided((), decided.rewrite, (*decided.refusals, refused), self.before, ())
+            decided = _CoreDecision((), decided.rewrite, (*decided.refusals, refused), self.core_before, ())
             laid = (), self.inputs.file
-        return self._told(decided, laid, runs, refused)
+        return self._finish(decided, laid, runs, refused)
 
-    def _whole(self, spared: Collection[str] = ()) -> _Decided:
+    def _decide_whole(self, spared: Collection[str] = ()) -> _CoreDecision:
         """Decide on the whole reply, without the operations that touch the memories in `spared`.
 
         Where that would lose too much, the memories it would lose something of are spared.
         """
-        shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.before]
-        protected = {one for one in shown if self.before[one].constitutional}
+        shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.core_before]
+        protected = {one for one in shown if self.core_before[one].constitutional}
         mentioned = {*shown} if self.parsed.keeps_rest else self.meant.mentioned | protected
         rewrite = Rewrite(shown, mentioned, self.inputs.unmentioned)
-        operations = [*self.meant.operations, *archiving(rewrite, self.meant.operations)]
-        judged = self._judged(operations, rewrite, spared)
+        operations = [*self.meant.operations, *list_archivals(rewrite, self.meant.operations)]
+        judged = self._judge(operations, rewrite, spared)
         runs = [one for one in judged.refusals if isinstance(one, RefusedRun)]
         if runs:
             if not spared and all(one.guard is Guard.EROSION for one in runs):
-                rest = self._whole({memory_id for one in runs for memory_id in one.memory_ids})
+                rest = self._decide_whole({memory_id for one in runs for memory_id in one.memory_ids})
                 return rest if rest.operations else replace(rest, refusals=judged.refusals)
-            return _Decided((), rewrite, judged.refusals, self.before, ())
+            return _CoreDecision((), rewrite, judged.refusals, self.core_before, ())
         surplus, over = self._surplus(judged.accepted)
         rewrite = replace(rewrite, mentioned={*rewrite.mentioned, *(one.id for one in surplus)})
         accepted = (*judged.accepted, *surplus)
-        return _Decided(accepted, rewrite, judged.refusals, self._after(accepted), self.meant.places, over)
+        return _CoreDecision(accepted, rewrite, judged.refusals, self._apply(accepted), self.meant.places, over)
 
-    def _additions(self, refusals: Sequence[Refusal]) -> _Decided:
+    def _additions(self, refusals: Sequence[Refusal]) -> _CoreDecision:
         """Decide on only what the reply adds, below what there is."""
-        rewrite = Rewrite([*self.before], set())
+        rewrite = Rewrite([*self.core_before], set())
         added = [one for one in self.meant.operations if isinstance(one, Add) and one.id in self.meant.additions]
-        accepted = self._judged(added, rewrite).accepted
+        accepted = self._judge(added, rewrite).accepted
         ids = {one.id for one in accepted if isinstance(one, Add)}
         places = [place for place in self.meant.places if place[1] in ids]
-        over = max(0, len(self.before) + len(ids) - self.inputs.max_bullets)
-        return _Decided(accepted, rewrite, tuple(refusals), self._after(accepted), places, over)
+        over = max(0, len(self.core_before) + len(ids) - self.inputs.max_bullets)
+        return _CoreDecision(accepted, rewrite, tuple(refusals), self._apply(accepted), places, over)
 
-    def _judged(self, operations: Sequence[Operation], rewrite: Rewrite, spared: Collection[str] = ()) -> Judged:
+    def _judge(
+        self, operations: Sequence[Operation], rewrite: Rewrite, spared: Collection[str] = ()
+    ) -> JudgedOperations:
         def spare(operation: Operation) -> RefusedOperation | None:
             hit = tuple(one for one in ids_of(operation) if one in spared)
             return RefusedOperation(Guard.EROSION, hit, _TOO_MUCH, operation=operation) if hit else None
@@ -244,8 +246,8 @@ class _Dream:
         context = replace(self.inputs.context, rewrite=rewrite, said_anew=said_anew)
         return guards.judge(context, operations, [self.meant.check, spare])
 
-    def _after(self, operations: Sequence[Operation]) -> dict[str, Memory]:
-        after = self.before | {change.memory_id: change.after for change in self._changes(operations)}
+    def _apply(self, operations: Sequence[Operation]) -> dict[str, Memory]:
+        after = self.core_before | {change.memory_id: change.after for change in self._changes(operations)}
         return {memory_id: memory for memory_id, memory in after.items() if memory.is_live}
 
     def _changes(self, operations: Sequence[Operation]) -> list[Change]:
@@ -262,11 +264,11 @@ class _Dream:
     def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
         """Return operations that end the least important surplus memories, and how many surplus memories stay."""
         context = self.inputs.context
-        after = self._after(accepted)
+        after = self._apply(accepted)
         over = len(after) - self.inputs.max_bullets
         if over <= 0:
             return [], 0
-        start = sum(map(context.count_tokens, (one.content for one in self.before.values())))
+        start = sum(map(context.count_tokens, (one.content for one in self.core_before.values())))
         left = sum(map(context.count_tokens, (one.content for one in after.values())))
         floor = Fraction(str(context.limits.retention_floor)) * start
         replacing = {new for one in accepted if isinstance(one, Delete) for new in one.successors}
@@ -274,7 +276,7 @@ class _Dream:
         told = guards.erode(context, self._changes(accepted))
         spare = told.budget - told.after
         gone: list[Delete] = []
-        for memory in sorted((after[one] for one in self.before if one in after), key=_weight):
+        for memory in sorted((after[one] for one in self.core_before if one in after), key=_weight):
             if len(gone) == over:
                 break
             tokens = context.count_tokens(memory.content)
@@ -284,7 +286,7 @@ class _Dream:
                 gone.append(Delete(memory.id, Ending.ARCHIVED))
         return gone, over - len(gone)
 
-    def _refused_all(self, decided: _Decided) -> RefusedRun | None:
+    def _refused_all(self, decided: _CoreDecision) -> RefusedRun | None:
         """Return why nothing of the reply may be done; None if it may be done."""
         made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
         if not (self.inputs.refuses_ungrounded and made_up):
@@ -294,15 +296,15 @@ class _Dream:
 
     # --- telling ----------------------------------------------------------------------------------------------------
 
-    def _told(
+    def _finish(
         self,
-        decided: _Decided,
+        decided: _CoreDecision,
         laid: tuple[tuple[Operation, ...], bytes],
         runs: Sequence[RefusedRun],
         refused: RefusedRun | None,
     ) -> job.Done:
         operations, data = laid
-        ends = Counter(str(how) for how in dispositions(decided.rewrite, decided.operations).values())
+        ends = Counter(str(how) for how in find_dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
         refusals = Counter(str(one.guard) for one in decided.refusals)
         told = {
@@ -313,12 +315,12 @@ class _Dream:
             "refusals": dict(sorted(refusals.items())),
             "after": len(decided.after),
             "over_max_bullets": decided.over,
-            "claims": counts(self.claims),
-            "unsure": len(self._unsure()),
+            "claims": count_claims(self.claims),
+            "unsure": len(self._list_unsure()),
         }
         edits: list[job.Edit] = []
         if operations:
-            seen = {one.id: one.content for one in self.before.values()}
+            seen = {one.id: one.content for one in self.core_before.values()}
             edits.append(job.RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
         edits.append(job.AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
         why = None
@@ -329,55 +331,58 @@ class _Dream:
         receipt = _receipt(self.inputs, **told)
         if decided.refusals:
             ranked = sorted(decided.refusals, key=lambda one: not isinstance(one, RefusedRun))
-            receipt["refused"] = guards.rows(ranked[:_MOST_ROWS])
+            receipt["refused"] = guards.describe_refusals(ranked[:_MOST_ROWS])
         rows = tuple(one.row() for one in self.claims)
         return job.Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
 
-    def _unsure(self) -> list[Entry]:
+    def _list_unsure(self) -> list[DailyEntry]:
         """Return the entries whose author is unknown: they stay in their file until a person confirms them."""
         return [one for one in self.inputs.entries if one.origin == UNKNOWN_ORIGIN]
 
     def _not_kept(self) -> Iterator[str]:
         """Yield each claim that is still refused, with its reason; what only outside text says is not repeated."""
         for one in self.claims:
-            if one.claim.core and not one.core and one.outcome is Outcome.REFUSED:
-                text = neutral(one.claim.text) if one.lane > Lane.OUTSIDE else "(from outside)"
-                yield f"- Not kept: {text[:_LONGEST_CLAIM]}: {neutral(one.why)}."
+            if one.claim.core and not one.core and one.outcome is ClaimOutcome.REFUSED:
+                text = neutralize(one.claim.text) if one.lane > Lane.OUTSIDE else "(from outside)"
+                yield f"- Not kept: {text[:_LONGEST_CLAIM]}: {neutralize(one.why)}."
 
-    def _diary(self, told: Mapping[str, Any], decided: _Decided) -> str:
+    def _diary(self, told: Mapping[str, Any], decided: _CoreDecision) -> str:
         """Return the diary entry: memoryd's own counts, then the model's words."""
         seen = self.inputs.told.get(JOB, {}).get("dailies", {})
         lines = [
-            _counts(len(self.before), told),
+            _counts(len(self.core_before), told),
             f"- Sources: {len(self.inputs.entries)} entries of {', '.join(seen) or 'no file'}.",
-            _refused(told),
-            *_first([_told_of(one) for one in decided.refusals]),
-            *_first(list(self._not_kept())),
-            *_first(
-                [f"- Unsure, nobody knows who wrote it: {neutral(one.text)[:_LONGEST_CLAIM]}" for one in self._unsure()]
+            _describe_refusal(told),
+            *_list_first([_told_of(one) for one in decided.refusals]),
+            *_list_first(list(self._not_kept())),
+            *_list_first(
+                [
+                    f"- Unsure, nobody knows who wrote it: {neutralize(one.text)[:_LONGEST_CLAIM]}"
+                    for one in self._list_unsure()
+                ]
             ),
-            *_first([f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._ended(decided)]),
+            *_list_first([f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._list_ended(decided)]),
             f"- Tokens: {self.reply.tokens_in} in, {self.reply.tokens_out} out ({self.reply.backend}).",
             *([f"- Bullets over dream.max_bullets: {told['over_max_bullets']}."] if told["over_max_bullets"] else []),
         ]
         prose = neutral_lines(self.parsed.diary[:_LONGEST_DIARY]) or "The model wrote nothing."
         return "\n".join([*lines, "", diary.IMPRESSION, "", prose])
 
-    def _ended(self, decided: _Decided) -> Iterator[tuple[str, str, str]]:
+    def _list_ended(self, decided: _CoreDecision) -> Iterator[tuple[str, str, str]]:
         """Yield the id, the ending and the given reason of each memory that ended."""
         names = {one.id: one.memory.id for one in self.inputs.earlier}
         reasons = {names[one.id]: one.reason for one in self.parsed.declared if one.id in names}
         for one in decided.operations:
             if isinstance(one, Delete):
                 successors = f" by {', '.join(one.successors)}" if one.successors else ""
-                reason = neutral(reasons.get(one.id, ""))[:200]
+                reason = neutralize(reasons.get(one.id, ""))[:200]
                 yield one.id, str(one.ended_as).capitalize(), f"{successors}{f': {reason}' if reason else ''}"
             elif isinstance(one, Merge):
                 yield ", ".join(one.ids), "Merged", f" into {one.id}"
 
     # --- the file ---------------------------------------------------------------------------------------------------
 
-    def _laid_out(self, decided: _Decided) -> tuple[tuple[Operation, ...], bytes]:
+    def _laid_out(self, decided: _CoreDecision) -> tuple[tuple[Operation, ...], bytes]:
         """Return the operations with the positions of new memories, and the bytes of the file after them."""
         file = core.parse(self.inputs.file)
         merged = {one.id: one.ids for one in decided.operations if isinstance(one, Merge)}
@@ -386,16 +391,16 @@ class _Dream:
             for heading, ids in self._sections(decided)
         ]
         data = arrange(file, sections)
-        return tuple(self._placed(decided, core.parse(data), file)), data
+        return tuple(self._place_operations(decided, core.parse(data), file)), data
 
     def _slot(self, memory: Memory, parts: Sequence[str] = ()) -> Slot:
         position = self.inputs.places.get(memory.id)
-        old = self.before.get(memory.id)
+        old = self.core_before.get(memory.id)
         is_same = position is not None and old is not None and old.content == memory.content
         takes = tuple(self.inputs.places[one] for one in parts if one in self.inputs.places)
         return Slot(position, None if is_same else memory.content, takes)
 
-    def _sections(self, decided: _Decided) -> list[tuple[str, list[str]]]:
+    def _sections(self, decided: _CoreDecision) -> list[tuple[str, list[str]]]:
         """Return each heading with the ids below it: as the reply has them, all others where they were."""
         after = decided.after
         found: dict[str, tuple[str, list[str]]] = {}
@@ -404,12 +409,12 @@ class _Dream:
             memory = after.get(memory_id)
             if memory is not None and memory_id not in home and not memory.constitutional:
                 name = (memory.heading or "") if heading is None else heading
-                home[memory_id] = core.normal(name)
+                home[memory_id] = core.normalize(name)
                 found.setdefault(home[memory_id], (name, []))[1].append(memory_id)
         stays: dict[tuple[str, str | None], list[str]] = defaultdict(list)
         above: dict[str, str] = {}  # heading → the memory below it that the reply has a place for, passed last
-        for memory_id, old in self.before.items():
-            key = core.normal(old.heading or "")
+        for memory_id, old in self.core_before.items():
+            key = core.normalize(old.heading or "")
             if home.get(memory_id) == key:
                 above[key] = memory_id
             elif memory_id in after and memory_id not in home:
@@ -420,18 +425,18 @@ class _Dream:
             for key, (name, ids) in found.items()
         ]
 
-    def _placed(self, decided: _Decided, new: core.CoreFile, file: core.CoreFile) -> Iterator[Operation]:
+    def _place_operations(self, decided: _CoreDecision, new: core.CoreFile, file: core.CoreFile) -> Iterator[Operation]:
         """Yield the operations with the heading and position that each memory gets in the new file."""
         waiting: dict[str, list[str]] = defaultdict(list)
         for _, ids in self._sections(decided):
             for memory_id in ids:
                 slot = self._slot(decided.after[memory_id])
                 text = slot.text if slot.text is not None else file.bullets[slot.position or 0].text
-                waiting[core.normal(text)].append(memory_id)
+                waiting[core.normalize(text)].append(memory_id)
         for queue in waiting.values():
             queue.reverse()
-        order = [(queue.pop(), one.heading) for one in new.bullets if (queue := waiting[core.normal(one.text)])]
-        numbers = placed([decided.after[one].position if one in self.before else None for one, _ in order])
+        order = [(queue.pop(), one.heading) for one in new.bullets if (queue := waiting[core.normalize(one.text)])]
+        numbers = assign_places([decided.after[one].position if one in self.core_before else None for one, _ in order])
         at = {one: (heading, number) for (one, heading), number in zip(order, numbers, strict=True)}
         for operation in decided.operations:
             if isinstance(operation, Add | Merge | Update) and operation.id in at:
@@ -457,7 +462,7 @@ def as_passed(
         changes: what passes.
         refusals: what does not.
     """
-    core_changes = [one for one in changes if one.after.kind is Kind.CORE]
+    core_changes = [one for one in changes if one.after.kind is MemoryKind.CORE]
     ends = Counter({str(Disposition.KEPT): len(before)})
     for one in core_changes:
         if one.memory_id in before:
@@ -476,7 +481,7 @@ def as_passed(
     }
     told.pop("over_max_bullets", None)  # of the core that it was decided on
 
-    def retold(body: str) -> str:
+    def retell_diary(body: str) -> str:
         head, gap, prose = body.partition("\n\n")
         lines = []
         for line in head.split("\n"):
@@ -484,7 +489,7 @@ def as_passed(
             if name == "Memories":
                 lines.append(_counts(len(before), told))
             elif name == "Refused":
-                lines += [_refused(told), *_first([_told_of(one) for one in refusals])]
+                lines += [_describe_refusal(told), *_list_first([_told_of(one) for one in refusals])]
             elif name in _ENDS:
                 names = rest.partition(": ")[0].partition(" into ")[0].partition(" by ")[0]
                 lines += [line] if set(names.split(", ")) <= ended else []
@@ -492,7 +497,9 @@ def as_passed(
                 lines.append(line)
         return "\n".join(lines) + gap + prose
 
-    edits = (replace(one, body=retold(one.body)) if isinstance(one, job.AppendDiary) else one for one in step.edits)
+    edits = (
+        replace(one, body=retell_diary(one.body)) if isinstance(one, job.AppendDiary) else one for one in step.edits
+    )
     return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told})
 
 
@@ -501,19 +508,19 @@ def _counts(before: int, told: Mapping[str, Any]) -> str:
     return f"- Memories: {before} before, {told['after']} after; {ends}, {told['added']} added."
 
 
-def _refused(told: Mapping[str, Any]) -> str:
+def _describe_refusal(told: Mapping[str, Any]) -> str:
     return f"- Refused: {', '.join(f'{count} by {guard}' for guard, count in told['refusals'].items()) or 'nothing'}."
 
 
 def _told_of(refusal: Refusal) -> str:
     ids = ", ".join(refusal.memory_ids[:_MOST_IDS]) or "a new bullet"
-    return f"- Refused by {refusal.guard}: {ids}: {neutral(refusal.why)}."
+    return f"- Refused by {refusal.guard}: {ids}: {neutralize(refusal.why)}."
 
 
-def _first(lines: list[str]) -> list[str]:
+def _list_first(lines: list[str]) -> list[str]:
     """Return the first lines of many, and a line that counts the others."""
     more = len(lines) - _MOST_TOLD
-    return lines if more <= 0 else [*lines[:_MOST_TOLD], f"- … and {more} more; the receipt counts them."]
+    return lines if more <= 0 else [*lines[:_MOST_TOLD], f"- … and {more} more; the run report counts them."]
 
 
 def _weight(memory: Memory) -> tuple[float, str, str]:

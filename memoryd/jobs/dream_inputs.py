@@ -22,7 +22,7 @@ UNKNOWN_ORIGIN = "unknown"  # of an entry of which nobody knows who wrote it
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierMemory:
     """A live core memory as it was shown to the model."""
 
     id: str  # "m3"
@@ -45,7 +45,7 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DailyEntry:
     """One entry of a daily file as it was shown to the model.
 
     Attributes:
@@ -97,8 +97,8 @@ class DreamInputs:
         instructions: the text of dream.md.
     """
 
-    earlier: tuple[Earlier, ...]
-    entries: tuple[Entry, ...]
+    earlier: tuple[EarlierMemory, ...]
+    entries: tuple[DailyEntry, ...]
     today: date
     clock: str
     max_bullets: int
@@ -112,8 +112,8 @@ class DreamInputs:
     new_id: Callable[[], str]
     new_hex: Callable[[], str]
     taken: Container[str]
-    sources_of: Callable[[Entry], tuple[Source, ...]]
+    sources_of: Callable[[DailyEntry], tuple[Source, ...]]
     judges: Judges
-    behind_of: Callable[[Entry], tuple[tuple[Piece, tuple[int, ...]], ...]] = lambda _entry: ()
+    behind_of: Callable[[DailyEntry], tuple[tuple[Piece, tuple[int, ...]], ...]] = lambda _entry: ()
     told: Mapping[str, Any] = field(default_factory=dict)
     instructions: str = ""

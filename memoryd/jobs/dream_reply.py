@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.job import Rejected, Reply
-from memoryd.jobs.parts import merged, unusable
+from memoryd.jobs.job import RejectedReply, Reply
+from memoryd.jobs.parts import find_unusable, merge_replies
 from memoryd.text.fences import open_after
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Bullet:
+class ReplyBullet:
     """One memory as it is to be, on one line, with the ids of the material it stands on."""
 
     text: str
@@ -41,11 +41,11 @@ class Bullet:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReplySection:
     """The bullets under one heading; an empty heading is the part above the first."""
 
     heading: str
-    bullets: tuple[Bullet, ...]
+    bullets: tuple[ReplyBullet, ...]
 
 
 class LetGo(StrEnum):
@@ -57,7 +57,7 @@ class LetGo(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Declaration:
     """That a memory is let go."""
 
     id: str  # "m3"
@@ -67,12 +67,12 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedDreamReply:
     """A reply in its parts."""
 
-    sections: tuple[Section, ...] = ()
+    sections: tuple[ReplySection, ...] = ()
     diary: str = ""
-    declared: tuple[Declared, ...] = ()
+    declared: tuple[Declaration, ...] = ()
     unreadable: int = 0  # lines of the memory in no known form, left out
     keeps_rest: bool = False  # it says, in whole or in part, that all may stay: what it does not speak of stays
 
@@ -97,24 +97,26 @@ _DECLARED = re.compile(
 )
 
 
-def parse(reply: Reply) -> Parsed | Rejected:
+def parse(reply: Reply) -> ParsedDreamReply | RejectedReply:
     """Return the parts of `reply`, or why it cannot be used; never raises."""
-    if rejected := unusable(reply, _LONGEST):
+    if rejected := find_unusable(reply, _LONGEST):
         return rejected
     parts = _parts(reply.text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
     is_nothing = "NOTHING" in parts and not _says(parts["NOTHING"])
     if "MEMORY" not in parts:
         told, _ = _diary(parts.get("DREAM", []))
-        return Parsed(diary=told, keeps_rest=True) if is_nothing else Rejected("the reply has no [MEMORY]")
-    sections, unreadable = _memory(_unfenced(parts["MEMORY"]))
+        return (
+            ParsedDreamReply(diary=told, keeps_rest=True) if is_nothing else RejectedReply("the reply has no [MEMORY]")
+        )
+    sections, unreadable = _memory(_unfence(parts["MEMORY"]))
     if not sections:
-        return Rejected("the [MEMORY] of the reply is empty")
-    diary, declared = _diary(_unfenced(parts.get("DREAM", [])))
-    return Parsed(tuple(sections), diary, tuple(declared), unreadable, is_nothing)
+        return RejectedReply("the [MEMORY] of the reply is empty")
+    diary, declared = _diary(_unfence(parts.get("DREAM", [])))
+    return ParsedDreamReply(tuple(sections), diary, tuple(declared), unreadable, is_nothing)
 
 
 def render(
-    sections: Iterable[Section], diary: str, declared: Iterable[Declared] = (), *, keeps_rest: bool = False
+    sections: Iterable[ReplySection], diary: str, declared: Iterable[Declaration] = (), *, keeps_rest: bool = False
 ) -> str:
     """Return the reply text that `parse` reads back to these parts; the bullets' texts must be single lines."""
     lines: list[str] = []
@@ -129,20 +131,20 @@ def render(
     return "\n".join([*memory, *([NOTHING] if keeps_rest or not lines else []), "[DREAM]", *told])
 
 
-def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts: their sections, diaries and declarations in order.
 
     Where one says that all it was asked about may stay, nothing ends for not being spoken of.
     """
-    return merged(replies, parse, _joined)
+    return merge_replies(replies, parse, _join_replies)
 
 
-def _joined(parts: Sequence[Parsed]) -> str:
-    bullets: dict[str, list[Bullet]] = {}
+def _join_replies(parts: Sequence[ParsedDreamReply]) -> str:
+    bullets: dict[str, list[ReplyBullet]] = {}
     for section in (section for part in parts for section in part.sections):
         bullets.setdefault(section.heading, []).extend(section.bullets)
     headings = sorted(bullets, key=bool)  # what has none comes first, the others as they came
-    sections = [Section(heading, tuple(bullets[heading])) for heading in headings]
+    sections = [ReplySection(heading, tuple(bullets[heading])) for heading in headings]
     diary = "\n\n".join(part.diary for part in parts if part.diary)
     declared = [one for part in parts for one in part.declared]
     return render(sections, diary, declared, keeps_rest=any(part.keeps_rest for part in parts))
@@ -186,7 +188,7 @@ def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
             unclosed = {one for one in unclosed if one[1]}
         elif section == "MEMORY" and in_bullet and _fence(line):
             fence = _fence(line), line[:1].isspace()
-            end = None if fence in unclosed else _closing(lines, at)
+            end = None if fence in unclosed else _find_closing(lines, at)
             until = -1 if end is None else end
             unclosed |= {fence} if end is None else set()
         elif section == "MEMORY":
@@ -199,7 +201,7 @@ def _fence(line: str) -> str:
     return open_after("", line.strip())
 
 
-def _closing(lines: Sequence[str], at: int) -> int | None:
+def _find_closing(lines: Sequence[str], at: int) -> int | None:
     """Return the index of the line that closes a fence; None if nothing closes it before the next section."""
     fence = _fence(lines[at])
     for end in range(at + 1, len(lines)):
@@ -210,11 +212,11 @@ def _closing(lines: Sequence[str], at: int) -> int | None:
     return None
 
 
-def _unfenced(lines: list[str]) -> list[str]:
+def _unfence(lines: list[str]) -> list[str]:
     """Return the lines of a section without a fence around all of them."""
     told = [at for at, line in enumerate(lines) if line.strip()]
     if told and _fence(lines[told[0]]):
-        closing = _closing(lines, told[0])
+        closing = _find_closing(lines, told[0])
         if closing in {None, told[-1]}:
             return [line for at, line in enumerate(lines) if at not in {told[0], closing}]
     return lines
@@ -223,7 +225,7 @@ def _unfenced(lines: list[str]) -> list[str]:
 # ── bullets ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _memory(lines: list[str]) -> tuple[list[Section], int]:
+def _memory(lines: list[str]) -> tuple[list[ReplySection], int]:
     sections: list[tuple[str, list[str]]] = [("", [])]
     unreadable = 0
     after_blank = True
@@ -237,7 +239,7 @@ def _memory(lines: list[str]) -> tuple[list[Section], int]:
             after_blank = True
             continue
         if heading:
-            sections.append((_bare(heading["text"]), []))
+            sections.append((_strip_heading(heading["text"]), []))
         elif bullet:
             bullets.append(bullet["text"].strip())
         elif bullets and len(bullets[-1]) > _LONGEST_BULLET:
@@ -249,22 +251,22 @@ def _memory(lines: list[str]) -> tuple[list[Section], int]:
         else:
             unreadable += 1
         after_blank = False
-    read = [Section(heading, tuple(filter(None, map(_bullet, bullets)))) for heading, bullets in sections]
+    read = [ReplySection(heading, tuple(filter(None, map(_bullet, bullets)))) for heading, bullets in sections]
     return [section for section in read if section.bullets], unreadable
 
 
-def _bare(heading: str) -> str:
+def _strip_heading(heading: str) -> str:
     return heading.rstrip(_HEADING_END).strip().strip("*_").strip()
 
 
-def _bullet(line: str) -> Bullet | None:
+def _bullet(line: str) -> ReplyBullet | None:
     cites: list[str] = []  # the last first
     backwards, at = line[::-1], 0
     while found := _CITED.match(backwards, at):
         cites += reversed(_ids(found["ids"][::-1]))
         at = found.end()
     text = line[: len(line) - at].strip()
-    return Bullet(text, tuple(dict.fromkeys(reversed(cites)))) if text else None
+    return ReplyBullet(text, tuple(dict.fromkeys(reversed(cites)))) if text else None
 
 
 def _ids(text: str) -> list[str]:
@@ -274,16 +276,16 @@ def _ids(text: str) -> list[str]:
 # ── the diary ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _diary(lines: list[str]) -> tuple[str, list[Declared]]:
+def _diary(lines: list[str]) -> tuple[str, list[Declaration]]:
     prose: list[str] = []
-    declared: list[Declared] = []
+    declared: list[Declaration] = []
     for line in lines:
         found = _DECLARED.match(line)
         named = [one for one in _ids(found["ids"]) if one.startswith("m")] if found else []
         if found and named:
             by = tuple(_ids(found["by"])) if found["by"] else ()
             how = LetGo(found["how"].lower())
-            declared += [Declared(one, how, by, found["reason"].strip()) for one in named]
+            declared += [Declaration(one, how, by, found["reason"].strip()) for one in named]
         else:
             prose.append(line)
     return "\n".join(prose).strip(), declared

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.job import Quoted
+from memoryd.jobs.job import QuotedPiece
 from memoryd.jobs.pieces import piece_of_text, piece_of_turn
 from memoryd.jobs.reports import Reports
 from memoryd.ledger.lane import Lane
 from memoryd.text import prose
-from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,40 +31,40 @@ LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middl
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class SleepEvidence:
     """What may be asked about, and what was set aside."""
 
-    material: tuple[Quoted, ...] = ()
+    material: tuple[QuotedPiece, ...] = ()
     pieces: tuple[Piece, ...] = ()  # the same, with their sentences
     summaries: tuple[str, ...] = ()  # the agent's own summaries: context, not evidence
     said_words: int = 0  # by people and the assistant, code set aside
     counts: dict[str, int] = field(default_factory=dict)  # what was taken and what set aside, by origin
 
 
-def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Evidence:
+def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> SleepEvidence:
     """Return the evidence of `turns`; paths inside `folder` are given relative to it, times in `tz`."""
     reports = Reports(turns, folder)
     last_of_subagents = _last_words(turns)
     counts: Counter[str] = Counter()
-    material: list[Quoted] = []
+    material: list[QuotedPiece] = []
     pieces: list[Piece] = []
     words = 0
     before: StoredTurn | None = None  # what the assistant said last
     for turn in turns:
         report = _shorten(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
-        quoted = _said(turn, tz) or (_quote(turn, report, tz, origin=REPORT) if report else None)
+        quoted = _quote_turn(turn, tz) or (_quote(turn, report, tz, origin=REPORT) if report else None)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
         if quoted:
             material.append(quoted)
             pieces.append(piece_of(quoted, turn, before))
-            words += sum(map(prose.words, prose.lines(quoted.text))) if quoted.origin != REPORT else 0
+            words += sum(map(prose.count_words, prose.list_lines(quoted.text))) if quoted.origin != REPORT else 0
         if is_said(turn):
             before = turn if turn.origin is Origin.ASSISTANT else None
-    summaries = tuple(turn.text for turn in turns if turn.kind is Kind.SUMMARY and not turn.sidechain)
-    return Evidence(tuple(material), tuple(pieces), summaries, words, dict(sorted(counts.items())))
+    summaries = tuple(turn.text for turn in turns if turn.kind is TurnKind.SUMMARY and not turn.sidechain)
+    return SleepEvidence(tuple(material), tuple(pieces), summaries, words, dict(sorted(counts.items())))
 
 
-def piece_of(quoted: Quoted, turn: StoredTurn, before: StoredTurn | None) -> Piece:
+def piece_of(quoted: QuotedPiece, turn: StoredTurn, before: StoredTurn | None) -> Piece:
     """Return a turn as it is shown with its sentences; what only a tool reports is from outside."""
     if quoted.origin == REPORT:
         found = piece_of_text(quoted.id, quoted.text, Lane.OUTSIDE, "tool", quoted.at or "", turn.at or "")
@@ -72,7 +72,7 @@ def piece_of(quoted: Quoted, turn: StoredTurn, before: StoredTurn | None) -> Pie
     return piece_of_turn(turn, quoted.text, quoted.at or "", before)
 
 
-def moment(at: str | None) -> datetime | None:
+def parse_moment(at: str | None) -> datetime | None:
     """Return the time a record gives as an aware datetime, or None where it gives none that can be a time of a talk."""
     try:
         parsed = datetime.fromisoformat(at) if at else None
@@ -83,7 +83,7 @@ def moment(at: str | None) -> datetime | None:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def days(material: Sequence[Quoted], today: date) -> dict[str, date]:
+def map_days(material: Sequence[QuotedPiece], today: date) -> dict[str, date]:
     """Return the local day of each piece, by its id; what has no time counts as said today."""
     return {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in material}
 
@@ -94,20 +94,20 @@ def is_said(turn: StoredTurn) -> bool:
     return spoken and turn.kind in SPOKEN and not turn.sidechain and bool(turn.text.strip())
 
 
-def _said(turn: StoredTurn, tz: tzinfo) -> Quoted | None:
+def _quote_turn(turn: StoredTurn, tz: tzinfo) -> QuotedPiece | None:
     return quote(turn, tz) if is_said(turn) else None
 
 
-def quote(turn: StoredTurn, tz: tzinfo) -> Quoted:
+def quote(turn: StoredTurn, tz: tzinfo) -> QuotedPiece:
     """Return a turn of the user or the assistant as material, the middle of a very long one left out; times in `tz`."""
     return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value)
 
 
-def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> Quoted:
-    at = moment(turn.at)
+def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> QuotedPiece:
+    at = parse_moment(turn.at)
     local = at.astimezone(tz).isoformat(timespec="minutes") if at else None
     role = turn.role if origin != REPORT or turn.role is not Role.USER else Role.ASSISTANT
-    return Quoted(f"t{turn.seq}", role.value, origin, local, text)
+    return QuotedPiece(f"t{turn.seq}", role.value, origin, local, text)
 
 
 def _shorten(text: str) -> str:
@@ -123,7 +123,7 @@ def _last_words(turns: Sequence[StoredTurn]) -> set[int]:
     held: int | None = None
     for turn in turns:
         if turn.origin is Origin.SUBAGENT:
-            if turn.kind is Kind.MESSAGE and turn.role is Role.ASSISTANT and turn.text.strip():
+            if turn.kind is TurnKind.MESSAGE and turn.role is Role.ASSISTANT and turn.text.strip():
                 held = turn.seq
         elif is_said(turn) and held is not None:
             last.add(held)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.evidence import is_said
-from memoryd.transcripts.turn import Kind, Origin, StoredTurn
+from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Exchange:
     complete: bool  # its last word is the assistant's, and no tool call is still open
 
 
-def exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
+def split_exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
     """Return the exchanges of `turns`, in order. What comes before the first user turn is none of them."""
     groups: list[list[StoredTurn]] = []
     for turn in turns:
@@ -47,4 +47,4 @@ def _exchange(group: Sequence[StoredTurn]) -> Exchange:
     )
 
 
-_TRAFFIC = frozenset({Kind.TOOL_CALL, Kind.TOOL_RESULT})
+_TRAFFIC = frozenset({TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT})

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import evidence, facts_reply, job, signals
-from memoryd.jobs.claims import Claim, Judged, Judges, Old, Outcome, counts, note_of
-from memoryd.jobs.claims import Step as Judgement
-from memoryd.jobs.duplicates import Known
-from memoryd.jobs.exchanges import exchanges
-from memoryd.jobs.facts_reply import Offered, Removal, Rewritten
+from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, Old, count_claims, note_of
+from memoryd.jobs.claims import ClaimStep as Judgement
+from memoryd.jobs.duplicates import KnownTexts
+from memoryd.jobs.exchanges import split_exchanges
+from memoryd.jobs.facts_reply import FactRemoval, OfferedFact, RewrittenSection
 from memoryd.jobs.judging import Judging, context_of, is_newer, is_verbatim
-from memoryd.jobs.pieces import Cited, Pieces
+from memoryd.jobs.pieces import Citation, Pieces
 from memoryd.jobs.repair import judge
 from memoryd.jobs.sleep import block_of
 from memoryd.jobs.witness import digest_of
@@ -31,11 +31,11 @@ from memoryd.ledger.facts import Category
 from memoryd.ledger.floor import Material
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.ledger.profile import LONGEST, PASSING, Entry, Section
+from memoryd.ledger.profile import LONGEST, PASSING, ProfileEntry, ProfileSection
 from memoryd.text import normal, prose
-from memoryd.text.content import stems
-from memoryd.text.neutral import neutral
-from memoryd.text.sentences import texts
+from memoryd.text.content import list_stems
+from memoryd.text.neutral import neutralize
+from memoryd.text.sentences import list_texts
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class FactsInputs:
     program: str | None  # whose session it is, as people call it; None where its transcript does not tell
     known: tuple[Fact, ...]  # the live facts, the surest first
     said_at: Mapping[str, str]  # when each of them was said, or edited by hand; by its id, UTC
-    profile: Mapping[Section, Entry]
+    profile: Mapping[ProfileSection, ProfileEntry]
     tombstones: Mapping[str, str]  # hash of each forgotten text (`hash_of`), and when it was forgotten
     core: tuple[str, ...]  # bullets of the core file
     daily: str  # the daily files of the days covered, as far as they exist
@@ -88,10 +88,10 @@ class FactsInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
+class _FactsMaterial:
     """What is asked about."""
 
-    material: tuple[job.Quoted, ...]
+    material: tuple[job.QuotedPiece, ...]
     pieces: Pieces
     signals: Mapping[int, tuple[signals.Signal, ...]]  # by the seq of a user's turn
     watermark: job.MoveWatermark
@@ -99,18 +99,18 @@ class _Gathered:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptClaims:
     """What of a reply is kept, while its claims are gone through."""
 
-    known: Known  # texts of facts, those that are learned now among them
-    written: Known  # lines of the day's files and of the core
+    known: KnownTexts  # texts of facts, those that are learned now among them
+    written: KnownTexts  # lines of the day's files and of the core
     dropped: Counter[str]  # also what was left out ahead of the judging
     obeyed: set[str] = field(default_factory=set)  # words of the user that took back what goes
     learned: list[job.LearnedFact] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     memories: list[job.NewMemory] = field(default_factory=list)
-    sections: dict[Section, list[Judged]] = field(default_factory=dict)
-    lines: list[tuple[Judged, str]] = field(default_factory=list)  # for the day's file, with the claim each is of
+    sections: dict[ProfileSection, list[JudgedClaim]] = field(default_factory=dict)
+    lines: list[tuple[JudgedClaim, str]] = field(default_factory=list)  # for the day's file, with the claim each is of
     rows: list[Mapping[str, Any]] = field(default_factory=list)
 
 
@@ -118,48 +118,48 @@ def decide(inputs: FactsInputs) -> job.Steps:
     """Return what an extraction comes to."""
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
-    found = exchanges(inputs.turns)
+    found = split_exchanges(inputs.turns)
     ready = found if inputs.drain else [one for one in found if one.complete or one is not found[-1]]
     if not ready and found:
         return job.NothingToDo("no exchange is complete")
     last = ready[-1].last_seq if ready and not inputs.drain else inputs.turns[-1].seq
-    gathered = _gathered(inputs, ready, last)
+    gathered = _gather_material(inputs, ready, last)
     if not any(quoted.origin == Origin.USER.value for quoted in gathered.material):
         why = "nothing was said that could be a fact"
         return job.NothingToDo(why, (gathered.watermark,), gathered.receipt)
     answer: job.Reply = yield job.Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
     parsed = facts_reply.parse(answer)
-    if isinstance(parsed, job.Rejected):
+    if isinstance(parsed, job.RejectedReply):
         return parsed
     foreign = Foreign((*inputs.earlier, *inputs.turns))
     dropped = Counter({"unreadable": parsed.unreadable})
-    judging = _judging(inputs, gathered, parsed, foreign, dropped, offline=answer.backend == job.OFFLINE)
-    judging = yield from judge(judging, _FORM, _repaired)
-    kept = _kept(inputs, gathered, foreign, judging.judged, dropped)
-    return _ended(inputs, gathered, answer, judging.judged, kept)
+    judging = _begin_judging(inputs, gathered, parsed, foreign, dropped, offline=answer.backend == job.OFFLINE)
+    judging = yield from judge(judging, _FORM, _parse_repair)
+    kept = _keep_claims(inputs, gathered, foreign, judging.results, dropped)
+    return _end_job(inputs, gathered, answer, judging.results, kept)
 
 
 # Gathering
 
 
-def _gathered(inputs: FactsInputs, ready: Sequence[Exchange], last: int) -> _Gathered:
+def _gather_material(inputs: FactsInputs, ready: Sequence[Exchange], last: int) -> _FactsMaterial:
     telling = [one for one in ready if not all(signals.says_nothing(turn.text) for turn in one.asked)]
     asking = next((turn for turn in reversed(inputs.earlier) if evidence.is_said(turn)), None)
     before = asking if asking is not None and asking.origin is Origin.ASSISTANT else None
-    pieces: list[tuple[job.Quoted, Piece]] = []
+    pieces: list[tuple[job.QuotedPiece, Piece]] = []
     hints = {}
     for exchange in telling:
         for turn in sorted((*exchange.asked, *exchange.answered), key=lambda one: one.seq):
             by_user = turn.origin is Origin.USER
             text = signals.without_uploads(turn.text) if by_user else turn.text
             if not by_user or not signals.says_nothing(turn.text):
-                pieces.append(_shown(inputs, turn._replace(text=text), before))
-            if by_user and (found := signals.signals(text)):
+                pieces.append(_show_turn(inputs, turn._replace(text=text), before))
+            if by_user and (found := signals.find_signals(text)):
                 hints[turn.seq] = found
             before = None if by_user else turn
     # An answer makes no sense without its question, which may have been asked in the exchange before.
     if pieces and asking is not None and asking.seq < pieces[0][1].seq and pieces[0][1].asked:
-        pieces.insert(0, _shown(inputs, asking, None))
+        pieces.insert(0, _show_turn(inputs, asking, None))
     receipt: dict[str, object] = {
         "exchanges": len(ready),
         "asked_about": len(telling),
@@ -167,19 +167,20 @@ def _gathered(inputs: FactsInputs, ready: Sequence[Exchange], last: int) -> _Gat
     }
     watermark = job.MoveWatermark(inputs.session_id, CONSUMER, last)
     material = tuple(quoted for quoted, _ in pieces)
-    return _Gathered(material, Pieces.of(piece for _, piece in pieces), hints, watermark, receipt)
+    return _FactsMaterial(material, Pieces.collect(piece for _, piece in pieces), hints, watermark, receipt)
 
 
-def _shown(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[job.Quoted, Piece]:
+def _show_turn(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[job.QuotedPiece, Piece]:
     """Return a turn as material and as a piece; one without a time counts as said now, since it is read soon after."""
     quoted = evidence.quote(turn, inputs.tz)
     at = turn.at or inputs.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return quoted, evidence.piece_of(quoted, turn._replace(at=at), before)
 
 
-def _context(inputs: FactsInputs, gathered: _Gathered) -> tuple[tuple[str, str], ...]:
+def _context(inputs: FactsInputs, gathered: _FactsMaterial) -> tuple[tuple[str, str], ...]:
     known = "\n".join(
-        f"{fact.id} [{fact.category} | {fact.confidence:.2f}] {fact.content}" for fact in _related(inputs, gathered)
+        f"{fact.id} [{fact.category} | {fact.confidence:.2f}] {fact.content}"
+        for fact in _find_related(inputs, gathered)
     )
     profile = "\n".join(f"{name.value}: {entry.text}" for name, entry in inputs.profile.items() if entry.text)
     hints = "\n".join(f"t{seq} {' '.join(found)}" for seq, found in gathered.signals.items())
@@ -187,27 +188,27 @@ def _context(inputs: FactsInputs, gathered: _Gathered) -> tuple[tuple[str, str],
     return tuple((name, text) for name, text in given if text)
 
 
-def _related(inputs: FactsInputs, gathered: _Gathered) -> list[Fact]:
-    said = frozenset().union(*(stems(quoted.text) for quoted in gathered.material))
-    shared = {fact.id: len(said & stems(fact.content)) for fact in inputs.known}
+def _find_related(inputs: FactsInputs, gathered: _FactsMaterial) -> list[Fact]:
+    said = frozenset().union(*(list_stems(quoted.text) for quoted in gathered.material))
+    shared = {fact.id: len(said & list_stems(fact.content)) for fact in inputs.known}
     return sorted(inputs.known, key=lambda fact: -shared[fact.id])[:MOST_KNOWN]
 
 
 # Claims
 
 
-def _judging(
+def _begin_judging(
     inputs: FactsInputs,
-    gathered: _Gathered,
-    parsed: facts_reply.Parsed,
+    gathered: _FactsMaterial,
+    parsed: facts_reply.ParsedFactsReply,
     foreign: Foreign,
     dropped: Counter[str],
     *,
     offline: bool,
 ) -> Judging:
     today = inputs.now.astimezone(inputs.tz).date()
-    days = evidence.days(gathered.material, today)
-    made = context_of(gathered.pieces, days, inputs.judges, offline=offline, foreign=foreign.outside)
+    days = evidence.map_days(gathered.material, today)
+    made = context_of(gathered.pieces, days, inputs.judges, offline=offline, foreign=foreign.find_outside)
     # A fact was shown, so that a claim may name it; no claim can cite it.
     named = {fact.id: Material(fact.content, today) for fact in inputs.known}
     found = [
@@ -219,16 +220,21 @@ def _judging(
 
 
 def _new_claims(
-    inputs: FactsInputs, gathered: _Gathered, offered: Sequence[Offered], dropped: Counter[str], *, offline: bool
+    inputs: FactsInputs,
+    gathered: _FactsMaterial,
+    offered: Sequence[OfferedFact],
+    dropped: Counter[str],
+    *,
+    offline: bool,
 ) -> list[Claim]:
-    known = Known(fact.content for fact in inputs.known)
+    known = KnownTexts(fact.content for fact in inputs.known)
     found: list[Claim] = []
     for one in offered:
-        cited, _ = gathered.pieces.cited(one.cites, one.content)
+        cited, _ = gathered.pieces.find_cited(one.cites, one.content)
         ends = [
             fact
             for fact in inputs.known
-            if _reordered(fact, one.content, cited)
+            if _is_reordered(fact, one.content, cited)
             or (fact.id in one.replaces and (not offline or _gives_way(fact, cited, 0.0)))
         ]
         if known.says(one.content) and not ends:
@@ -237,39 +243,39 @@ def _new_claims(
         if one.confidence < inputs.min_confidence:
             dropped["below min_confidence"] += 1
             continue
-        olds = tuple(_old(inputs, fact) for fact in ends)
+        olds = tuple(_describe_old(inputs, fact) for fact in ends)
         claim = Claim(f"f{len(found) + 1}", one.content, one.cites, user_only=True, ends=olds, origin=one)
         # Words that are the user's own are asked about like a quotation: they may be a question or a task.
-        verbatim = one.category in _QUOTED or is_verbatim(neutral(one.content), cited)
+        verbatim = one.category in _QUOTED or is_verbatim(neutralize(one.content), cited)
         found.append(replace(claim, verbatim_only=verbatim, kind=_class_of(one.category)))
     return found
 
 
-def _section_claims(inputs: FactsInputs, sections: Sequence[Rewritten]) -> list[Claim]:
+def _section_claims(inputs: FactsInputs, sections: Sequence[RewrittenSection]) -> list[Claim]:
     """Return each new sentence of the profile as a claim."""
     found: list[Claim] = []
     for one in sections:
         said = _said_of(inputs, one.section)
-        for sentence in texts(one.text):
-            if normal.same(sentence) not in said:
+        for sentence in list_texts(one.text):
+            if normal.normalize(sentence) not in said:
                 name = f"p{len(found) + 1}"
                 found.append(Claim(name, sentence, one.cites, user_only=True, kind=MemoryClass.PERSON, origin=one))
     return found
 
 
-def _removal_claims(inputs: FactsInputs, parsed: facts_reply.Parsed) -> list[Claim]:
+def _removal_claims(inputs: FactsInputs, parsed: facts_reply.ParsedFactsReply) -> list[Claim]:
     """Return each removal as the claim that a fact is no longer so."""
     by_id = {fact.id: fact for fact in inputs.known}
     found: list[Claim] = []
     for one in {one.id: one for one in parsed.removals if one.id in by_id}.values():
         # Nothing of a rule is lost with it: all of it is to go.
-        old = replace(_old(inputs, by_id[one.id]), kind=MemoryClass.PERSON)
+        old = replace(_describe_old(inputs, by_id[one.id]), kind=MemoryClass.PERSON)
         claim = Claim(f"r{len(found) + 1}", f"This is no longer so: {old.text}", one.cites, user_only=True, olds=(old,))
         found.append(replace(claim, kind=old.kind, repaired=True, origin=one))  # its wording is not its author's
     return found
 
 
-def _old(inputs: FactsInputs, fact: Fact) -> Old:
+def _describe_old(inputs: FactsInputs, fact: Fact) -> Old:
     return Old(fact.id, fact.content, _class_of(fact.category), inputs.said_at.get(fact.id, fact.created_at))
 
 
@@ -277,22 +283,24 @@ def _class_of(category: str) -> MemoryClass:
     return MemoryClass.RULE if category in _QUOTED else MemoryClass.PERSON
 
 
-def _said_of(inputs: FactsInputs, section: Section) -> set[str]:
+def _said_of(inputs: FactsInputs, section: ProfileSection) -> set[str]:
     """Return what a section may repeat, in normal form: its own sentences and the facts."""
-    before = texts(inputs.profile[section].text) if section in inputs.profile else []
-    return {normal.same(one) for one in (*before, *(fact.content for fact in inputs.known))}
+    before = list_texts(inputs.profile[section].text) if section in inputs.profile else []
+    return {normal.normalize(one) for one in (*before, *(fact.content for fact in inputs.known))}
 
 
 # Judging
 
 
-def _repaired(answer: job.Reply) -> list[Claim]:
+def _parse_repair(answer: job.Reply) -> list[Claim]:
     parsed = facts_reply.parse(answer)
-    return [] if isinstance(parsed, job.Rejected) else [Claim("", one.content, one.cites) for one in parsed.offered]
+    return (
+        [] if isinstance(parsed, job.RejectedReply) else [Claim("", one.content, one.cites) for one in parsed.offered]
+    )
 
 
-def _ended(
-    inputs: FactsInputs, gathered: _Gathered, answer: job.Reply, found: Sequence[Judged], kept: _Kept
+def _end_job(
+    inputs: FactsInputs, gathered: _FactsMaterial, answer: job.Reply, found: Sequence[JudgedClaim], kept: _KeptClaims
 ) -> job.End:
     sections = _sections(inputs, kept)
     edits: list[job.Edit] = []
@@ -301,9 +309,9 @@ def _ended(
     if kept.memories:
         edits.append(job.AddMemories(tuple(kept.memories)))
     edits += _blocks(inputs, kept.lines)
-    made_up = [one for one in found if one.outcome is Outcome.REFUSED and _is_made_up(one)]
+    made_up = [one for one in found if one.outcome is ClaimOutcome.REFUSED and _is_made_up(one)]
     if not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
-        return job.Rejected("nothing in the reply stands in the turns it cites")
+        return job.RejectedReply("nothing in the reply stands in the turns it cites")
     receipt = {
         **gathered.receipt,
         "reply": answer.counts,
@@ -313,7 +321,7 @@ def _ended(
         "lines": len(kept.lines),
         "sections": [one.section for one in sections],
         "dropped": dict(sorted((+kept.dropped).items())),
-        "claims": counts(found),
+        "claims": count_claims(found),
     }
     rows = tuple(kept.rows)
     if not edits:
@@ -322,20 +330,20 @@ def _ended(
     return job.Done((*edits, gathered.watermark), receipt, claims=rows)
 
 
-def _is_made_up(judged: Judged) -> bool:
+def _is_made_up(judged: JudgedClaim) -> bool:
     return (judged.step in _MADE_UP or judged.why == reasons.NOTHING_CITED) and not judged.user_words
 
 
-def _kept(
-    inputs: FactsInputs, gathered: _Gathered, foreign: Foreign, found: Sequence[Judged], dropped: Counter[str]
-) -> _Kept:
-    facts = Known(fact.content for fact in inputs.known)
-    kept = _Kept(facts, Known((*inputs.daily.splitlines(), *inputs.core)), dropped)
+def _keep_claims(
+    inputs: FactsInputs, gathered: _FactsMaterial, foreign: Foreign, found: Sequence[JudgedClaim], dropped: Counter[str]
+) -> _KeptClaims:
+    facts = KnownTexts(fact.content for fact in inputs.known)
+    kept = _KeptClaims(facts, KnownTexts((*inputs.daily.splitlines(), *inputs.core)), dropped)
     for judged in found:
         match judged.claim.origin:
-            case Offered():
+            case OfferedFact():
                 _learn(inputs, gathered, judged, kept)
-            case Rewritten():
+            case RewrittenSection():
                 _grow(judged, kept)
             case _:
                 _forget(inputs, judged, kept)
@@ -345,14 +353,14 @@ def _kept(
     return kept
 
 
-def _learn(inputs: FactsInputs, gathered: _Gathered, judged: Judged, kept: _Kept) -> None:
+def _learn(inputs: FactsInputs, gathered: _FactsMaterial, judged: JudgedClaim, kept: _KeptClaims) -> None:
     """Keep a new fact."""
     kept.rows.append(judged.row())
-    if judged.outcome is Outcome.REFUSED or not judged.core:
+    if judged.outcome is ClaimOutcome.REFUSED or not judged.core:
         kept.dropped[judged.why] += 1
         return
     offered, text, sources = judged.claim.origin, judged.text, judged.seqs
-    replaces = _replaced(inputs, judged)
+    replaces = _find_replaced(inputs, judged)
     forgotten_at = forgetting.forgotten_since(text, inputs.tombstones)
     # Only what the user says after it was forgotten may come back.
     anew = forgotten_at is not None and any(line.said_at > forgotten_at for line in judged.lines)
@@ -374,7 +382,7 @@ def _learn(inputs: FactsInputs, gathered: _Gathered, judged: Judged, kept: _Kept
         kept.learned.append(job.LearnedFact(text, category, offered.confidence, sources, replaces, anew, note))
 
 
-def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
+def _find_replaced(inputs: FactsInputs, judged: JudgedClaim) -> tuple[str, ...]:
     """Return the ids of the facts that a new one ends: by the reader's word, or without that by cue."""
     by_id = {fact.id: fact for fact in inputs.known}
     by_cue = [
@@ -387,42 +395,42 @@ def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*judged.changes, *by_cue)))
 
 
-def _forget(inputs: FactsInputs, judged: Judged, kept: _Kept) -> None:
+def _forget(inputs: FactsInputs, judged: JudgedClaim, kept: _KeptClaims) -> None:
     """End a known fact where the user took it back."""
-    removal: Removal = judged.claim.origin
+    removal: FactRemoval = judged.claim.origin
     fact = next(one for one in inputs.known if one.id == removal.id)
     goes = removal.id in judged.changes
     if not goes and judged.why not in _SAID_NO:  # nobody has read it
         goes = is_newer(judged.cited, judged.claim.olds[0]) and _gives_way(fact, judged.cited, _HALF)
-    row = judged.row() | {"repaired": False, "verdict": str(Outcome.KEPT if goes else Outcome.REFUSED)}
+    row = judged.row() | {"repaired": False, "verdict": str(ClaimOutcome.KEPT if goes else ClaimOutcome.REFUSED)}
     kept.rows.append(row | {"why": "" if goes else judged.why or reasons.NOT_READ})
     if not goes:
         kept.dropped["removal"] += 1
         return
-    kept.obeyed.add(neutral(judged.user_words))
+    kept.obeyed.add(neutralize(judged.user_words))
     if all(fact.id not in one.replaces for one in kept.learned):
         kept.forgotten.append(fact.id)
 
 
-def _grow(judged: Judged, kept: _Kept) -> None:
+def _grow(judged: JudgedClaim, kept: _KeptClaims) -> None:
     """Keep a new sentence of the profile."""
     kept.rows.append(judged.row())
-    if judged.outcome is Outcome.REFUSED or not judged.core:
+    if judged.outcome is ClaimOutcome.REFUSED or not judged.core:
         kept.dropped[f"profile: {judged.why}"] += 1
     else:
         kept.sections.setdefault(judged.claim.origin.section, []).append(judged)
 
 
-def _note(foreign: Foreign, session_id: str, judged: Judged, verdict: str, kept: _Kept) -> None:
+def _note(foreign: Foreign, session_id: str, judged: JudgedClaim, verdict: str, kept: _KeptClaims) -> None:
     """Keep the user's words for the day's file where a claim that cites them is refused, or not meant to last."""
-    is_refused = verdict == Outcome.REFUSED
-    if not is_refused and (judged.core or isinstance(judged.claim.origin, Removal)):
+    is_refused = verdict == ClaimOutcome.REFUSED
+    if not is_refused and (judged.core or isinstance(judged.claim.origin, FactRemoval)):
         return
-    words = neutral(judged.user_words)
-    is_removal = isinstance(judged.claim.origin, Removal)
-    if not words or (is_removal and (words in kept.obeyed or not signals.retracts(words))):
+    words = neutralize(judged.user_words)
+    is_removal = isinstance(judged.claim.origin, FactRemoval)
+    if not words or (is_removal and (words in kept.obeyed or not signals.is_retraction(words))):
         return
-    line = foreign.without(f"User: {words}", session_id)
+    line = foreign.remove_tokens(f"User: {words}", session_id)
     if not kept.known.says(words) and not kept.written.says(line):
         kept.written.add(line)
         kept.lines.append((judged, line))
@@ -431,22 +439,22 @@ def _note(foreign: Foreign, session_id: str, judged: Judged, verdict: str, kept:
 # What ends a fact
 
 
-def _gives_way(fact: Fact, cited: Sequence[Cited], share: float) -> bool:
+def _gives_way(fact: Fact, cited: Sequence[Citation], share: float) -> bool:
     """Return whether the user's words in what is cited end a fact, told by their wording.
 
     They take it back, say it in another order, or correct something and have content words of it: at least one, and
     this share of them.
     """
-    held = stems(fact.content)
+    held = list_stems(fact.content)
     for piece in (one.piece for one in cited):
         said = "\n".join(line.text for line in piece.lines if line.lane is Lane.USER)
-        shared = len(stems(said) & held) if signals.Signal.CORRECTION in signals.signals(said) else 0
+        shared = len(list_stems(said) & held) if signals.Signal.CORRECTION in signals.find_signals(said) else 0
         if signals.takes_back(said, fact.content) or shared >= max(1, share * len(held)):
             return True
-    return _reordered(fact, "", cited)
+    return _is_reordered(fact, "", cited)
 
 
-def _reordered(fact: Fact, text: str, cited: Sequence[Cited]) -> bool:
+def _is_reordered(fact: Fact, text: str, cited: Sequence[Citation]) -> bool:
     """Return whether the user now says a rule in another order: "tabs over spaces" after "spaces over tabs"."""
     lines = [line.text for one in cited for line in one.lines if line.lane is Lane.USER]
     return fact.category in _QUOTED and any(_is_permuted(one, fact.content) for one in (*lines, text))
@@ -458,7 +466,7 @@ def _is_permuted(text: str, other: str) -> bool:
 
 
 def _units(text: str) -> list[str]:
-    form = normal.same(text)
+    form = normal.normalize(text)
     words = "".join(char if char.isalnum() else " " for char in form).split()
     return [char for char in form if char.isalnum()] if prose.is_wide(form) else words
 
@@ -466,17 +474,17 @@ def _units(text: str) -> list[str]:
 # What is written
 
 
-def _sections(inputs: FactsInputs, kept: _Kept) -> list[job.LearnedSection]:
+def _sections(inputs: FactsInputs, kept: _KeptClaims) -> list[job.LearnedSection]:
     """Return the sections with their new sentences.
 
     What a section said stays, but for those on what passes, where a sentence that the model leaves out may go.
     """
     found = []
     for section, judged in kept.sections.items():
-        before = texts(inputs.profile[section].text) if section in inputs.profile else []
-        repeated = {normal.same(one) for one in texts(judged[0].claim.origin.text)}
+        before = list_texts(inputs.profile[section].text) if section in inputs.profile else []
+        repeated = {normal.normalize(one) for one in list_texts(judged[0].claim.origin.list_texts)}
         new = dict.fromkeys(one.text for one in judged)
-        parts = [*(one for one in before if section not in PASSING or normal.same(one) in repeated), *new]
+        parts = [*(one for one in before if section not in PASSING or normal.normalize(one) in repeated), *new]
         while len(parts) > 1 and len(" ".join(parts)) > LONGEST:
             parts.pop(0)
         sources = tuple(sorted({seq for one in judged for seq in one.seqs}))
@@ -484,7 +492,7 @@ def _sections(inputs: FactsInputs, kept: _Kept) -> list[job.LearnedSection]:
     return found
 
 
-def _blocks(inputs: FactsInputs, lines: Sequence[tuple[Judged, str]]) -> list[job.AppendDaily]:
+def _blocks(inputs: FactsInputs, lines: Sequence[tuple[JudgedClaim, str]]) -> list[job.AppendDaily]:
     """Return the blocks for the daily files, each of the day on which its lines were said."""
     by_day: dict[date, list[tuple[str, str]]] = {}
     for judged, text in lines:

@@ -18,11 +18,11 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from memoryd.jobs.job import Rejected, Reply
-from memoryd.jobs.parts import merged, unusable
+from memoryd.jobs.job import RejectedReply, Reply
+from memoryd.jobs.parts import find_unusable, merge_replies
 from memoryd.ledger.facts import Category
-from memoryd.ledger.profile import Section
-from memoryd.text.json_values import values
+from memoryd.ledger.profile import ProfileSection
+from memoryd.text.json_values import find_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ _ID = re.compile(r"fact_[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedFact:
     """A new fact as the model offers it."""
 
     content: str
@@ -50,7 +50,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class FactRemoval:
     """A known fact that the model would remove."""
 
     id: str
@@ -58,62 +58,62 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewrittenSection:
     """A section of the profile as the model would have it."""
 
-    section: Section
+    section: ProfileSection
     text: str
     cites: tuple[str, ...]  # "t3", or a sentence of it: "t3.2"
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedFactsReply:
     """A reply in its parts."""
 
-    offered: tuple[Offered, ...] = ()
-    removals: tuple[Removal, ...] = ()
-    sections: tuple[Rewritten, ...] = ()
+    offered: tuple[OfferedFact, ...] = ()
+    removals: tuple[FactRemoval, ...] = ()
+    sections: tuple[RewrittenSection, ...] = ()
     unreadable: int = 0  # items in no known form, left out
 
 
-def parse(reply: Reply) -> Parsed | Rejected:
+def parse(reply: Reply) -> ParsedFactsReply | RejectedReply:
     """Return the parts of `reply`, or why it cannot be used; never raises."""
-    if rejected := unusable(reply, _LONGEST):
+    if rejected := find_unusable(reply, _LONGEST):
         return rejected
     found = _answer(reply.text)
     if found is None:
-        return Rejected("the reply holds no JSON object with the keys asked for")
+        return RejectedReply("the reply holds no JSON object with the keys asked for")
     return _parts(found)
 
 
-def render(offered: Sequence[Offered], removals: Sequence[Removal] = ()) -> str:
+def render(offered: Sequence[OfferedFact], removals: Sequence[FactRemoval] = ()) -> str:
     """Return the reply text that `parse` reads back to these facts."""
     new = [{name: value for name, value in asdict(one).items() if value or name != "replaces"} for one in offered]
     remove = {"remove": [asdict(one) for one in removals]} if removals else {}
     return json.dumps({"new": new, **remove}, ensure_ascii=False)
 
 
-def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts: what each offers, in order.
 
     Of a section of the profile that several rewrite, the last holds.
     """
 
-    def join(_parts: list[Parsed]) -> str:
+    def join(_parts: list[ParsedFactsReply]) -> str:
         found = [one for one in (_answer(reply.text) for reply in replies) if one is not None]
         whole = {
-            "new": [item for one in found for key in _NEW for item in _typed(one, key, list)],
-            "remove": [item for one in found for item in _typed(one, "remove", list)],
-            "profile": {name: text for one in found for name, text in _typed(one, "profile", dict).items()},
+            "new": [item for one in found for key in _NEW for item in _get_typed(one, key, list)],
+            "remove": [item for one in found for item in _get_typed(one, "remove", list)],
+            "profile": {name: text for one in found for name, text in _get_typed(one, "profile", dict).items()},
         }
         return json.dumps(whole, ensure_ascii=False)
 
-    return merged(replies, parse, join)
+    return merge_replies(replies, parse, join)
 
 
 def _answer(text: str) -> dict[str, Any] | None:
     """Return the last object that has one of the right keys; None if there is none."""
-    found: list[dict[str, Any]] = [value for value, _, _ in values(text, "{") if _has_key(value)]
+    found: list[dict[str, Any]] = [value for value, _, _ in find_values(text, "{") if _has_key(value)]
     return found[-1] if found else None
 
 
@@ -121,19 +121,19 @@ def _has_key(found: dict[str, Any]) -> bool:
     return any(isinstance(found.get(key), kind) for key, kind in _KEYS.items())
 
 
-def _parts(found: dict[str, Any]) -> Parsed | Rejected:
-    new, facts, remove, profile = (_typed(found, key, kind) for key, kind in _KEYS.items())
+def _parts(found: dict[str, Any]) -> ParsedFactsReply | RejectedReply:
+    new, facts, remove, profile = (_get_typed(found, key, kind) for key, kind in _KEYS.items())
     new = [*new, *facts]
     if max(len(new), len(remove)) > _MOST_ITEMS:
-        return Rejected("the reply offers more than an exchange can hold")
-    offered = [_offered(one) for one in new]
+        return RejectedReply("the reply offers more than an exchange can hold")
+    offered = [_parse_fact(one) for one in new]
     removals = [_removal(one) for one in remove]
     sections = [_section(name, one) for name, one in profile.items()]
     broken = sum(one is None for one in offered) + sum(not isinstance(found.get(key, []), list) for key in _NEW)
     if broken and (removals or any(one and one.replaces for one in offered)):
-        return Rejected("the reply removes facts, and a new one cannot be read")
+        return RejectedReply("the reply removes facts, and a new one cannot be read")
     everything: list[object] = [*offered, *removals, *sections]
-    return Parsed(
+    return ParsedFactsReply(
         tuple(one for one in offered if one),
         tuple(one for one in removals if one),
         tuple(one for one in sections if one),
@@ -141,18 +141,18 @@ def _parts(found: dict[str, Any]) -> Parsed | Rejected:
     )
 
 
-def _typed(found: dict[str, Any], key: str, kind: type) -> Any:
+def _get_typed(found: dict[str, Any], key: str, kind: type) -> Any:
     value = found.get(key)
     return value if isinstance(value, kind) else kind()
 
 
-def _offered(value: Any) -> Offered | None:
+def _parse_fact(value: Any) -> OfferedFact | None:
     text = _text(value.get("content")) if isinstance(value, dict) else ""
     if not text:
         return None
     category = value.get("category")
     known = isinstance(category, str) and category.strip().lower() in set(Category)
-    return Offered(
+    return OfferedFact(
         text,
         str(category).strip().lower() if known else Category.CONTEXT.value,
         _confidence(value.get("confidence")),
@@ -183,16 +183,16 @@ def _confidence(value: Any) -> float:
     return value / 100 if is_percentage or value > 1 else float(value)
 
 
-def _removal(value: Any) -> Removal | None:
+def _removal(value: Any) -> FactRemoval | None:
     ids = _ids([value.get("id")] if isinstance(value, dict) else [value])
-    return Removal(ids[0], _cites(value.get("cites")) if isinstance(value, dict) else ()) if ids else None
+    return FactRemoval(ids[0], _cites(value.get("cites")) if isinstance(value, dict) else ()) if ids else None
 
 
-def _section(name: str, value: Any) -> Rewritten | None:
+def _section(name: str, value: Any) -> RewrittenSection | None:
     text = value.get("text") if isinstance(value, dict) else None
-    if name not in set(Section) or not isinstance(value, dict) or not isinstance(text, str | list):
+    if name not in set(ProfileSection) or not isinstance(value, dict) or not isinstance(text, str | list):
         return None
-    return Rewritten(Section(name), _text(text), _cites(value.get("cites")))
+    return RewrittenSection(ProfileSection(name), _text(text), _cites(value.get("cites")))
 
 
 def _cites(value: Any) -> tuple[str, ...]:

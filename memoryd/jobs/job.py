@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from datetime import date
 
     from memoryd.ledger.accounting import Rewrite
-    from memoryd.ledger.guards import Begun, Door, Refusal
+    from memoryd.ledger.guards import Caller, RefinementStart, Refusal
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
 
 
 @dataclass(frozen=True, slots=True)
-class Quoted:
+class QuotedPiece:
     """One piece of material shown to the model as data, with the id its reply cites."""
 
     id: str  # "t12"
@@ -34,7 +34,7 @@ class Quoted:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ModelTool:
     """What a model may call instead of answering."""
 
     name: str
@@ -52,7 +52,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ModelExchange:
     """What a model said before in the same conversation, and what it was told."""
 
     text: str
@@ -69,10 +69,10 @@ class Ask:
 
     job: str  # "sleep"
     instructions: str  # the text of the job's prompt file
-    material: tuple[Quoted, ...]
+    material: tuple[QuotedPiece, ...]
     context: tuple[tuple[str, str], ...] = ()  # (name, text): the running summary, known memories …
-    tools: tuple[Tool, ...] = ()
-    earlier: tuple[Exchange, ...] = ()  # the conversation so far; such a question cannot be asked in parts
+    tools: tuple[ModelTool, ...] = ()
+    earlier: tuple[ModelExchange, ...] = ()  # the conversation so far; such a question cannot be asked in parts
     text: str = ""  # the user message, verbatim; then the instructions are the system message, verbatim
     about: object = field(default=None, compare=False, repr=False)  # the batch of a second reader's question
 
@@ -173,9 +173,9 @@ class Operate:
     """
 
     operations: tuple[Operation, ...]
-    door: Door
+    caller: Caller
     seen: Mapping[str, str] = field(default_factory=dict)
-    begun: Begun | None = None  # of a refinement: what it is measured against
+    begun: RefinementStart | None = None  # of a refinement: what it is measured against
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,9 @@ class Done:
     summary: str | None = None  # what the model says it did, for the agent's journal alone
     claims: tuple[Mapping[str, Any], ...] = ()  # what became of each claim of the reply, with its text
     made_from: str | None = None  # a digest of its input, where no question tells one input from another
-    anew: Callable[[Any], Done | Rejected] | None = field(default=None, compare=False, repr=False)  # on other inputs
+    anew: Callable[[Any], Done | RejectedReply] | None = field(
+        default=None, compare=False, repr=False
+    )  # on other inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,21 +291,21 @@ class NothingToDo:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedReply:
     """The reply cannot be used; nothing changes."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Enter:
+class EnterPhase:
     """A new phase begins; the runner notes its start."""
 
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ChangeResult:
     """What became of a refinement's change: what was changed, what was refused, and the live core as it is now."""
 
     changes: tuple[Change, ...]
@@ -311,13 +313,13 @@ class Applied:
     core: tuple[Memory, ...]
 
 
-End = Done | NothingToDo | Rejected
-Steps = Generator[Ask | Enter, Any, End]  # it gets the `Reply` to an `Ask`
+End = Done | NothingToDo | RejectedReply
+Steps = Generator[Ask | EnterPhase, Any, End]  # it gets the `Reply` to an `Ask`
 T = TypeVar("T")
 
 
 def drive(
-    steps: Generator[Ask | Enter, Any, T],
+    steps: Generator[Ask | EnterPhase, Any, T],
     answer: Callable[[Ask], Reply],
     enter: Callable[[str], None] = lambda _phase: None,
 ) -> T:
@@ -334,7 +336,7 @@ def drive(
         return end.value  # type: ignore[no-any-return]
 
 
-def first_of(steps: Generator[Ask | Enter, Any, T]) -> Ask | T:
+def first_of(steps: Generator[Ask | EnterPhase, Any, T]) -> Ask | T:
     """Return the first question of a job, or its end where it has none."""
     try:
         while not isinstance(step := next(steps), Ask):

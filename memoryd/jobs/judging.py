@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Claim, Judged, Outcome, Step
-from memoryd.jobs.pieces import LONGEST_QUOTED, Cited, Line
+from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Claim, ClaimOutcome, ClaimStep, JudgedClaim
+from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, Subject
 from memoryd.ledger import steering
-from memoryd.ledger.cut import MARK
-from memoryd.ledger.floor import Material, missing
+from memoryd.ledger.floor import Material, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass, may_change
+from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
-from memoryd.text.content import label_of, overlap, stems, unlabelled
-from memoryd.text.neutral import neutral
+from memoryd.text.content import label_of, list_stems, measure_overlap, strip_label
+from memoryd.text.neutral import neutralize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from memoryd.jobs.claims import Judges, Old
     from memoryd.jobs.job import Ask, Reply
     from memoryd.jobs.pieces import Piece, Pieces
-    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.reader import ReaderAnswer
 
 _MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
-_MENDABLE = frozenset({Step.FLOOR, Step.READER, Step.QUOTE})
+_MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
 _LATER = 6  # pieces behind a quotation among which the next two of the user are shown to the reader
 _MOST_LATER = 2
 _ALIKE = 0.3  # share of the words of an entry that another must have to be about the same
@@ -47,7 +47,7 @@ _USER = "user"  # the label of the user's words
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedClaim:
     """A claim that no step without a reader refuses, or one that is refused; with what the reader is asked about it.
 
     Attributes:
@@ -59,7 +59,7 @@ class Weighed:
         ends: whether it gives a newer value of each memory that it is to supersede, by the id of that.
     """
 
-    judged: Judged
+    judged: JudgedClaim
     scope: Question | None = None
     support: Question | None = None
     kind: Question | None = None
@@ -95,18 +95,18 @@ class JudgingContext:
     offline: bool
     foreign: Callable[[str], Sequence[str]]
 
-    def weigh(self, claim: Claim) -> Weighed:
+    def weigh(self, claim: Claim) -> WeighedClaim:
         """Return a claim as these steps leave it."""
-        text = neutral(claim.text)
+        text = neutralize(claim.text)
         if not any(map(str.isalnum, text)) or len(text) > LONGEST_CLAIM or MARK in text:
-            return _refused(claim, (), reasons.EMPTY, Step.FLOOR)
-        found, strange = self.pieces.cited(claim.cites or self._sources_of(text), text)
+            return _refuse_claim(claim, (), reasons.EMPTY, ClaimStep.FLOOR)
+        found, strange = self.pieces.find_cited(claim.cites or self._sources_of(text), text)
         cited = tuple(found)
         if not cited:
             if not strange:
-                return _refused(claim, (), reasons.NOTHING_CITED, Step.LANE)
+                return _refuse_claim(claim, (), reasons.NOTHING_CITED, ClaimStep.LANE)
             # A claim in another language shares no word with its source: whose words those are is still known.
-            return _refused(claim, self._whole(strange), reasons.NO_WORD, Step.QUOTE)
+            return _refuse_claim(claim, self._whole(strange), reasons.NO_WORD, ClaimStep.QUOTE)
         lane = min(one.lane for one in cited)
         is_new = not claim.olds and not any(one.piece.id.startswith("m") for one in cited)
         if claim.core and lane is Lane.ASSISTANT and is_new and self._is_for_user(claim):
@@ -121,25 +121,25 @@ class JudgingContext:
         if is_new and lane is Lane.USER and (claim.verbatim_only or not claim.user_only):
             return self.quoted(claim, text, own)
         if claim.core and claim.verbatim_only:
-            return _refused(claim, cited, reasons.NOT_USER, Step.LANE, lane)
+            return _refuse_claim(claim, cited, reasons.NOT_USER, ClaimStep.LANE, lane)
         return self._worded(claim, text, cited)
 
-    def _whole(self, names: Sequence[str]) -> tuple[Cited, ...]:
+    def _whole(self, names: Sequence[str]) -> tuple[Citation, ...]:
         pieces = [self.pieces.by_id[name] for name in names if name in self.pieces.by_id]
         whole = [one for one in dict.fromkeys(pieces) if len(one.text) <= LONGEST_CLAIM]
-        return tuple(Cited(one, tuple(range(1, len(one.lines) + 1))) for one in whole)
+        return tuple(Citation(one, tuple(range(1, len(one.lines) + 1))) for one in whole)
 
     def _sources_of(self, text: str) -> tuple[str, ...]:
         """Return the sentence that a claim without a citation repeats."""
-        wanted = normal.verbatim(unlabelled(text))
+        wanted = normal.normalize_quotation(strip_label(text))
         lines = (line for piece in self.pieces.by_id.values() for line in piece.lines)
-        return tuple(line.id for line in lines if normal.verbatim(line.text) == wanted)[:1]
+        return tuple(line.id for line in lines if normal.normalize_quotation(line.text) == wanted)[:1]
 
     def _is_for_user(self, claim: Claim) -> bool:
         """Return whether the assistant cannot say what a claim says."""
         return claim.user_only or (claim.kind is not None and not may_change(Lane.ASSISTANT, claim.kind))
 
-    def _lane_fault(self, claim: Claim, cited: tuple[Cited, ...], lane: Lane) -> Weighed | None:
+    def _lane_fault(self, claim: Claim, cited: tuple[Citation, ...], lane: Lane) -> WeighedClaim | None:
         why = ""
         if lane is Lane.NONE:
             why = reasons.INJECTED
@@ -150,30 +150,30 @@ class JudgingContext:
                 why = reasons.NOT_USER
             elif self.foreign(claim.text):
                 why = reasons.FOREIGN
-        return _refused(claim, cited, why, Step.LANE, lane) if why else None
+        return _refuse_claim(claim, cited, why, ClaimStep.LANE, lane) if why else None
 
     # ── quotation ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def quoted(self, claim: Claim, text: str, cited: tuple[Cited, ...]) -> Weighed:
+    def quoted(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
         """Put the user's words in the place of a claim; whether they are to last is the reader's to say."""
-        words = neutral(" … ".join(dict.fromkeys(whole for one in cited if (whole := one.quotation()))))
+        words = neutralize(" … ".join(dict.fromkeys(whole for one in cited if (whole := one.quotation()))))
         if self.foreign(words):
-            return _refused(claim, cited, reasons.FOREIGN, Step.LANE, Lane.USER)
-        same = normal.verbatim(unlabelled(text)) == normal.verbatim(unlabelled(words))
+            return _refuse_claim(claim, cited, reasons.FOREIGN, ClaimStep.LANE, Lane.USER)
+        same = normal.normalize_quotation(strip_label(text)) == normal.normalize_quotation(strip_label(words))
         if self.offline:  # its label says whose words these are
-            words = text if same else text.removesuffix(unlabelled(text)) + words
-        outcome = Outcome.KEPT if same else Outcome.QUOTED
+            words = text if same else text.removesuffix(strip_label(text)) + words
+        outcome = ClaimOutcome.KEPT if same else ClaimOutcome.QUOTED
         is_core = len(words) <= _MOST_QUOTED  # more is whole in the day's file, never cut in the core
-        judged = Judged(claim, outcome, words, is_core, cited, Lane.USER, step=Step.QUOTE, kind=claim.kind)
-        return Weighed(
+        judged = JudgedClaim(claim, outcome, words, is_core, cited, Lane.USER, step=ClaimStep.QUOTE, kind=claim.kind)
+        return WeighedClaim(
             judged,
             scope=Question(Subject.SCOPE, words, self._around(cited)),
             ends=self._ends(words, cited, claim),
         )
 
-    def _around(self, cited: Sequence[Cited]) -> tuple[Line, ...]:
+    def _around(self, cited: Sequence[Citation]) -> tuple[CitableSentence, ...]:
         """Return the sentences of a quotation with the turns around them, so that what is taken back later is seen."""
-        lines: dict[str, Line] = {}
+        lines: dict[str, CitableSentence] = {}
         size = 0
         own = [line for one in cited for line in one.evidence]
         near = [line for one in cited for piece in self._near(one.piece) for line in piece.lines]
@@ -190,40 +190,42 @@ class JudgingContext:
 
         The entries of a daily file are no talk: of those only what is about the same is near.
         """
-        before, behind = self.pieces.around(piece)
+        before, behind = self.pieces.list_around(piece)
         if not piece.seq:
-            later = [one for one in behind if overlap(piece.text, one.text) >= _ALIKE]
+            later = [one for one in behind if measure_overlap(piece.text, one.text) >= _ALIKE]
             return [piece, *later[:_MOST_LATER]]
         later = [one for one in behind[:_LATER] if one.lines and one.lines[0].speaker == "user"]
         return [piece, *later[:_MOST_LATER], *before[-1:]]
 
     # ── wordings of the author's own ─────────────────────────────────────────────────────────────────────────────
 
-    def _worded(self, claim: Claim, text: str, cited: tuple[Cited, ...]) -> Weighed:
+    def _worded(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
         """Judge a wording of the author's own by its tokens; for the core a reader is asked as well."""
         verbatim = is_verbatim(text, cited)
         whole = {cite for cite in claim.cites if "." not in cite}
         completed, lacking = (cited, "") if verbatim else self._completed(text, cited, whole)
         lane = min(one.lane for one in completed)
         if lacking:
-            refused = _refused(claim, cited, reasons.MISSING, Step.FLOOR, lane)
+            refused = _refuse_claim(claim, cited, reasons.MISSING, ClaimStep.FLOOR, lane)
             return replace(refused, judged=replace(refused.judged, token=lacking))
         fault = self._lane_fault(claim, completed, lane)
         if fault is not None:
             return fault
-        said = unlabelled(text)
+        said = strip_label(text)
         if lane is not Lane.USER and label_of(text) == _USER:
             text = said  # no label makes it the user's word
-        judged = Judged(claim, Outcome.KEPT, text, claim.core, completed, lane, step=Step.FLOOR, kind=claim.kind)
+        judged = JudgedClaim(
+            claim, ClaimOutcome.KEPT, text, claim.core, completed, lane, step=ClaimStep.FLOOR, kind=claim.kind
+        )
         if not claim.core:
-            return Weighed(judged)
+            return WeighedClaim(judged)
         asks_support = claim.olds or not verbatim
         replaced = tuple(old.text for old in claim.olds)
-        is_brought = brings(completed)
+        is_brought = has_new_evidence(completed)
         # The user's newer word may change any memory, so its class matters only where there is none.
         is_open = any(not is_newer(completed, old) for old in claim.olds) if is_brought else len(claim.olds) == 1
         is_derived = not (is_brought or claim.olds)
-        return Weighed(
+        return WeighedClaim(
             judged,
             support=Question(Subject.SUPPORT, said, _evidence(completed, replaced), replaced) if asks_support else None,
             # Its place in a reply proves nothing.
@@ -232,21 +234,23 @@ class JudgingContext:
             ends=self._ends(said, completed, claim),
         )
 
-    def _ends(self, text: str, cited: Sequence[Cited], claim: Claim) -> dict[str, Question]:
+    def _ends(self, text: str, cited: Sequence[Citation], claim: Claim) -> dict[str, Question]:
         return {old.id: Question(Subject.SUPPORT, text, _evidence(cited), (old.text,)) for old in claim.ends}
 
-    def _completed(self, text: str, cited: tuple[Cited, ...], whole: Collection[str]) -> tuple[tuple[Cited, ...], str]:
+    def _completed(
+        self, text: str, cited: tuple[Citation, ...], whole: Collection[str]
+    ) -> tuple[tuple[Citation, ...], str]:
         """Return the citation with the pieces that alone have a token it lacks, and a token that no piece has."""
         materials = self.materials
         cited = _with_neighbours(text, cited, whole)
         more: list[str] = []
-        for token in missing(text, [materials[one.piece.id] for one in cited]):
+        for token in list_missing(text, [materials[one.piece.id] for one in cited]):
             having = [name for name, material in materials.items() if material.has(token)]
             if not having:
                 return cited, token.text
             if len(having) == 1:
                 more.append(having[0])
-        found, _ = self.pieces.cited(tuple(dict.fromkeys(more)), text)
+        found, _ = self.pieces.find_cited(tuple(dict.fromkeys(more)), text)
         there = {one.piece.id for one in cited}
         return (*cited, *(one for one in found if one.piece.id not in there)), ""
 
@@ -273,59 +277,61 @@ def context_of(
 
 def class_question(text: str) -> Question:
     """Return the question what kind of memory a text is; the same for the same text, so that it is asked once."""
-    return Question(Subject.CLASS, text, (Line("m1.1", text, Lane.USER, "memory"),))
+    return Question(Subject.CLASS, text, (CitableSentence("m1.1", text, Lane.USER, "memory"),))
 
 
-def end_questions(cited: Sequence[Cited], memory: str) -> tuple[Question, Question]:
+def end_questions(cited: Sequence[Citation], memory: str) -> tuple[Question, Question]:
     """Return what decides whether what is cited ends a memory: is it a newer state of it, and is it meant to last."""
     lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
     said = " ".join(line.text for line in lines)
     return Question(Subject.SUPPORT, said, lines, (memory,)), Question(Subject.SCOPE, said, lines)
 
 
-def _with_neighbours(text: str, cited: Sequence[Cited], whole: Collection[str]) -> tuple[Cited, ...]:
+def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str]) -> tuple[Citation, ...]:
     """Return a citation with the sentences of the same pieces that have words of the claim which it lacks.
 
     Of a short piece that is cited as a `whole`, all sentences are added: the next one may hold a condition. A sentence
     of a lower lane is never added: its words are not what the claim stands on.
     """
     lane = min(one.lane for one in cited)
-    lacking = stems(unlabelled(text)) - stems("\n".join(line.text for one in cited for line in one.lines))
+    lacking = list_stems(strip_label(text)) - list_stems("\n".join(line.text for one in cited for line in one.lines))
     found = []
     for one in cited:
         numbers = set(one.numbers)
         is_whole = one.piece.id in whole and len(one.piece.text) <= LONGEST_QUOTED
         for number, line in enumerate(one.piece.lines, 1):
-            if number not in numbers and line.lane >= lane and (is_whole or lacking & stems(line.text)):
+            if number not in numbers and line.lane >= lane and (is_whole or lacking & list_stems(line.text)):
                 numbers.add(number)
-                lacking -= stems(line.text)
+                lacking -= list_stems(line.text)
         found.append(replace(one, numbers=tuple(sorted(numbers))))
     return tuple(found)
 
 
-def is_of_user(cited: Sequence[Cited]) -> bool:
+def is_of_user(cited: Sequence[Citation]) -> bool:
     """Return whether all that is cited are the user's words, and none of it is a memory."""
     return all(one.lane is Lane.USER and not one.piece.id.startswith("m") for one in cited)
 
 
-def is_verbatim(text: str, cited: Sequence[Cited]) -> bool:
+def is_verbatim(text: str, cited: Sequence[Citation]) -> bool:
     """Return whether a text repeats whole sentences that it cites; case, white space and the last mark do not count."""
-    wanted = normal.verbatim(unlabelled(text))
+    wanted = normal.normalize_quotation(strip_label(text))
     for one in cited:
         texts = [one.piece.text, one.quotation()]
         for lines in (one.lines, one.piece.lines, one.evidence):
             texts += [*(line.text for line in lines), " ".join(line.text for line in lines)]
-        if wanted in map(normal.verbatim, texts) or wanted in (normal.verbatim(unlabelled(said)) for said in texts):
+        if wanted in map(normal.normalize_quotation, texts) or wanted in (
+            normal.normalize_quotation(strip_label(said)) for said in texts
+        ):
             return True
     return False
 
 
-def brings(cited: Sequence[Cited]) -> bool:
+def has_new_evidence(cited: Sequence[Citation]) -> bool:
     """Return whether something is cited besides memories."""
     return any(not one.piece.id.startswith("m") for one in cited)
 
 
-def is_newer(cited: Sequence[Cited], old: Old) -> bool:
+def is_newer(cited: Sequence[Citation], old: Old) -> bool:
     """Return whether something that is cited was said after a memory; undated ones are older than all."""
     others = [one for one in cited if one.piece.id != old.id]
     # Another memory beside an entry makes that entry no newer.
@@ -337,15 +343,17 @@ def _kinds(olds: Sequence[Old]) -> dict[str, Question]:
     return {old.text: class_question(old.text) for old in olds if old.kind is None}
 
 
-def _evidence(cited: Sequence[Cited], replaced: Sequence[str] = ()) -> tuple[Line, ...]:
+def _evidence(cited: Sequence[Citation], replaced: Sequence[str] = ()) -> tuple[CitableSentence, ...]:
     """Return the sentences cited; the memories that are shown as replaced are not shown twice, if anything is left."""
     lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
     brought = {line.id for one in cited for line in one.evidence if one.piece.text not in replaced}
     return tuple(line for line in lines if line.id in brought) or lines
 
 
-def _refused(claim: Claim, cited: tuple[Cited, ...], why: str, step: Step, lane: Lane = Lane.NONE) -> Weighed:
-    return Weighed(Judged(claim, Outcome.REFUSED, cited=cited, lane=lane, why=why, step=step))
+def _refuse_claim(
+    claim: Claim, cited: tuple[Citation, ...], why: str, step: ClaimStep, lane: Lane = Lane.NONE
+) -> WeighedClaim:
+    return WeighedClaim(JudgedClaim(claim, ClaimOutcome.REFUSED, cited=cited, lane=lane, why=why, step=step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,9 +372,9 @@ class Judging:
     claims: tuple[Claim, ...]
     others: tuple[Question, ...] = ()
     inquiry: Inquiry = field(default_factory=Inquiry)
-    done: tuple[Judged, ...] = ()
+    done: tuple[JudgedClaim, ...] = ()
 
-    def asked(self) -> Generator[Ask, Reply, Judging]:
+    def ask_reader(self) -> Generator[Ask, Reply, Judging]:
         """Ask the second reader all that is open; return this with its answers."""
         if self.context.offline:
             return self
@@ -378,9 +386,9 @@ class Judging:
         return replace(self, inquiry=inquiry)
 
     @property
-    def judged(self) -> tuple[Judged, ...]:
+    def results(self) -> tuple[JudgedClaim, ...]:
         """Return what became of each claim."""
-        return (*self.done, *(self._settled(self.context.weigh(one)) for one in self.claims))
+        return (*self.done, *(self._settle_claim(self.context.weigh(one)) for one in self.claims))
 
     def is_ended(self, newer: Question, scope: Question) -> bool:
         """Return whether the reader finds that words end a memory: a newer state of all of it that is meant to last."""
@@ -392,7 +400,7 @@ class Judging:
         """Return the class with which the reader labels the text of a memory; None where it has not."""
         return self._kind(class_question(text))
 
-    def _questions(self, answers: Mapping[str, Answer | None]) -> list[Question]:
+    def _questions(self, answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
         """Return what is to be asked: whether claims are true, then the classes of true ones and of their memories."""
         weighed = [self.context.weigh(one) for one in self.claims]
         classes = [one for one in self.others if one.subject is Subject.CLASS]
@@ -408,50 +416,50 @@ class Judging:
             return asked
         for one in true:
             label = answers[one.kind.key] if one.kind is not None else None
-            # An order stays one whatever the reader calls it, as in `_supported`.
-            is_order = steering.instructs(unlabelled(one.judged.text))
+            # An order stays one whatever the reader calls it, as in `_apply_support`.
+            is_order = steering.is_instruction(strip_label(one.judged.text))
             is_open = label is not None and label.verdict in {MemoryClass.PROJECT, MemoryClass.LESSON} and not is_order
             if one.support is not None and not is_open and (own := self._own_words(one)):
                 asked += own.questions
         return asked
 
-    def _own_words(self, weighed: Weighed) -> Weighed | None:
+    def _own_words(self, weighed: WeighedClaim) -> WeighedClaim | None:
         """Return the user's words among what a new claim cites, where it cites somebody else as well."""
         claim, cited = weighed.judged.claim, weighed.judged.cited
         own = tuple(one for one in cited if is_of_user([one]))
         is_mixed = claim.core and not claim.olds and 0 < len(own) < len(cited)
-        return self.context.quoted(claim, neutral(claim.text), own) if is_mixed else None
+        return self.context.quoted(claim, neutralize(claim.text), own) if is_mixed else None
 
     # ── repair ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def mendable(self) -> tuple[Judged, ...]:
+    def fixable(self) -> tuple[JudgedClaim, ...]:
         """Return the refused claims that their author may word anew: those meant for the core, once."""
         if self.context.offline or self.inquiry.unread:
             return ()
-        return tuple(filter(_is_mendable, self.judged))
+        return tuple(filter(_is_fixable, self.results))
 
-    def reworded(self, claims: Sequence[Claim]) -> Judging:
+    def replace_claims(self, claims: Sequence[Claim]) -> Judging:
         """Return the judging of the claims that came back; all others stay as they were judged."""
         back = {one.id for one in claims}
-        done = tuple(one for one in self.judged if one.claim.id not in back)
+        done = tuple(one for one in self.results if one.claim.id not in back)
         return replace(self, claims=tuple(replace(one, repaired=True) for one in claims), done=done)
 
     # ── the reader's word ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _settled(self, weighed: Weighed) -> Judged:
+    def _settle_claim(self, weighed: WeighedClaim) -> JudgedClaim:
         judged = weighed.judged
-        if judged.outcome is Outcome.REFUSED or not judged.claim.core:
+        if judged.outcome is ClaimOutcome.REFUSED or not judged.claim.core:
             return judged
         scope = weighed.scope
-        judged = self._scoped(judged, scope) if scope is not None else self._supported(judged, weighed)
+        judged = self._apply_scope(judged, scope) if scope is not None else self._apply_support(judged, weighed)
         own = self._own_words(weighed) if judged.why == reasons.NOT_USER and not judged.core else None
         if own is not None:
-            return self._settled(own)
-        if judged.outcome is Outcome.REFUSED or not judged.core or not judged.claim.ends:
+            return self._settle_claim(own)
+        if judged.outcome is ClaimOutcome.REFUSED or not judged.core or not judged.claim.ends:
             return judged
-        return self._ended(judged, weighed)
+        return self._decide_ends(judged, weighed)
 
-    def _answer(self, question: Question | None) -> Answer | None:
+    def _answer(self, question: Question | None) -> ReaderAnswer | None:
         if question is None:
             return None
         return self.inquiry.answers.get(question.key) or self.context.judges.known(question.key)
@@ -462,47 +470,47 @@ class Judging:
             return None
         return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
 
-    def _scoped(self, judged: Judged, asked: Question) -> Judged:
+    def _apply_scope(self, judged: JudgedClaim, asked: Question) -> JudgedClaim:
         cues = self.context.judges.cues
         scope = self._answer(asked)
         judged = replace(judged, kind=judged.kind or cues.kind(judged.text))
         if scope is not None:
             if scope.verdict != STANDING:
                 why = f"{reasons.NOT_STANDING}: {scope.verdict}"
-                return replace(judged, core=False, why=why, step=Step.READER)
+                return replace(judged, core=False, why=why, step=ClaimStep.READER)
             return judged
         # What the offline backend offers, it has chosen by cues already.
         # Of a quotation of several turns each must stand: one cue does not make a memory of all that is cited with it.
         stands = self.context.offline or all(cues.stands(one.quotation()) for one in judged.cited)
         return judged if stands else replace(judged, core=False, why=reasons.NOT_STANDING)
 
-    def _supported(self, judged: Judged, weighed: Weighed) -> Judged:
+    def _apply_support(self, judged: JudgedClaim, weighed: WeighedClaim) -> JudgedClaim:
         answer = self._answer(weighed.support)
         if weighed.support is not None and answer is None:
-            return self._unread(judged)
+            return self._judge_unread(judged)
         if answer is not None and answer.verdict not in POSITIVE:
-            return _no(judged, REASONS[answer.verdict])
+            return _refuse(judged, REASONS[answer.verdict])
         if answer is not None:
-            judged = replace(judged, newer=answer.verdict == reader.NEWER, lost=answer.lost, step=Step.READER)
+            judged = replace(judged, newer=answer.verdict == reader.NEWER, lost=answer.lost, step=ClaimStep.READER)
         changes = []
         for old in judged.claim.olds:
             why = self._may_not_change(judged, old, weighed)
             if why:
-                return replace(_no(judged, why), step=Step.READER if why == reasons.LOSES else Step.LANE)
+                return replace(_refuse(judged, why), step=ClaimStep.READER if why == reasons.LOSES else ClaimStep.LANE)
             changes.append(old.id)
-        found = self._kind(weighed.kind) or self.context.judges.cues.kind(unlabelled(judged.text))
-        if steering.instructs(unlabelled(judged.text)):
+        found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
+        if steering.is_instruction(strip_label(judged.text)):
             found = MemoryClass.RULE  # evidence can make a reader say otherwise
-        is_brought = brings(judged.cited)
+        is_brought = has_new_evidence(judged.cited)
         if found is MemoryClass.RULE and not judged.claim.olds and not is_brought and weighed.support is not None:
-            return replace(_no(judged, reasons.NOT_USER), step=Step.LANE)  # a part of a rule, in other words
+            return replace(_refuse(judged, reasons.NOT_USER), step=ClaimStep.LANE)  # a part of a rule, in other words
         # The author's own label of a claim that is not the user's counts only together with what the text is.
         is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))
         if not is_fit and (is_brought or not changes):
-            return replace(judged, core=False, why=reasons.NOT_USER, step=Step.LANE)
+            return replace(judged, core=False, why=reasons.NOT_USER, step=ClaimStep.LANE)
         return replace(judged, changes=tuple(changes), kind=judged.kind or found)
 
-    def _may_not_change(self, judged: Judged, old: Old, weighed: Weighed) -> str:
+    def _may_not_change(self, judged: JudgedClaim, old: Old, weighed: WeighedClaim) -> str:
         """Return why a claim may not change a memory; empty where it may.
 
         A text made of memories alone brings no new word, but may not make the user's what is less than that. A rule
@@ -510,35 +518,39 @@ class Judging:
         """
         kind = self._class_of(old, weighed)
         is_rule = kind is MemoryClass.RULE
-        if not brings(judged.cited):
+        if not has_new_evidence(judged.cited):
             lane = next((one.lane for one in judged.cited if one.piece.id == old.id), judged.lane)
             is_lowered = judged.lane < lane and not may_change(judged.lane, kind)
             if is_lowered or (is_rule and not _is_merge(judged)):
                 return reasons.NOT_USER
         elif not may_change(judged.lane, kind):
             return reasons.NOT_USER
-        elif not is_newer(judged.cited, old) and (is_rule or judged.newer or overlap(old.text, judged.text) < 1):
+        elif not is_newer(judged.cited, old) and (
+            is_rule or judged.newer or measure_overlap(old.text, judged.text) < 1
+        ):
             return reasons.OLDER
-        is_reworded = not brings(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))
+        is_reworded = not has_new_evidence(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))
         return reasons.LOSES if judged.lost and (is_rule or is_reworded) else ""
 
-    def _class_of(self, old: Old, weighed: Weighed) -> MemoryClass:
+    def _class_of(self, old: Old, weighed: WeighedClaim) -> MemoryClass:
         asked = weighed.kinds.get(old.text, class_question(old.text))
         return old.kind or self._kind(asked) or self.context.judges.cues.kind(old.text)
 
-    def _unread(self, judged: Judged) -> Judged:
+    def _judge_unread(self, judged: JudgedClaim) -> JudgedClaim:
         """Return what may stand of a claim that no reader has read: duplicates, and the user's own words."""
         claim = judged.claim
-        same = [normal.same(unlabelled(old.text)) == normal.same(unlabelled(judged.text)) for old in claim.olds]
+        same = [
+            normal.normalize(strip_label(old.text)) == normal.normalize(strip_label(judged.text)) for old in claim.olds
+        ]
         if claim.olds and is_verbatim(judged.text, judged.cited) and (self.context.offline or all(same)):
-            return replace(judged, changes=tuple(old.id for old in claim.olds), step=Step.QUOTE)
+            return replace(judged, changes=tuple(old.id for old in claim.olds), step=ClaimStep.QUOTE)
         own = tuple(one for one in judged.cited if not one.piece.id.startswith("m"))
         if own and is_of_user(own) and (self.inquiry.unread or self.context.offline):
-            weighed = self.context.quoted(replace(claim, olds=()), neutral(claim.text), own)
-            return replace(self._settled(weighed), claim=claim)
-        return _no(judged, reasons.NOT_READ)
+            weighed = self.context.quoted(replace(claim, olds=()), neutralize(claim.text), own)
+            return replace(self._settle_claim(weighed), claim=claim)
+        return _refuse(judged, reasons.NOT_READ)
 
-    def _ended(self, judged: Judged, weighed: Weighed) -> Judged:
+    def _decide_ends(self, judged: JudgedClaim, weighed: WeighedClaim) -> JudgedClaim:
         """Decide which memories that its reply declares superseded a claim ends: those it gives a newer value of."""
         ended, why = [], ""
         for old in judged.claim.ends:
@@ -558,13 +570,13 @@ class Judging:
         return replace(judged, changes=(*judged.changes, *ended), ends_why=why)
 
 
-def _is_true(weighed: Weighed, answers: Mapping[str, Answer | None]) -> bool:
+def _is_true(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -> bool:
     """Return whether the reader supports a claim, or need not be asked that."""
     answer = answers[weighed.support.key] if weighed.support is not None else None
     return weighed.support is None or (answer is not None and answer.verdict in POSITIVE)
 
 
-def _labels(weighed: Weighed, answers: Mapping[str, Answer | None]) -> Iterator[Question]:
+def _labels(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -> Iterator[Question]:
     """Yield what class a true claim and its memories have; one of which something is lost may be a rule."""
     yield from weighed.labels
     answer = answers[weighed.support.key] if weighed.support is not None else None
@@ -572,17 +584,17 @@ def _labels(weighed: Weighed, answers: Mapping[str, Answer | None]) -> Iterator[
         yield from (class_question(old.text) for old in weighed.judged.claim.olds if old.kind is None)
 
 
-def _is_merge(judged: Judged) -> bool:
+def _is_merge(judged: JudgedClaim) -> bool:
     """Return whether a claim makes one of several memories, or is the whole text of another that stays."""
     olds = {old.id for old in judged.claim.olds}
     others = (one.piece for one in judged.cited if one.piece.id not in olds)
-    return len(olds) > 1 or any(normal.same(one.text) == normal.same(judged.text) for one in others)
+    return len(olds) > 1 or any(normal.normalize(one.text) == normal.normalize(judged.text) for one in others)
 
 
-def _is_mendable(judged: Judged) -> bool:
-    is_refused = judged.outcome is Outcome.REFUSED and judged.claim.core and not judged.claim.repaired
+def _is_fixable(judged: JudgedClaim) -> bool:
+    is_refused = judged.outcome is ClaimOutcome.REFUSED and judged.claim.core and not judged.claim.repaired
     return is_refused and judged.step in _MENDABLE and judged.why != reasons.EMPTY
 
 
-def _no(judged: Judged, why: str) -> Judged:
-    return replace(judged, outcome=Outcome.REFUSED, text="", core=False, why=why, step=Step.READER)
+def _refuse(judged: JudgedClaim, why: str) -> JudgedClaim:
+    return replace(judged, outcome=ClaimOutcome.REFUSED, text="", core=False, why=why, step=ClaimStep.READER)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
-from memoryd.jobs.job import Rejected
+from memoryd.jobs.job import RejectedReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from memoryd.jobs.compress import CountTokens
-    from memoryd.jobs.job import Ask, Quoted, Reply
+    from memoryd.jobs.job import Ask, QuotedPiece, Reply
 
 T = TypeVar("T")
 _WHY = {
@@ -51,7 +51,7 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
     left = max(1, room - shared)
     pieces = [cut for piece in ask.material for cut in _cut(piece, left, count_tokens)]
     sizes = [size + PIECE_OVERHEAD for size in (count_tokens([piece.text for piece in pieces]) if pieces else [])]
-    groups = grouped(range(len(sizes)), sizes, left)
+    groups = group_items(range(len(sizes)), sizes, left)
     total = sum(sizes)
     return tuple(
         replace(
@@ -63,7 +63,7 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
     )
 
 
-def grouped(items: Sequence[T], sizes: Sequence[int], room: int) -> list[list[T]]:
+def group_items(items: Sequence[T], sizes: Sequence[int], room: int) -> list[list[T]]:
     """Return items in order, in groups whose sizes add up to at most `room`; a larger item is a group by itself."""
     groups: list[list[T]] = []
     left = 0
@@ -76,18 +76,18 @@ def grouped(items: Sequence[T], sizes: Sequence[int], room: int) -> list[list[T]
     return groups
 
 
-def unusable(reply: Reply, most: float = inf) -> Rejected | None:
+def find_unusable(reply: Reply, most: float = inf) -> RejectedReply | None:
     """Return why nothing of a reply can be read, as of one above `most` characters; None where that is to be tried."""
     if reply.finish_reason != "stop":
-        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
+        return RejectedReply(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
     if not reply.text.strip():
-        return Rejected("the reply is empty")
-    return Rejected(TOO_LONG) if len(reply.text) > most else None
+        return RejectedReply("the reply is empty")
+    return RejectedReply(TOO_LONG) if len(reply.text) > most else None
 
 
-def merged(
-    replies: Sequence[Reply], parse: Callable[[Reply], T | Rejected], join: Callable[[list[T]], str]
-) -> Reply | Rejected:
+def merge_replies(
+    replies: Sequence[Reply], parse: Callable[[Reply], T | RejectedReply], join: Callable[[list[T]], str]
+) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts.
 
     One part that cannot be used makes the whole unusable: what it was asked about would be passed over.
@@ -100,7 +100,7 @@ def merged(
     parts: list[T] = []
     for reply in replies:
         part = parse(reply)
-        if isinstance(part, Rejected):
+        if isinstance(part, RejectedReply):
             return part
         parts.append(part)
     if len(replies) == 1:
@@ -109,7 +109,7 @@ def merged(
     return replace(replies[0], text=join(parts), tokens_in=tokens_in, tokens_out=tokens_out)
 
 
-def _cut(piece: Quoted, room: int, count_tokens: CountTokens) -> list[Quoted]:
+def _cut(piece: QuotedPiece, room: int, count_tokens: CountTokens) -> list[QuotedPiece]:
     if len(piece.text) < 2 * _SHORTEST or count_tokens([piece.text])[0] + PIECE_OVERHEAD <= room:
         return [piece]
     middle = _gap(piece.text)

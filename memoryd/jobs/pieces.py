@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
 from memoryd.text import normal
-from memoryd.text.content import overlap, unlabelled
-from memoryd.text.sentences import Kind as Part
-from memoryd.text.sentences import quotation, split
-from memoryd.transcripts.turn import Kind
+from memoryd.text.content import measure_overlap, strip_label
+from memoryd.text.sentences import SentenceKind as Part
+from memoryd.text.sentences import quote_around, split
+from memoryd.transcripts.turn import TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CitableSentence:
     """One sentence that can be cited.
 
     Attributes:
@@ -69,7 +69,7 @@ class Piece:
 
     id: str
     text: str
-    lines: tuple[Line, ...]
+    lines: tuple[CitableSentence, ...]
     behind: tuple[tuple[Piece, tuple[int, ...]], ...] = ()
     asked: str = ""
     options: tuple[tuple[str, str], ...] = ()
@@ -77,7 +77,7 @@ class Piece:
     is_choice: bool = False
 
     @property
-    def evidence(self) -> tuple[Line, ...]:
+    def evidence(self) -> tuple[CitableSentence, ...]:
         """Return what a second reader is shown of all of it: the original sentences where there are any."""
         found = (piece.lines[number - 1] for piece, numbers in self.behind for number in numbers)
         return tuple(replace(line, id=f"{self.id}.{n}") for n, line in enumerate(found, 1)) or self.lines
@@ -91,19 +91,19 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Cited:
+class Citation:
     """The sentences of one piece that a claim cites, by number from 1."""
 
     piece: Piece
     numbers: tuple[int, ...]
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[CitableSentence, ...]:
         """Return the sentences."""
         return tuple(self.piece.lines[number - 1] for number in self.numbers)
 
     @property
-    def evidence(self) -> tuple[Line, ...]:
+    def evidence(self) -> tuple[CitableSentence, ...]:
         """Return what a second reader is shown of it."""
         return self.piece.evidence if self.piece.behind else self.lines
 
@@ -125,15 +125,17 @@ class Cited:
         """
         # What was masked in a daily file stays so: the turn behind it may hold what only a page named.
         if self.piece.behind and ONLY_A_PAGE not in self.piece.text:
-            return " … ".join(dict.fromkeys(Cited(piece, numbers).quotation() for piece, numbers in self.piece.behind))
+            return " … ".join(
+                dict.fromkeys(Citation(piece, numbers).quotation() for piece, numbers in self.piece.behind)
+            )
         if self.piece.is_choice:
             return " ".join(self.piece.text.split())
         if answer := self.answer():
             return answer
         if all(line.lane is Lane.USER for line in self.piece.lines):
-            return quotation(self.piece.text, self.numbers, LONGEST_QUOTED)
+            return quote_around(self.piece.text, self.numbers, LONGEST_QUOTED)
         own = [number for number, line in enumerate(self.piece.lines, 1) if line.lane is Lane.USER]
-        return quotation(self.piece.text, [one for one in self.numbers if one in own], LONGEST_QUOTED, own)
+        return quote_around(self.piece.text, [one for one in self.numbers if one in own], LONGEST_QUOTED, own)
 
     def answer(self) -> str:
         """Return what a bare answer says together with its question; empty where the piece says more, or none asks."""
@@ -152,11 +154,11 @@ class Pieces:
     by_id: dict[str, Piece] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pieces: Iterable[Piece]) -> Pieces:
+    def collect(cls, pieces: Iterable[Piece]) -> Pieces:
         """Return these pieces."""
         return cls({piece.id: piece for piece in pieces})
 
-    def cited(self, cites: Sequence[str], text: str) -> tuple[list[Cited], list[str]]:
+    def find_cited(self, cites: Sequence[str], text: str) -> tuple[list[Citation], list[str]]:
         """Return what a claim cites, and the citations of pieces that share no word with it.
 
         A piece that is cited without a sentence means those of its sentences that share most words with the claim.
@@ -176,37 +178,37 @@ class Pieces:
         strange = []
         for piece_id in whole:
             if piece_id not in numbers:
-                best = _nearest(self.by_id[piece_id], text)
+                best = _find_nearest(self.by_id[piece_id], text)
                 if best:
                     numbers[piece_id] = best
                 else:
                     strange.append(piece_id)
-        return [Cited(self.by_id[one], tuple(sorted(held))) for one, held in numbers.items()], strange
+        return [Citation(self.by_id[one], tuple(sorted(held))) for one, held in numbers.items()], strange
 
-    def around(self, piece: Piece) -> tuple[list[Piece], list[Piece]]:
+    def list_around(self, piece: Piece) -> tuple[list[Piece], list[Piece]]:
         """Return the pieces before one and those behind it, in order; none for a piece that is not among them."""
         order = list(self.by_id.values())
         at = list(self.by_id).index(piece.id) if piece.id in self.by_id else None
         return ([], []) if at is None else (order[:at], order[at + 1 :])
 
 
-def _nearest(piece: Piece, text: str) -> set[int]:
-    said = normal.verbatim(unlabelled(text))
-    if same := {number for number, line in enumerate(piece.lines, 1) if normal.verbatim(line.text) == said}:
+def _find_nearest(piece: Piece, text: str) -> set[int]:
+    said = normal.normalize_quotation(strip_label(text))
+    if same := {number for number, line in enumerate(piece.lines, 1) if normal.normalize_quotation(line.text) == said}:
         return same  # also of what has no word of content
     if len(piece.lines) == 1 or piece.is_choice:
-        shares = [max(overlap(text, piece.text), overlap(piece.text, text), _behind(piece, text))]
+        shares = [max(measure_overlap(text, piece.text), measure_overlap(piece.text, text), _score_match(piece, text))]
         is_bare = bool(piece.asked) and len(piece.text.split()) <= _BARE_WORDS
         return set(range(1, len(piece.lines) + 1)) if shares[0] > 0 or is_bare else set()
-    shares = [overlap(text, line.text) for line in piece.lines]
+    shares = [measure_overlap(text, line.text) for line in piece.lines]
     best = max(shares, default=0.0)
     if best == 0:
-        return set(range(1, len(piece.lines) + 1)) if _behind(piece, text) else set()
+        return set(range(1, len(piece.lines) + 1)) if _score_match(piece, text) else set()
     return {number for number, share in enumerate(shares, 1) if share == best}
 
 
-def _behind(piece: Piece, text: str) -> float:
-    return max((overlap(text, line.text) for line in piece.evidence), default=0.0) if piece.behind else 0.0
+def _score_match(piece: Piece, text: str) -> float:
+    return max((measure_overlap(text, line.text) for line in piece.evidence), default=0.0) if piece.behind else 0.0
 
 
 def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | None = None, name: str = "") -> Piece:
@@ -223,9 +225,9 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
     parts = split(text)
     lane = lane_of_turn(turn.origin)
     lanes = lanes_of_text(text, parts, lane, turn.kind)
-    is_choice = turn.kind is Kind.CHOICE
+    is_choice = turn.kind is TurnKind.CHOICE
     lines = tuple(
-        Line(f"{name}.{number}", part.text, of_part, SPEAKERS.get(lane, "tool"), at, turn.at or "")
+        CitableSentence(f"{name}.{number}", part.text, of_part, SPEAKERS.get(lane, "tool"), at, turn.at or "")
         for number, (part, of_part) in enumerate(zip(parts, lanes, strict=True), 1)
     )
     asked, options = _question(before.text) if before is not None and lane is Lane.USER else ("", ())
@@ -236,7 +238,8 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
     """Return a text whose sentences are all of one lane as a piece."""
     parts = split(text)
     lines = tuple(
-        Line(f"{name}.{number}", part.text, lane, speaker, at, said_at) for number, part in enumerate(parts, 1)
+        CitableSentence(f"{name}.{number}", part.text, lane, speaker, at, said_at)
+        for number, part in enumerate(parts, 1)
     )
     return Piece(name, text, lines)
 

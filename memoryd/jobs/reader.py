@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs.job import Ask, Reply
-from memoryd.jobs.pieces import Line
+from memoryd.jobs.pieces import CitableSentence
 from memoryd.ledger.lane import Lane
-from memoryd.text.content import overlap
-from memoryd.text.json_values import values
+from memoryd.text.content import measure_overlap
+from memoryd.text.json_values import find_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ UNREAD = "unread"  # the backend of a reply that stands for no reader at all
 MOST_CLAIMS = 8  # of one batch, its decoy among them
 MOST_CHARACTERS = 6_000  # of the questions of one batch
 # What no claim is about: evidence of a decoy where the material has nothing else.
-_ELSEWHERE = Line("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
+_ELSEWHERE = CitableSentence("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
 FIT = 0.9  # share of the calibration set, true and false claims apart, that a fit reader gets right
 
 
@@ -56,16 +56,16 @@ class Question:
 
     subject: Subject
     claim: str
-    evidence: tuple[Line, ...]
+    evidence: tuple[CitableSentence, ...]
     replaces: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """Return the hash that is the same for the same question, however its evidence is numbered."""
-        shown = [[line.speaker, line.text, *self._when(line).values()] for line in self.evidence]
+        shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
         return hashlib.sha256(json.dumps([self.subject, self.claim, self.replaces, shown]).encode()).hexdigest()
 
-    def shown(self, name: str) -> dict[str, Any]:
+    def describe(self, name: str) -> dict[str, Any]:
         """Return it as the reader gets it."""
         return {
             "id": name,
@@ -73,19 +73,19 @@ class Question:
             "claim": self.claim,
             **({"replaces": list(self.replaces)} if self.replaces else {}),
             "evidence": [
-                {"id": line.id, "speaker": line.speaker, **self._when(line), "text": line.text}
+                {"id": line.id, "speaker": line.speaker, **self._show_time(line), "text": line.text}
                 for line in self.evidence
             ],
         }
 
-    def _when(self, line: Line) -> dict[str, str]:
+    def _show_time(self, line: CitableSentence) -> dict[str, str]:
         """Return when a sentence was said, where that may decide: what is newer, or which day "Monday" is."""
         is_dated = self.replaces or any(map(str.isdigit, self.claim))
         return {"at": line.at[:10]} if line.at and is_dated else {}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReaderAnswer:
     """What the reader says to one question; `lost` are facts of what would be replaced that the claim lacks."""
 
     verdict: str
@@ -93,7 +93,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class QuestionBatch:
     """Questions that are asked at once; one of them, `decoy`, has a claim with the evidence of another."""
 
     questions: tuple[tuple[str, Question], ...]
@@ -101,7 +101,7 @@ class Batch:
 
     def ask(self, instructions: str) -> Ask:
         """Return the question to the model."""
-        items = ",\n".join(_compact(one.shown(name)) for name, one in self.questions)
+        items = ",\n".join(_compact(one.describe(name)) for name, one in self.questions)
         items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
         # A paragraph on a subject that no question has is left out.
         absent = set(Subject) - {one.subject for _, one in self.questions}
@@ -110,15 +110,15 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class BatchReading:
     """What became of a batch: answers by the key of their question, and the questions without a valid one."""
 
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, ReaderAnswer] = field(default_factory=dict)
     missing: tuple[Question, ...] = ()
     fooled: bool = False  # it supported the decoy
 
 
-def batches(questions: Iterable[Question], others: Sequence[Line] = ()) -> Iterator[Batch]:
+def make_batches(questions: Iterable[Question], others: Sequence[CitableSentence] = ()) -> Iterator[QuestionBatch]:
     """Yield the questions in batches, each with a decoy; one that alone is too long for a batch is left out.
 
     Args:
@@ -136,29 +136,34 @@ def batches(questions: Iterable[Question], others: Sequence[Line] = ()) -> Itera
         yield _with_decoy(held, others)
 
 
-def _fits(batch: Batch) -> bool:
+def _fits(batch: QuestionBatch) -> bool:
     return len(batch.questions) <= MOST_CLAIMS and len(batch.ask("").text) <= MOST_CHARACTERS
 
 
-def _with_decoy(questions: Sequence[Question], others: Sequence[Line]) -> Batch:
+def _with_decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> QuestionBatch:
     """Return a batch with one more question, at a place that its text decides."""
     decoy = _decoy(questions, others)
     at = int(decoy.key, 16) % (len(questions) + 1)
     order = [*questions[:at], decoy, *questions[at:]]
-    return Batch(tuple((f"c{number}", one) for number, one in enumerate(order, 1)), f"c{at + 1}")
+    return QuestionBatch(tuple((f"c{number}", one) for number, one in enumerate(order, 1)), f"c{at + 1}")
 
 
-def _decoy(questions: Sequence[Question], others: Sequence[Line]) -> Question:
+def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> Question:
     """Return the claim and the evidence of two questions that have least in common, the shortest of these."""
     pairs = [
-        (overlap(one.claim, _said(other.evidence)) + overlap(_said(other.evidence), one.claim), one, other.evidence)
+        (
+            measure_overlap(one.claim, _join_lines(other.evidence))
+            + measure_overlap(_join_lines(other.evidence), one.claim),
+            one,
+            other.evidence,
+        )
         for one in questions
         for other in questions
         if one.claim != other.claim  # a claim may be asked about with several pieces of evidence, and be true to each
         and not {line.text for line in one.evidence} & {line.text for line in other.evidence}
     ]
     pairs += [
-        (1 + overlap(one.claim, line.text), one, (line,))
+        (1 + measure_overlap(one.claim, line.text), one, (line,))
         for one in questions[:1]
         for line in others
         if line.text not in {held.text for held in one.evidence}
@@ -166,22 +171,22 @@ def _decoy(questions: Sequence[Question], others: Sequence[Line]) -> Question:
     if not pairs:
         return Question(Subject.SUPPORT, questions[0].claim, (_ELSEWHERE,))
     made = ((shared, Question(Subject.SUPPORT, one.claim, evidence)) for shared, one, evidence in pairs)
-    return min(made, key=lambda pair: (pair[0], len(_compact(pair[1].shown("")))))[1]
+    return min(made, key=lambda pair: (pair[0], len(_compact(pair[1].describe("")))))[1]
 
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _said(lines: Iterable[Line]) -> str:
+def _join_lines(lines: Iterable[CitableSentence]) -> str:
     return "\n".join(line.text for line in lines)
 
 
-def read(batch: Batch, reply: Reply) -> Read:
+def read(batch: QuestionBatch, reply: Reply) -> BatchReading:
     """Return what a reply says to a batch; never raises. Where the decoy is supported, nothing of it counts."""
     if reply.finish_reason != "stop":
-        return Read(missing=tuple(one for name, one in batch.questions if name != batch.decoy))
-    given: dict[str, Answer] = {}
+        return BatchReading(missing=tuple(one for name, one in batch.questions if name != batch.decoy))
+    given: dict[str, ReaderAnswer] = {}
     asked = dict(batch.questions)
     refused: set[str] = set()
     for value in _objects(reply.text):
@@ -195,16 +200,16 @@ def read(batch: Batch, reply: Reply) -> Read:
             given[name] = answer
     valid = {name: one for name, one in given.items() if name not in refused}
     if batch.decoy and (batch.decoy not in valid or valid[batch.decoy].verdict in POSITIVE):
-        return Read(fooled=batch.decoy in valid, missing=() if batch.decoy in valid else _asked(batch))
+        return BatchReading(fooled=batch.decoy in valid, missing=() if batch.decoy in valid else _list_questions(batch))
     answers = {asked[name].key: one for name, one in valid.items() if name != batch.decoy}
-    return Read(answers, tuple(one for one in _asked(batch) if one.key not in answers))
+    return BatchReading(answers, tuple(one for one in _list_questions(batch) if one.key not in answers))
 
 
-def _asked(batch: Batch) -> tuple[Question, ...]:
+def _list_questions(batch: QuestionBatch) -> tuple[Question, ...]:
     return tuple(one for name, one in batch.questions if name != batch.decoy)
 
 
-def _answer(value: dict[str, Any], question: Question) -> Answer | None:
+def _answer(value: dict[str, Any], question: Question) -> ReaderAnswer | None:
     verdict, by, lost = value.get("verdict"), value.get("by", []), value.get("lost", [])
     if not isinstance(verdict, str) or verdict not in _VERDICTS[question.subject]:
         return None
@@ -215,12 +220,12 @@ def _answer(value: dict[str, Any], question: Question) -> Answer | None:
     lost = [lost] if isinstance(lost, str) else lost or []
     if not isinstance(lost, list) or not all(isinstance(one, str) for one in lost):
         return None
-    return Answer(verdict, tuple(one for one in lost if one.strip()))
+    return ReaderAnswer(verdict, tuple(one for one in lost if one.strip()))
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a reply, of arrays and of lists inside an object too."""
-    for value, _, _ in values(text, "{"):
+    for value, _, _ in find_values(text, "{"):
         yield value
         inner = (one for held in value.values() if isinstance(held, list) for one in held)
         yield from (one for one in inner if isinstance(one, dict) and "verdict" not in value)
@@ -235,16 +240,16 @@ class Inquiry:
         unread: there is no fit reader.
     """
 
-    answers: Mapping[str, Answer | None] = field(default_factory=dict)
+    answers: Mapping[str, ReaderAnswer | None] = field(default_factory=dict)
     unread: bool = False
 
 
 def inquire(
-    questions: Callable[[Mapping[str, Answer | None]], Iterable[Question]],
-    known: Callable[[str], Answer | None],
-    spare: Sequence[Line],
+    questions: Callable[[Mapping[str, ReaderAnswer | None]], Iterable[Question]],
+    known: Callable[[str], ReaderAnswer | None],
+    spare: Sequence[CitableSentence],
     instructions: str,
-    before: Mapping[str, Answer | None] | None = None,
+    before: Mapping[str, ReaderAnswer | None] | None = None,
 ) -> Generator[Ask, Reply | None, Inquiry]:
     """Ask a reader in batches until nothing is open; what a reply leaves out is asked once more.
 
@@ -261,7 +266,7 @@ def inquire(
         found = {key: answer for key in opened if (answer := known(key)) is not None}
         # A batch of one subject needs only the paragraph on that.
         order = sorted(opened.values(), key=lambda one: [*Subject].index(one.subject))
-        waiting = [] if found else list(batches(order, spare))
+        waiting = [] if found else list(make_batches(order, spare))
         # Where there is neither, each is too long for a batch.
         answers |= found if found or waiting else dict.fromkeys(opened)
         while waiting:
@@ -272,9 +277,9 @@ def inquire(
             said = read(batch, reply)
             again = {one.key: one for one in said.missing if one.key not in missed}
             missed |= again.keys()
-            answers |= dict.fromkeys(one.key for one in _asked(batch) if one.key not in again)
+            answers |= dict.fromkeys(one.key for one in _list_questions(batch) if one.key not in again)
             answers |= said.answers
-            waiting += batches(again.values(), spare)
+            waiting += make_batches(again.values(), spare)
     return Inquiry(answers)
 
 
@@ -297,31 +302,32 @@ class Fitness:
         return all(asked and right >= FIT * asked for right, asked in pairs)
 
 
-def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[Batch, dict[str, bool]]]:
+def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[QuestionBatch, dict[str, bool]]]:
     """Return the calibration set in batches, each with whether the claim of each of its ids is true.
 
     The set holds false claims enough, so its batches need no decoy.
     """
-    found: list[tuple[Batch, dict[str, bool]]] = []
+    found: list[tuple[QuestionBatch, dict[str, bool]]] = []
     held: list[tuple[str, Question]] = []
     truth: dict[str, bool] = {}
     size = 0
     for item in items:
         evidence = tuple(
-            Line(one["id"], one["text"], Lane.NONE, one["speaker"], one.get("at", "")) for one in item["evidence"]
+            CitableSentence(one["id"], one["text"], Lane.NONE, one["speaker"], one.get("at", ""))
+            for one in item["evidence"]
         )
         question = Question(Subject(item["ask"]), item["claim"], evidence, tuple(item.get("replaces", ())))
-        length = len(_compact(question.shown(item["id"])))
+        length = len(_compact(question.describe(item["id"])))
         if held and (len(held) == MOST_CLAIMS or size + length > MOST_CHARACTERS):
-            found.append((Batch(tuple(held)), truth))
+            found.append((QuestionBatch(tuple(held)), truth))
             held, truth, size = [], {}, 0
         held.append((item["id"], question))
         truth[item["id"]] = item["verdict"] in POSITIVE
         size += length
-    return [*found, (Batch(tuple(held)), truth)] if held else found
+    return [*found, (QuestionBatch(tuple(held)), truth)] if held else found
 
 
-def fitness(replies: Iterable[tuple[Batch, dict[str, bool], Reply]]) -> Fitness:
+def measure_fitness(replies: Iterable[tuple[QuestionBatch, dict[str, bool], Reply]]) -> Fitness:
     """Return how a reader did; a question without a valid answer counts as answered wrong."""
     counts = {(truth, right): 0 for truth in (True, False) for right in (True, False)}
     for batch, truth, reply in replies:

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import consent, knife
+from memoryd.jobs import consent, refinement_tools
 from memoryd.jobs.condensation import read
-from memoryd.jobs.job import Ask, Exchange, Operate, Quoted, Rejected, Reply
-from memoryd.jobs.knife import Cut, Look
-from memoryd.jobs.parts import grouped
-from memoryd.jobs.refinement import COMPLETED, Session, described, first_said, ledger_line
+from memoryd.jobs.job import Ask, ModelExchange, Operate, QuotedPiece, RejectedReply, Reply
+from memoryd.jobs.parts import group_items
+from memoryd.jobs.refinement import COMPLETED, RefinementSession, describe_memory, first_said, ledger_line
+from memoryd.jobs.refinement_tools import RefinementChange, SearchCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memoryd.jobs.claims import Judges
-    from memoryd.jobs.job import Applied, ToolCall
+    from memoryd.jobs.job import ChangeResult, ToolCall
     from memoryd.ledger.memory import Memory
 
 JOB = "refine"
@@ -42,7 +42,7 @@ class RefineInputs:
     """A frozen snapshot of all that one refinement depends on."""
 
     core: tuple[Memory, ...]  # live, in the order of the file
-    session: Session
+    session: RefinementSession
     target: int  # tokens
     eroded: int  # tokens of the core that runs have let go within the window already
     erosion_percent: float
@@ -59,12 +59,14 @@ class Apply(NamedTuple):
     """Change the ledger now, guards permitting: only a refinement edits as it goes."""
 
     operate: Operate
-    session: Session  # the refinement so far …
+    session: RefinementSession  # the refinement so far …
     tool: str  # … and the tool whose call this is
 
 
 T = TypeVar("T")
-Steps = Generator[Ask | Look | Apply, Any, T]  # it gets a `Reply`, or None where there is none; ids; an `Applied`
+Steps = Generator[
+    Ask | SearchCall | Apply, Any, T
+]  # it gets a `Reply`, or None where there is none; ids; an `ChangeResult`
 
 
 class Talk:
@@ -75,7 +77,7 @@ class Talk:
         core: the live core, by id.
     """
 
-    def __init__(self, session: Session, core: Sequence[Memory], judges: Judges) -> None:
+    def __init__(self, session: RefinementSession, core: Sequence[Memory], judges: Judges) -> None:
         self.session = session
         self.core = {memory.id: memory for memory in core}
         self._judges = judges
@@ -92,14 +94,14 @@ class Talk:
             if not said_yes:
                 return UNCLEAR if said_yes is None else AGENT_DECLINED
         room, summaries = inputs.room, list[str]()
-        waiting = batches(inputs.core, room)
+        waiting = make_batches(inputs.core, room)
         while True:
             shown, *rest = waiting
-            yield from self._about(inputs, shown, is_part=bool(rest or summaries))
+            yield from self._discuss_batch(inputs, shown, is_part=bool(rest or summaries))
             if self.session.ended is None:  # longer than the model's context: retry with half of the ledger
                 room //= 2
                 left = [self.core[one] for batch in waiting for one in batch if one in self.core]
-                waiting = batches(left, room)
+                waiting = make_batches(left, room)
             elif self.session.ended == COMPLETED and rest:
                 summaries.append(self.session.summary or "")
                 self.session = replace(self.session, ended=None, summary=None)
@@ -109,18 +111,23 @@ class Talk:
                 self.session = replace(self.session, summary=" ".join(told) or None)
                 return None
 
-    def _about(self, inputs: RefineInputs, shown: Sequence[str], *, is_part: bool) -> Steps[None]:
+    def _discuss_batch(self, inputs: RefineInputs, shown: Sequence[str], *, is_part: bool) -> Steps[None]:
         """Hold the conversation about a batch, until the refinement has ended or the model's context is full."""
         there = [self.core[one] for one in shown if one in self.core]
-        material = tuple(Quoted(one.id, described(one), "ledger", first_said(one), one.content) for one in there)
-        earlier: tuple[Exchange, ...] = ()
+        material = tuple(
+            QuotedPiece(one.id, describe_memory(one), "ledger", first_said(one), one.content) for one in there
+        )
+        earlier: tuple[ModelExchange, ...] = ()
         silent = 0
         while self.session.ended is None:
             context = _numbers(inputs)
             if is_part and len(material) < len(self.core):
                 more = f"{len(material)} of the {len(self.core)} memories are shown; complete_refinement ends this part"
                 context = (*context, ("part", more))
-            instructions, tools = _instructions(inputs, inputs.instructions), knife.tools(self.session.mode)
+            instructions, tools = (
+                _instructions(inputs, inputs.instructions),
+                refinement_tools.list_tools(self.session.mode),
+            )
             reply: Reply | None = yield Ask(JOB, instructions, material, context, tools=tools, earlier=earlier)
             if reply is None:
                 # Each time is a step, so that a context which is too small for anything comes to an end.
@@ -129,18 +136,18 @@ class Talk:
                 return
             known = [self.core[one].content for one in shown if one in self.core]
             # Where a server has calls of its own, JSON in prose is talk about a call.
-            calls = reply.calls or (knife.calls_in(reply.text, known) if reply.in_text else ())
+            calls = reply.calls or (refinement_tools.calls_in(reply.text, known) if reply.in_text else ())
             if calls:
                 silent = 0
                 results = yield from self.take(calls)
                 # What was called in text is not said twice when the conversation is told.
-                earlier = (*earlier, Exchange(reply.text if reply.calls else "", calls, results))
+                earlier = (*earlier, ModelExchange(reply.text if reply.calls else "", calls, results))
                 continue
             silent += 1
             self.session = self.session.step()
             if silent >= MOST_SILENT:
                 self.session = self.session.end("the model calls no tool")
-            earlier = (*earlier, Exchange(reply.text, (), (_NUDGE,)))
+            earlier = (*earlier, ModelExchange(reply.text, (), (_NUDGE,)))
 
     def take(self, calls: Sequence[ToolCall]) -> Steps[tuple[str, ...]]:
         """Ask the second reader about the new texts of calls, carry the calls out, and return the result of each."""
@@ -148,36 +155,36 @@ class Talk:
         results = []
         for call in calls:
             self.session, asked = self.session.call(call, self.core, answers, self._judges.cues)
-            if isinstance(asked, Look):
+            if isinstance(asked, SearchCall):
                 found: Sequence[str] = yield asked
-                self.session, asked = self.session.found(call.name, self.core, found)
-            elif isinstance(asked, Cut):
-                done: Applied = yield Apply(self.session.operate(asked, self.core), self.session, call.name)
-                self.session, text = self.session.applied(call.name, asked, self.core, done)
+                self.session, asked = self.session.take_search(call.name, self.core, found)
+            elif isinstance(asked, RefinementChange):
+                done: ChangeResult = yield Apply(self.session.operate(asked, self.core), self.session, call.name)
+                self.session, text = self.session.take_result(call.name, asked, self.core, done)
                 self.core, asked = {memory.id: memory for memory in done.core}, text
             results.append(asked)
         return tuple(results)
 
 
-def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
     """Return the one reply, or why it cannot be used; a conversation is not asked in parts."""
     (reply,) = replies
-    return reply if reply.finish_reason in _USABLE else Rejected("the reply did not end as it should")
+    return reply if reply.finish_reason in _USABLE else RejectedReply("the reply did not end as it should")
 
 
-def batches(core: Sequence[Memory], room: int) -> tuple[tuple[str, ...], ...]:
+def make_batches(core: Sequence[Memory], room: int) -> tuple[tuple[str, ...], ...]:
     """Return the ids in batches whose ledgers have at most `room` tokens each, but at least one memory."""
     sizes = [estimate(ledger_line(memory)) + _PIECE for memory in core]
-    return tuple(map(tuple, grouped([memory.id for memory in core], sizes, room))) or ((),)
+    return tuple(map(tuple, group_items([memory.id for memory in core], sizes, room))) or ((),)
 
 
-def nothing(inputs: RefineInputs) -> str | None:
+def explain_nothing(inputs: RefineInputs) -> str | None:
     """Return why there is nothing to refine; None where there is something."""
     free = [memory for memory in inputs.core if not memory.constitutional]
     tokens = inputs.session.tokens
     if not free:
         return "every memory of the core is protected" if inputs.core else "the core is empty"
-    if inputs.session.mode != knife.DEDUP and tokens <= inputs.target and not inputs.force:
+    if inputs.session.mode != refinement_tools.DEDUP and tokens <= inputs.target and not inputs.force:
         return f"the core has {tokens:,} tokens, the target is {inputs.target:,}"
     if len(inputs.core) < 2:
         return "one memory cannot be condensed"

@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import condensation, knife
-from memoryd.jobs.claims import LOSES, NOT_READ, Outcome, Step
+from memoryd.jobs import condensation, refinement_tools
+from memoryd.jobs.claims import LOSES, NOT_READ, ClaimOutcome, ClaimStep
 from memoryd.jobs.job import Operate
-from memoryd.jobs.knife import Complete, Cut, Look, Misuse
-from memoryd.ledger.guards import Begun, Door, Guard, core_tokens
+from memoryd.jobs.refinement_tools import CompleteCall, Misuse, RefinementChange, SearchCall
+from memoryd.ledger.guards import Caller, Guard, RefinementStart, core_tokens
 from memoryd.ledger.operation import Merge, Update
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memoryd.jobs.claims import Cues
-    from memoryd.jobs.condensation import Condensed, Draft
-    from memoryd.jobs.job import Applied, ToolCall
-    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.condensation import CondensationResult, Draft
+    from memoryd.jobs.job import ChangeResult, ToolCall
+    from memoryd.jobs.reader import ReaderAnswer
     from memoryd.ledger.memory import Memory
 
 MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
@@ -46,7 +46,7 @@ _SAY = "say only what these memories say, of all of them; merge fewer at once"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class RefinementSession:
     """One refinement.
 
     Attributes:
@@ -87,12 +87,12 @@ class Session:
         """Return the new texts of calls, about which a second reader is to be asked before they are carried out."""
         if self.ended is not None or self.mutations >= self.most_mutations:
             return ()
-        asked = (knife.read(call, core, self.mode) for call in calls[: self.most_steps])
-        return tuple(one.draft for one in asked if isinstance(one, Cut) and one.draft is not None)
+        asked = (refinement_tools.read(call, core, self.mode) for call in calls[: self.most_steps])
+        return tuple(one.draft for one in asked if isinstance(one, RefinementChange) and one.draft is not None)
 
     def call(
-        self, call: ToolCall, core: Mapping[str, Memory], answers: Mapping[str, Answer | None], cues: Cues
-    ) -> tuple[Session, Look | Cut | str]:
+        self, call: ToolCall, core: Mapping[str, Memory], answers: Mapping[str, ReaderAnswer | None], cues: Cues
+    ) -> tuple[RefinementSession, SearchCall | RefinementChange | str]:
         """Take a call: what it comes to, a look or a cut that is to be done, or the text to answer it with.
 
         Args:
@@ -102,40 +102,44 @@ class Session:
             cues: decide about a class where no reader does.
         """
         if self.ended is not None:
-            return self.noted(call.name, "late"), _told(error=_LATE)
+            return self.note_call(call.name, "late"), _render_answer(error=_LATE)
         counted = self.step()
         if counted.ended is not None:
-            return counted.noted(call.name, "late"), _told(error=_LATE)
+            return counted.note_call(call.name, "late"), _render_answer(error=_LATE)
         digest = hashlib.sha256(f"{call.name} {call.arguments}".encode(errors="replace")).hexdigest()
         repeats = counted.last[1] + 1 if digest == counted.last[0] else 1
         counted = replace(counted, last=(digest, repeats))
         if repeats > MOST_REPEATS:
-            ended = counted.end("a loop of identical calls").noted(call.name, "loop")
-            return ended, _told(error="the same call again and again: the refinement is over")
-        asked = knife.read(call, core, self.mode)
-        if isinstance(asked, Cut) and self.mutations >= self.most_mutations:
+            ended = counted.end("a loop of identical calls").note_call(call.name, "loop")
+            return ended, _render_answer(error="the same call again and again: the refinement is over")
+        asked = refinement_tools.read(call, core, self.mode)
+        if isinstance(asked, RefinementChange) and self.mutations >= self.most_mutations:
             asked = Misuse(
                 f"{self.most_mutations} changes are all that one refinement may make",
-                f"call {knife.COMPLETE}",
+                f"call {refinement_tools.COMPLETE}",
                 str(Guard.CAP),
                 asked.ids,
             )
         if isinstance(asked, Misuse):
-            return counted.noted(call.name, asked.verdict, asked.ids), _told(error=asked.why, allowed=asked.allowed)
-        if isinstance(asked, Complete):
+            return counted.note_call(call.name, asked.verdict, asked.ids), _render_answer(
+                error=asked.why, allowed=asked.allowed
+            )
+        if isinstance(asked, CompleteCall):
             done = replace(counted, ended=COMPLETED, summary=asked.summary)
-            return done.noted(call.name, "done"), _told(ok=True)
-        if isinstance(asked, Cut) and asked.draft is not None:
-            return counted.condensed(call.name, asked, condensation.judged(asked.draft, answers, cues))
+            return done.note_call(call.name, "done"), _render_answer(ok=True)
+        if isinstance(asked, RefinementChange) and asked.draft is not None:
+            return counted.take_condensation(call.name, asked, condensation.judge_draft(asked.draft, answers, cues))
         return counted, asked
 
-    def condensed(self, name: str, cut: Cut, found: Condensed) -> tuple[Session, Cut | str]:
+    def take_condensation(
+        self, name: str, cut: RefinementChange, found: CondensationResult
+    ) -> tuple[RefinementSession, RefinementChange | str]:
         """Take what became of a new text: the cut with what is lost by it, or the text to answer with."""
         told = replace(self, claims=(*self.claims, found.row())[-MOST_TOLD:])
         if found.why:
-            token = f": {neutral(found.token)}" if found.token else ""
-            text = _told(error=f"{found.why}{token}", allowed=_ALLOWED.get(found.why, _SAY))
-            return told.noted(name, str(found.step), cut.ids), text
+            token = f": {neutralize(found.token)}" if found.token else ""
+            text = _render_answer(error=f"{found.why}{token}", allowed=_ALLOWED.get(found.why, _SAY))
+            return told.note_call(name, str(found.step), cut.ids), text
         operation = cut.operation
         if isinstance(operation, Merge):
             operation = replace(operation, lost=found.lost)
@@ -143,73 +147,81 @@ class Session:
             operation = replace(operation, lost=sum(found.lost.values()))
         return told, replace(cut, operation=operation)
 
-    def step(self) -> Session:
+    def step(self) -> RefinementSession:
         """Count a call, or an answer without one; the last one that may be made ends it."""
         counted = replace(self, steps=self.steps + 1)
         return counted.end("out of steps") if counted.steps > self.most_steps else counted
 
-    def end(self, how: str) -> Session:
+    def end(self, how: str) -> RefinementSession:
         """End it, where it has not ended before."""
         return self if self.ended is not None else replace(self, ended=how)
 
-    def broken(self, guard: str, why: str) -> Session:
+    def end_by_guard(self, guard: str, why: str) -> RefinementSession:
         """End it by a guard that was violated."""
         return replace(self, ended=BREAKER, why=f"{guard}: {why}")
 
-    def operate(self, cut: Cut, core: Mapping[str, Memory]) -> Operate:
+    def operate(self, cut: RefinementChange, core: Mapping[str, Memory]) -> Operate:
         """Return a cut as an edit of the ledger, which holds only while its memories are as in `core`."""
         seen = {one: core[one].content for one in cut.ids}
-        return Operate((cut.operation,), Door.REFINEMENT, seen, Begun(self.tokens, self.ids, self.mutations))
+        return Operate(
+            (cut.operation,), Caller.REFINEMENT, seen, RefinementStart(self.tokens, self.ids, self.mutations)
+        )
 
-    def applied(self, name: str, cut: Cut, before: Mapping[str, Memory], done: Applied) -> tuple[Session, str]:
+    def take_result(
+        self, name: str, cut: RefinementChange, before: Mapping[str, Memory], done: ChangeResult
+    ) -> tuple[RefinementSession, str]:
         """Take what became of a cut, and the text to answer with. A guard of the whole run ends the refinement."""
         broken = next((one for one in done.refusals if one.guard in BREAKERS), None)
         if broken is not None:
-            told = self.broken(broken.guard, broken.why).barred(cut, broken.why)
-            text = _told(error=f"{broken.guard}: {broken.why}. All of this refinement is taken back; it is over")
-            return told.noted(name, str(broken.guard), cut.ids), text
+            told = self.end_by_guard(broken.guard, broken.why).bar_text(cut, broken.why)
+            text = _render_answer(
+                error=f"{broken.guard}: {broken.why}. All of this refinement is taken back; it is over"
+            )
+            return told.note_call(name, str(broken.guard), cut.ids), text
         if done.refusals:
             refusal = done.refusals[0]
             ids = tuple(dict.fromkeys((*refusal.memory_ids, *cut.ids)))
-            text = _told(error=f"{refusal.guard}: {refusal.why}", ids=list(ids), allowed=_LEAVE)
-            return self.barred(cut, refusal.why).noted(name, str(refusal.guard), ids), text
+            text = _render_answer(error=f"{refusal.guard}: {refusal.why}", ids=list(ids), allowed=_LEAVE)
+            return self.bar_text(cut, refusal.why).note_call(name, str(refusal.guard), ids), text
         if not done.changes:
-            return self.noted(name, "error", cut.ids), _told(error="nothing changed", allowed="leave it")
+            return self.note_call(name, "error", cut.ids), _render_answer(error="nothing changed", allowed="leave it")
         now = {memory.id: memory for memory in done.core}
         new = [change.memory_id for change in done.changes if change.before is None]
         moved = replace(self, mutations=self.mutations + 1)
         tokens = [sum(estimate(side[one].content) for one in (*cut.ids, *new) if one in side) for side in (before, now)]
-        moved = moved.noted(name, "done", (*cut.ids, *new), tokens)
+        moved = moved.note_call(name, "done", (*cut.ids, *new), tokens)
         left = core_tokens(done.core, estimate)
         spare = moved.most_mutations - moved.mutations
-        text = _told(
+        text = _render_answer(
             ok=True,
             new_ids=new,
             core_tokens=left,
             may_shrink_by=max(0, left - self.floor),
             changes_left=spare,
-            lost_tokens=_lost(cut),
+            lost_tokens=_count_lost(cut),
         )
         return moved, text
 
-    def barred(self, cut: Cut, why: str) -> Session:
+    def bar_text(self, cut: RefinementChange, why: str) -> RefinementSession:
         """Take it that a guard refuses the text that was accepted last."""
         if cut.draft is None or not self.claims:
             return self
-        row = {**self.claims[-1], "verdict": str(Outcome.REFUSED), "why": why, "step": str(Step.GUARD)}
+        row = {**self.claims[-1], "verdict": str(ClaimOutcome.REFUSED), "why": why, "step": str(ClaimStep.GUARD)}
         return replace(self, claims=(*self.claims[:-1], row))
 
-    def found(self, name: str, core: Mapping[str, Memory], found: Sequence[str]) -> tuple[Session, str]:
+    def take_search(self, name: str, core: Mapping[str, Memory], found: Sequence[str]) -> tuple[RefinementSession, str]:
         """Take what a search found, the best first, and the text to answer with."""
         hits = [one for one in found if one in core][:MOST_FOUND]
         rows = [ledger_line(core[one]) for one in hits]
-        return self.noted(name, "done"), _told(found=len(hits), memories=rows)
+        return self.note_call(name, "done"), _render_answer(_render_answer=len(hits), memories=rows)
 
-    def noted(self, name: str, verdict: str, ids: Sequence[str] = (), tokens: Sequence[int] = ()) -> Session:
+    def note_call(
+        self, name: str, verdict: str, ids: Sequence[str] = (), tokens: Sequence[int] = ()
+    ) -> RefinementSession:
         """Put a call on the timeline, with the tokens of what it is about before and after it, where those changed."""
         if len(self.timeline) >= MOST_TOLD:
             return replace(self, untold=self.untold + 1)
-        tool = name if name in knife.TOOLS else "unknown"
+        tool = name if name in refinement_tools.TOOLS else "unknown"
         row: dict[str, Any] = {"tool": tool, "ids": list(ids), "verdict": verdict}
         row |= {"before": tokens[0], "after": tokens[1]} if tokens else {}
         return replace(self, timeline=(*self.timeline, row))
@@ -222,7 +234,9 @@ class Session:
         return told | {"ended": self.ended, "why": self.why}
 
 
-def retold(timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None]) -> tuple[Mapping[str, Any], ...]:
+def rejudge_timeline(
+    timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None]
+) -> tuple[Mapping[str, Any], ...]:
     """Return a timeline whose changes were judged again: a change that is now refused names its guard.
 
     Args:
@@ -232,12 +246,14 @@ def retold(timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None
     verdicts = iter(refused)
     told = []
     for row in timeline:
-        guard = next(verdicts, None) if row["verdict"] == "done" and row["tool"] in knife.CUTS else None
+        guard = next(verdicts, None) if row["verdict"] == "done" and row["tool"] in refinement_tools.CUTS else None
         told.append(row if guard is None else {"tool": row["tool"], "ids": row["ids"], "verdict": str(guard)})
     return tuple(told)
 
 
-def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Session) -> Session:
+def restore_session(
+    row: Mapping[str, Any], receipt: Mapping[str, Any], session: RefinementSession
+) -> RefinementSession:
     """Return a refinement as its run report has it, with the last change, which was written together with the report.
 
     Args:
@@ -260,12 +276,14 @@ def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Sessio
     refused = receipt.get("refused", ())
     broken = next((one for one in refused if one["guard"] in BREAKERS), None)
     if broken is not None:
-        return made.broken(broken["guard"], broken["why"]).noted(doing["tool"], broken["guard"], doing["ids"])
-    made = made.noted(doing["tool"], refused[0]["guard"] if refused else "done", doing["ids"])
+        return made.end_by_guard(broken["guard"], broken["why"]).note_call(doing["tool"], broken["guard"], doing["ids"])
+    made = made.note_call(doing["tool"], refused[0]["guard"] if refused else "done", doing["ids"])
     return made if refused else replace(made, mutations=made.mutations + 1)
 
 
-def ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
+def describe_end(
+    session: RefinementSession, *, undo: bool, changed: bool, conflict: bool
+) -> tuple[str, str | None, str | None]:
     """Return the state of the run, the reason for it, and the words for the journal."""
     if session.ended == COMPLETED:
         why = None if changed else "nothing was changed, whatever the summary says"
@@ -286,12 +304,12 @@ PROTECTED = "memory [CONSTITUTIONAL]"
 
 def ledger_line(memory: Memory) -> str:
     """Return a memory as a search shows it, on one line: id, day, description, content."""
-    return f"{memory.id} {first_said(memory)} {described(memory)}: {memory.content}"
+    return f"{memory.id} {first_said(memory)} {describe_memory(memory)}: {memory.content}"
 
 
-def described(memory: Memory) -> str:
+def describe_memory(memory: Memory) -> str:
     """Return what the prompt shows beside a memory: whether it is protected, its tokens, its tags."""
-    tags = "".join(f", #{neutral(tag)}" for tag in memory.tags)
+    tags = "".join(f", #{neutralize(tag)}" for tag in memory.tags)
     return f"{PROTECTED if memory.constitutional else 'memory'}, {estimate(memory.content)} tokens{tags}"
 
 
@@ -300,12 +318,12 @@ def first_said(memory: Memory) -> str:
     return (memory.origin_at or memory.created_at)[:10]
 
 
-def _lost(cut: Cut) -> int | None:
+def _count_lost(cut: RefinementChange) -> int | None:
     """Return the tokens that count as lost by a cut; None where they are measured."""
     lost = cut.operation.lost if isinstance(cut.operation, Merge | Update) else None
     return lost if lost is None or isinstance(lost, int) else sum(lost.values())
 
 
-def _told(**values: object) -> str:
+def _render_answer(**values: object) -> str:
     given = {name: value for name, value in values.items() if value not in ("", [], None)}
     return json.dumps(given, ensure_ascii=False)

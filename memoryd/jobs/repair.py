@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.job import Ask, Quoted
-from memoryd.text.content import overlap
+from memoryd.jobs.job import Ask, QuotedPiece
+from memoryd.text.content import measure_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
-    from memoryd.jobs.claims import Claim, Judged
+    from memoryd.jobs.claims import Claim, JudgedClaim
     from memoryd.jobs.job import Reply
     from memoryd.jobs.judging import Judging
 
@@ -26,15 +26,15 @@ def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]])
         form: an example of the job's grammar, for a repair.
         read: gives the claims of a reply to a repair.
     """
-    judging = yield from judging.asked()
-    if refused := judging.mendable():
+    judging = yield from judging.ask_reader()
+    if refused := judging.fixable():
         answer = yield _question(refused, judging.context.judges.repair, form)
-        judging = yield from judging.reworded(paired(refused, read(answer))).asked()
+        judging = yield from judging.replace_claims(pair_claims(refused, read(answer))).ask_reader()
     return judging
 
 
-def _question(refused: Sequence[Judged], instructions: str, form: str) -> Ask:
-    shown: dict[str, Quoted] = {}
+def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> Ask:
+    shown: dict[str, QuotedPiece] = {}
     lines = []
     for one in refused:
         cites = ", ".join(line.id for line in one.lines) or "nothing"
@@ -42,17 +42,19 @@ def _question(refused: Sequence[Judged], instructions: str, form: str) -> Ask:
         lines.append(f"{one.claim.text} [{cites}] — {why}")
         for held in one.cited:
             first = held.piece.lines[0]
-            shown[held.piece.id] = Quoted(held.piece.id, first.speaker, "", first.at or None, held.piece.text)
+            shown[held.piece.id] = QuotedPiece(held.piece.id, first.speaker, "", first.at or None, held.piece.text)
     return Ask(REPAIR, f"{instructions.strip()}\n\n{form}", tuple(shown.values()), (("refused", "\n".join(lines)),))
 
 
-def paired(refused: Sequence[Judged], claims: Iterable[Claim]) -> list[Claim]:
+def pair_claims(refused: Sequence[JudgedClaim], claims: Iterable[Claim]) -> list[Claim]:
     """Return the claims that came back, each with the purpose of the refused one whose citations it shares."""
     left = list(refused)
     found = []
     for claim in claims:
         pieces = {cite.partition(".")[0] for cite in claim.cites}
-        ranked = sorted(left, key=lambda one: (-len(pieces & _pieces(one)), -overlap(claim.text, one.claim.text)))
+        ranked = sorted(
+            left, key=lambda one: (-len(pieces & _pieces(one)), -measure_overlap(claim.text, one.claim.text))
+        )
         if ranked and (not pieces or pieces & _pieces(ranked[0]) or len(left) == 1):
             was = ranked[0].claim
             left.remove(ranked[0])
@@ -60,5 +62,5 @@ def paired(refused: Sequence[Judged], claims: Iterable[Claim]) -> list[Claim]:
     return found
 
 
-def _pieces(judged: Judged) -> set[str]:
+def _pieces(judged: JudgedClaim) -> set[str]:
     return {one.piece.id for one in judged.cited} | {cite.partition(".")[0] for cite in judged.claim.cites}

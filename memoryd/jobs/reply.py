@@ -16,16 +16,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
-from memoryd.jobs.parts import TOO_LONG, merged, unusable
-from memoryd.text.fences import inside
+from memoryd.jobs.job import MemoryType, NewMemory, RejectedReply, Reply
+from memoryd.jobs.parts import TOO_LONG, find_unusable, merge_replies
+from memoryd.text.fences import strip_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SummaryLine:
     """One line of the summary with the turns it stands on."""
 
     sources: tuple[int, ...]
@@ -35,10 +35,10 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedSleepReply:
     """A reply in its parts."""
 
-    summary: tuple[Told, ...] = ()
+    summary: tuple[SummaryLine, ...] = ()
     memories: tuple[NewMemory, ...] = ()
     unreadable: int = 0  # lines in no known form, left out
 
@@ -55,15 +55,15 @@ _MOST_LINES = 2000
 NOTHING = "[NOTHING]"
 
 
-def parse(reply: Reply) -> Parsed | Rejected:
+def parse(reply: Reply) -> ParsedSleepReply | RejectedReply:
     """Return the parts of `reply`, or why it cannot be used; never raises."""
-    if rejected := unusable(reply):
+    if rejected := find_unusable(reply):
         return rejected
-    lines = inside(reply.text.replace("\r\n", "\n").replace("\r", "\n").strip()).split("\n")
-    return Rejected(TOO_LONG) if len(lines) > _MOST_LINES else _sections(lines)
+    lines = strip_fence(reply.text.replace("\r\n", "\n").replace("\r", "\n").strip()).split("\n")
+    return RejectedReply(TOO_LONG) if len(lines) > _MOST_LINES else _sections(lines)
 
 
-def render(summary: Iterable[Told], memories: Iterable[NewMemory]) -> str:
+def render(summary: Iterable[SummaryLine], memories: Iterable[NewMemory]) -> str:
     """Return the reply text that `parse` reads back to these parts; the texts must be single lines."""
     told = [f"- [{_ids(one)}] {one.text}" for one in summary]
     kept = [f"- {one.type.value} {one.importance:.2f} [{_ids(one)}] {one.text}" for one in memories]
@@ -72,22 +72,22 @@ def render(summary: Iterable[Told], memories: Iterable[NewMemory]) -> str:
     return "\n".join(["[SUMMARY]", *told, "[MEMORIES]", *kept])
 
 
-def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts: their lines in order, under one heading each."""
 
-    def join(parts: list[Parsed]) -> str:
+    def join(parts: list[ParsedSleepReply]) -> str:
         return render([one for part in parts for one in part.summary], [one for part in parts for one in part.memories])
 
-    return merged(replies, parse, join)
+    return merge_replies(replies, parse, join)
 
 
-def _ids(one: Told | NewMemory) -> str:
+def _ids(one: SummaryLine | NewMemory) -> str:
     return ",".join(one.cites or (f"t{seq}" for seq in one.sources))
 
 
-def _sections(lines: list[str]) -> Parsed | Rejected:
+def _sections(lines: list[str]) -> ParsedSleepReply | RejectedReply:
     section, seen = "", set()
-    summary: list[Told] = []
+    summary: list[SummaryLine] = []
     memories: list[NewMemory] = []
     unreadable = 0
     for line in lines:
@@ -96,21 +96,21 @@ def _sections(lines: list[str]) -> Parsed | Rejected:
             section = heading[1].upper()
             seen.add(section)
         elif line.strip() and section:
-            told = _told(line.strip()) if section == "SUMMARY" else None
+            told = _parse_line(line.strip()) if section == "SUMMARY" else None
             memory = _memory(line.strip()) if section == "MEMORIES" else None
             summary += [told] if told else []
             memories += [memory] if memory else []
             unreadable += not told and not memory
     if not seen:
-        return Rejected("the reply has none of its sections")
+        return RejectedReply("the reply has none of its sections")
     if unreadable and not summary and not memories:
-        return Rejected("no line of the reply can be read")
-    return Parsed(tuple(summary), tuple(memories), unreadable)
+        return RejectedReply("no line of the reply can be read")
+    return ParsedSleepReply(tuple(summary), tuple(memories), unreadable)
 
 
-def _told(line: str) -> Told | None:
+def _parse_line(line: str) -> SummaryLine | None:
     found = _TOLD.match(line)
-    return Told(_sources(found["ids"]), found["text"].strip(), _cites(found["ids"])) if found else None
+    return SummaryLine(_sources(found["ids"]), found["text"].strip(), _cites(found["ids"])) if found else None
 
 
 def _memory(line: str) -> NewMemory | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from memoryd.text.neutral import neutral
-from memoryd.transcripts.turn import Kind, Origin
+from memoryd.text.neutral import neutralize
+from memoryd.transcripts.turn import Origin, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,19 +79,21 @@ class Reports:
 
     def __init__(self, turns: Sequence[StoredTurn], folder: str | None) -> None:
         """Prepare for `turns`; paths inside `folder` are given relative to it."""
-        self._tools = {turn.tool_call_id: turn.tool_name or "" for turn in turns if turn.kind is Kind.TOOL_CALL}
+        self._tools = {turn.tool_call_id: turn.tool_name or "" for turn in turns if turn.kind is TurnKind.TOOL_CALL}
         self._declined = {turn.tool_call_id for turn in turns if _DECLINED.match(turn.text)} - {None}
         self._folder = folder.rstrip("/\\") if folder else ""
         self._told: set[str] = set()
         self._errors: Counter[str] = Counter()
-        calls = {turn.tool_call_id: turn.text for turn in turns if turn.kind is Kind.TOOL_CALL and turn.tool_call_id}
-        self._ran = {call: command for call, text in calls.items() if (command := _ran(text))}
+        calls = {
+            turn.tool_call_id: turn.text for turn in turns if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id
+        }
+        self._ran = {call: command for call, text in calls.items() if (command := _extract_command(text))}
         self._commands = {call: self._ran.get(call) or " ".join(text.split()) for call, text in calls.items()}
         self._passed: dict[tuple[str, str], int] = {}  # the last turn that tells of a run of this that it passed
         self._runners: set[str] = set()  # of whose tests all passed once
         for turn in turns:
-            if turn.kind is Kind.TOOL_RESULT and not turn.sidechain and self._is_run(turn):
-                passed = dict.fromkeys(_passed(self._command_of(turn), turn.text), turn.seq)
+            if turn.kind is TurnKind.TOOL_RESULT and not turn.sidechain and self._is_run(turn):
+                passed = dict.fromkeys(_find_passed(self._command_of(turn), turn.text), turn.seq)
                 self._passed |= passed
                 self._runners |= {name for kind, name in passed if kind == _ALL}
 
@@ -99,22 +101,22 @@ class Reports:
         """Return the fact that `turn` adds, `CHANGED` or `FAILED` with its text, or None for most turns."""
         if turn.sidechain:
             return None
-        if turn.kind is Kind.TOOL_CALL and turn.origin is Origin.ASSISTANT:
-            return self._changed(turn)
-        if turn.kind is Kind.TOOL_RESULT and turn.origin is Origin.TOOL:
-            return self._failed(turn)
+        if turn.kind is TurnKind.TOOL_CALL and turn.origin is Origin.ASSISTANT:
+            return self._report_change(turn)
+        if turn.kind is TurnKind.TOOL_RESULT and turn.origin is Origin.TOOL:
+            return self._report_failure(turn)
         return None
 
-    def _changed(self, turn: StoredTurn) -> str | None:
+    def _report_change(self, turn: StoredTurn) -> str | None:
         is_edit = _EDITS.search(turn.tool_name or "") or _PATCHES.search(turn.text)
         if turn.tool_call_id in self._declined or not is_edit:
             return None
-        short = (self._inside(_as_written(path)) for path in _paths(turn.text))
+        short = (self._strip_folder(_as_written(path)) for path in _paths(turn.text))
         paths = [path for path in short if path not in self._told and 0 < len(path) <= _LONGEST and "`" not in path]
         self._told.update(paths)
         return CHANGED + " ".join(f"`{path}`" for path in dict.fromkeys(paths)) if paths else None
 
-    def _failed(self, turn: StoredTurn) -> str | None:
+    def _report_failure(self, turn: StoredTurn) -> str | None:
         if not self._is_run(turn) or all(self._errors[mend] >= _MOST_ERRORS for mend in ("", MENDED)):
             return None
         error = _error(turn.text)
@@ -127,7 +129,7 @@ class Reports:
         self._told.add(shape)
         self._errors[mend] += 1
         ran = _as_written(self._ran.get(turn.tool_call_id or "", "").replace("`", "'"))
-        told = f"`{_short(ran)}`: {error}" if ran else error
+        told = f"`{_shorten_command(ran)}`: {error}" if ran else error
         return FAILED + told + mend
 
     def _passes_later(self, turn: StoredTurn, error: str) -> bool:
@@ -147,12 +149,12 @@ class Reports:
         tool = self._tools.get(turn.tool_call_id) or turn.tool_name or ""
         return turn.tool_call_id not in self._declined and _SHELL.search(tool) is not None
 
-    def _inside(self, path: str) -> str:
+    def _strip_folder(self, path: str) -> str:
         inside = self._folder and path.startswith((f"{self._folder}/", f"{self._folder}\\"))
         return path[len(self._folder) + 1 :] if inside else path
 
 
-def _passed(command: str, output: str) -> Iterator[tuple[str, str]]:
+def _find_passed(command: str, output: str) -> Iterator[tuple[str, str]]:
     """Yield what a run shows to pass: its command if nothing failed; its tests, its files or all if tests passed."""
     tail = output[-_TAIL:]
     if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
@@ -174,7 +176,7 @@ def _is_of_test(error: str) -> bool:
     return _TEST_ID.search(error) is not None or "AssertionError" in error or error.startswith(("FAIL", "--- FAIL"))
 
 
-def _ran(call: str) -> str:
+def _extract_command(call: str) -> str:
     """Return the command of a call on one line, also where its input was cut; empty where it tells none."""
     given = _input(call)
     found = next((given[key] for key in _COMMAND_KEYS if key in given), None)
@@ -182,11 +184,11 @@ def _ran(call: str) -> str:
         found = found[-1] if found else None
     if not isinstance(found, str):
         cut = _CUT_COMMAND.search(call)
-        found = _unescaped(cut[1]) if cut else ""
+        found = _unescape(cut[1]) if cut else ""
     return "apply_patch" if _PATCH in found else " ".join(found.split())
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     try:
         return str(orjson.loads(f'"{text}"'))
     except orjson.JSONDecodeError:
@@ -195,10 +197,10 @@ def _unescaped(text: str) -> str:
 
 def _as_written(name: str) -> str:
     """Return a name as one neutral line; unlike of a sentence, its first signs belong to it."""
-    return neutral(f"`{name}")[1:].strip()
+    return neutralize(f"`{name}")[1:].strip()
 
 
-def _short(command: str) -> str:
+def _shorten_command(command: str) -> str:
     return command if len(command) <= _LONGEST_COMMAND else f"{command[: _LONGEST_COMMAND - 1].rstrip()}…"
 
 
@@ -222,5 +224,5 @@ def _error(text: str) -> str | None:
     """Return the last line of `text` that names an error and says more than that there was one."""
     for line in reversed(text[-_TAIL:].splitlines()):
         if len(line) <= 2 * _LONGEST and len(line.split()) > 2 and _ERROR.search(line):
-            return neutral(line)[:_LONGEST].strip() or None
+            return neutralize(line)[:_LONGEST].strip() or None
     return None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from memoryd.text.content import stems
-from memoryd.text.sentences import texts
-from memoryd.text.wording import fold, plain, stem
+from memoryd.text.content import list_stems
+from memoryd.text.sentences import list_texts
+from memoryd.text.wording import find_stem, fold, normalize
 
 _LONGEST_ACK = 60  # characters
 _UPLOADS = re.compile(
@@ -167,7 +167,7 @@ vergessen bitte mehr jetzt gestorben verstorben tot leider oublie oubliez plus m
 olvida olvide ya ahora murió falleció dimentica più adesso morto morta esqueça mais agora morreu faleceu vergeet meer
 nu overleden dood забудь больше теперь умер умерла
 """
-_ENDING = frozenset(map(stem, map(fold, _ENDING_LIST.split())))
+_ENDING = frozenset(map(find_stem, map(fold, _ENDING_LIST.split())))
 
 
 class Signal(StrEnum):
@@ -197,23 +197,23 @@ def after_assent(text: str) -> str | None:
     return "".join(rest) if _SIGNS.sub(" ", fold(first)).strip() in _ACKS else None
 
 
-def signals(text: str) -> tuple[Signal, ...]:
+def find_signals(text: str) -> tuple[Signal, ...]:
     """Return what `text`, a message of the user, hints at."""
     bare = without_uploads(text)
     found = (
-        Signal.CORRECTION if _CORRECTS.search(bare) or retracts(bare) else None,
+        Signal.CORRECTION if _CORRECTS.search(bare) or is_retraction(bare) else None,
         Signal.REINFORCEMENT if _REINFORCES.search(bare) else None,
     )
     return tuple(one for one in found if one)
 
 
-def retracts(text: str) -> bool:
+def is_retraction(text: str) -> bool:
     """Return True if `text`, a message of the user, plainly takes back or ends something that was so.
 
     Such are "please forget that I …", "I don't work at … anymore", "my dog died" and "in Bruges now, not in Ghent". A
     question or a condition ends nothing.
     """
-    lines = map(plain, without_uploads(text).splitlines())
+    lines = map(normalize, without_uploads(text).splitlines())
     return any(_FORGET.search(line) is not None or _tells_an_end(line) for line in lines)
 
 
@@ -222,9 +222,9 @@ def takes_back(text: str, known: str) -> bool:
 
     It must have half of the content words of the statement, or no content word of its own besides those.
     """
-    held = stems(known)
-    for sentence in texts(without_uploads(text)):
-        said = stems(sentence) - _ENDING if retracts(sentence) else frozenset()
+    held = list_stems(known)
+    for sentence in list_texts(without_uploads(text)):
+        said = list_stems(sentence) - _ENDING if is_retraction(sentence) else frozenset()
         shared = said & held
         if shared and (2 * len(shared) >= len(held) or said <= held):
             return True

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, job, reply
-from memoryd.jobs.claims import Claim, Judged, Judges, Outcome, counts, note_of
-from memoryd.jobs.duplicates import Known
-from memoryd.jobs.evidence import REPORT, Evidence
+from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, count_claims, note_of
+from memoryd.jobs.duplicates import KnownTexts
+from memoryd.jobs.evidence import REPORT, SleepEvidence
 from memoryd.jobs.judging import Judging, context_of
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
@@ -25,8 +25,8 @@ from memoryd.jobs.witness import digest_of
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import prose
-from memoryd.text.content import label_of, overlap, unlabelled
-from memoryd.text.neutral import neutral
+from memoryd.text.content import label_of, measure_overlap, strip_label
+from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ class SleepInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _SleepResult:
     """The claims that may be written, with the session compressed."""
 
-    lines: tuple[reply.Told, ...]
+    lines: tuple[reply.SummaryLine, ...]
     memories: tuple[job.NewMemory, ...]
     summary: str
     messages: tuple[job.CompressedMessage, ...]
@@ -104,29 +104,29 @@ def decide(inputs: SleepInputs) -> job.Steps:
     """Return what a sleep comes to, phase by phase."""
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
-    yield job.Enter("process")
+    yield job.EnterPhase("process")
     gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz)
     if not any(quoted.origin != REPORT for quoted in gathered.material):
         why = "nothing was said that may be remembered"
         counted = {"unscanned": inputs.unscanned, **gathered.counts}
         return job.NothingToDo(why, (_watermark(inputs),), {"process": counted})
-    yield job.Enter("summarize")
+    yield job.EnterPhase("summarize")
     answer: job.Reply = yield _question(inputs, gathered)
     parsed = reply.parse(answer)
-    if isinstance(parsed, job.Rejected):
+    if isinstance(parsed, job.RejectedReply):
         return parsed
     foreign = Foreign((*inputs.earlier, *inputs.turns))
-    judging = yield from judge(_judging(inputs, gathered, parsed, answer, foreign), _FORM, _repaired)
-    judged = judging.judged
-    if judged and all(one.outcome is Outcome.REFUSED and one.why in _MADE_UP for one in judged):
-        return job.Rejected("nothing in the reply stands in the turns it cites")
-    dropped = Counter(one.why for one in judged if one.outcome is Outcome.REFUSED)
+    judging = yield from judge(_begin_judging(inputs, gathered, parsed, answer, foreign), _FORM, _parse_repair)
+    judged = judging.results
+    if judged and all(one.outcome is ClaimOutcome.REFUSED and one.why in _MADE_UP for one in judged):
+        return job.RejectedReply("nothing in the reply stands in the turns it cites")
+    dropped = Counter(one.why for one in judged if one.outcome is ClaimOutcome.REFUSED)
     dropped["unreadable"] = parsed.unreadable
-    told = _told(inputs, gathered, answer, foreign, judged)
-    yield job.Enter("consolidate")
-    told = _consolidated(inputs, gathered, told, dropped)
-    yield job.Enter("save")
-    return _saved(inputs, told, dropped)
+    told = _build_result(inputs, gathered, answer, foreign, judged)
+    yield job.EnterPhase("consolidate")
+    told = _consolidate(inputs, gathered, told, dropped)
+    yield job.EnterPhase("save")
+    return _save_result(inputs, told, dropped)
 
 
 def word_limit(said_words: int, share: float, days: int = 1) -> int:
@@ -135,7 +135,7 @@ def word_limit(said_words: int, share: float, days: int = 1) -> int:
     return min(CEILING_WORDS * days, wanted)
 
 
-def _limit(inputs: SleepInputs, gathered: Evidence) -> int:
+def _limit(inputs: SleepInputs, gathered: SleepEvidence) -> int:
     return word_limit(gathered.said_words, inputs.daily_share, _days(inputs))
 
 
@@ -152,7 +152,7 @@ def _watermark(inputs: SleepInputs) -> job.MoveWatermark:
 # Summarize
 
 
-def _question(inputs: SleepInputs, gathered: Evidence) -> job.Ask:
+def _question(inputs: SleepInputs, gathered: SleepEvidence) -> job.Ask:
     context = [("words", str(_limit(inputs, gathered)))]
     if inputs.previous_summary:
         context.append(("summary so far", inputs.previous_summary))
@@ -162,15 +162,15 @@ def _question(inputs: SleepInputs, gathered: Evidence) -> job.Ask:
     return job.Ask(CONSUMER, inputs.instructions, gathered.material, tuple(context))
 
 
-def _judging(
-    inputs: SleepInputs, gathered: Evidence, parsed: reply.Parsed, answer: job.Reply, foreign: Foreign
+def _begin_judging(
+    inputs: SleepInputs, gathered: SleepEvidence, parsed: reply.ParsedSleepReply, answer: job.Reply, foreign: Foreign
 ) -> Judging:
     made = context_of(
-        Pieces.of(_without_echoes(one, foreign) for one in gathered.pieces),
-        evidence.days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
+        Pieces.collect(_without_echoes(one, foreign) for one in gathered.pieces),
+        evidence.map_days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
         inputs.judges,
         offline=answer.backend == job.OFFLINE,
-        foreign=foreign.outside,
+        foreign=foreign.find_outside,
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, None) for number, told in enumerate(parsed.summary, 1))
@@ -187,7 +187,7 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
     return replace(piece, lines=tuple(lines))
 
 
-def _claim(name: str, told: reply.Told | job.NewMemory, memory: job.NewMemory | None) -> Claim:
+def _claim(name: str, told: reply.SummaryLine | job.NewMemory, memory: job.NewMemory | None) -> Claim:
     """Return a line of the reply as a claim; of the memories only the weighty ones are meant for the core."""
     cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
     core = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
@@ -195,20 +195,20 @@ def _claim(name: str, told: reply.Told | job.NewMemory, memory: job.NewMemory | 
     return Claim(name, told.text, cites, core=core, kind=kind, origin=memory)
 
 
-def _repaired(answer: job.Reply) -> list[Claim]:
+def _parse_repair(answer: job.Reply) -> list[Claim]:
     parsed = reply.parse(answer)
-    if isinstance(parsed, job.Rejected):
+    if isinstance(parsed, job.RejectedReply):
         return []
-    back: list[reply.Told | job.NewMemory] = [*parsed.memories, *parsed.summary]
+    back: list[reply.SummaryLine | job.NewMemory] = [*parsed.memories, *parsed.summary]
     return [Claim("", one.text, one.cites) for one in back]
 
 
-def _told(
-    inputs: SleepInputs, gathered: Evidence, answer: job.Reply, foreign: Foreign, judged: Sequence[Judged]
-) -> _Told:
+def _build_result(
+    inputs: SleepInputs, gathered: SleepEvidence, answer: job.Reply, foreign: Foreign, judged: Sequence[JudgedClaim]
+) -> _SleepResult:
     lines = tuple(line for one in judged if (line := _line(inputs, one, foreign)))
     memories = tuple(memory for one in judged if (memory := _memory(inputs, one)))
-    summary = _running(inputs, lines, memories)
+    summary = _write_summary(inputs, lines, memories)
     messages = compress.compress(
         inputs.live,
         int(inputs.window * inputs.budget),
@@ -218,45 +218,45 @@ def _told(
         inputs.count_tokens,
     )
     receipt = _receipt(inputs, gathered, answer, messages)
-    receipt["claims"] = counts(judged)
+    receipt["claims"] = count_claims(judged)
     rows = tuple(one.row() for one in judged)
-    return _Told(lines, memories, summary, messages, receipt, rows)
+    return _SleepResult(lines, memories, summary, messages, receipt, rows)
 
 
-def _memory(inputs: SleepInputs, judged: Judged) -> job.NewMemory | None:
+def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
     """Return what a claim brings into the core; None where that is nothing."""
     memory = judged.claim.origin
-    if judged.outcome is Outcome.REFUSED or not judged.core or not isinstance(memory, job.NewMemory):
+    if judged.outcome is ClaimOutcome.REFUSED or not judged.core or not isinstance(memory, job.NewMemory):
         return None
     note = note_of(judged, inputs.folder) if judged.is_quoted else None
     return replace(memory, text=judged.text, sources=judged.seqs, cites=judged.ids, note=note)
 
 
-def _line(inputs: SleepInputs, judged: Judged, foreign: Foreign) -> reply.Told | None:
+def _line(inputs: SleepInputs, judged: JudgedClaim, foreign: Foreign) -> reply.SummaryLine | None:
     """Return what a claim brings into the daily file; None where that is nothing.
 
     Of a refused claim that was meant for the core the user's own words stay, so that no requirement is lost.
     """
     seqs, ids = judged.seqs, judged.ids
-    if judged.outcome is Outcome.REFUSED:
-        words = neutral(judged.user_words) if judged.claim.core else ""
-        return reply.Told(seqs, f"User: {words}", ids, required=True) if words else None
+    if judged.outcome is ClaimOutcome.REFUSED:
+        words = neutralize(judged.user_words) if judged.claim.core else ""
+        return reply.SummaryLine(seqs, f"User: {words}", ids, required=True) if words else None
     if judged.core and isinstance(judged.claim.origin, job.NewMemory):
         return None
     text = judged.text
-    if judged.outcome is Outcome.QUOTED:
+    if judged.outcome is ClaimOutcome.QUOTED:
         text = f"User: {text}"
-    shown = foreign.without(_by_speaker(text, judged), inputs.session_id)
-    return reply.Told(seqs, shown, ids)
+    shown = foreign.remove_tokens(_by_speaker(text, judged), inputs.session_id)
+    return reply.SummaryLine(seqs, shown, ids)
 
 
-def _by_speaker(text: str, judged: Judged) -> str:
+def _by_speaker(text: str, judged: JudgedClaim) -> str:
     """Return a daily line with the label of who says it: whoever said the sentence that is nearest to it.
 
     A line that cites the user besides something else is the user's only if their sentences have most of its words.
     """
-    label, said = label_of(text), unlabelled(text)
-    shares = {line: overlap(said, line.text) for line in judged.lines}
+    label, said = label_of(text), strip_label(text)
+    shares = {line: measure_overlap(said, line.text) for line in judged.lines}
     nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
     if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
@@ -266,9 +266,9 @@ def _by_speaker(text: str, judged: Judged) -> str:
     return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
 
 
-def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequence[job.NewMemory]) -> str:
+def _write_summary(inputs: SleepInputs, lines: Sequence[reply.SummaryLine], memories: Sequence[job.NewMemory]) -> str:
     earlier = [line for line in (inputs.previous_summary or "").splitlines() if line.strip()]
-    known = Known(earlier)
+    known = KnownTexts(earlier)
     for text in [*(line.text for line in lines), *(memory.text for memory in memories)]:
         if not known.says(text):
             known.add(text)
@@ -278,7 +278,7 @@ def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequenc
 
 
 def _receipt(
-    inputs: SleepInputs, gathered: Evidence, answer: job.Reply, messages: Sequence[job.CompressedMessage]
+    inputs: SleepInputs, gathered: SleepEvidence, answer: job.Reply, messages: Sequence[job.CompressedMessage]
 ) -> dict[str, object]:
     limit = int(inputs.window * inputs.budget)
     return {
@@ -295,7 +295,7 @@ def _receipt(
             "messages": len(messages),
             "tokens": sum(message.tokens for message in messages),
             "budget": limit,
-            "over_budget": compress.overrun(messages, limit),
+            "over_budget": compress.count_excess(messages, limit),
         },
     }
 
@@ -303,8 +303,10 @@ def _receipt(
 # Consolidate
 
 
-def _consolidated(inputs: SleepInputs, gathered: Evidence, told: _Told, dropped: Counter[str]) -> _Told:
-    core, chosen = Known(inputs.core), Known()
+def _consolidate(
+    inputs: SleepInputs, gathered: SleepEvidence, told: _SleepResult, dropped: Counter[str]
+) -> _SleepResult:
+    core, chosen = KnownTexts(inputs.core), KnownTexts()
     memories = []
     for memory in sorted(told.memories, key=lambda one: (-one.importance, one.sources, one.text)):
         if core.says(memory.text) or chosen.says(memory.text):
@@ -313,18 +315,18 @@ def _consolidated(inputs: SleepInputs, gathered: Evidence, told: _Told, dropped:
         chosen.add(memory.text)
         memories.append(memory)
     minor = [memory for memory in told.memories if memory not in memories]
-    lines = _within(inputs, gathered, _news(inputs, told, minor, core, dropped), dropped)
+    lines = _fit_budget(inputs, gathered, _news(inputs, told, minor, core, dropped), dropped)
     kept = tuple(sorted(memories, key=lambda one: (one.sources, one.text)))
     return replace(told, lines=lines, memories=kept)
 
 
 def _news(
-    inputs: SleepInputs, told: _Told, minor: Sequence[job.NewMemory], core: Known, dropped: Counter[str]
-) -> list[reply.Told]:
+    inputs: SleepInputs, told: _SleepResult, minor: Sequence[job.NewMemory], core: KnownTexts, dropped: Counter[str]
+) -> list[reply.SummaryLine]:
     """Return the lines for the daily file: the summary's, then minor memories that neither a line nor the core says."""
-    known = Known([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
+    known = KnownTexts([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
     lines = []
-    for one in (*told.lines, *(reply.Told(memory.sources, memory.text, memory.cites) for memory in minor)):
+    for one in (*told.lines, *(reply.SummaryLine(memory.sources, memory.text, memory.cites) for memory in minor)):
         if core.says(one.text) or known.says(one.text):
             dropped["duplicate"] += 1
             continue
@@ -333,15 +335,15 @@ def _news(
     return lines
 
 
-def _within(
-    inputs: SleepInputs, gathered: Evidence, lines: list[reply.Told], dropped: Counter[str]
-) -> tuple[reply.Told, ...]:
+def _fit_budget(
+    inputs: SleepInputs, gathered: SleepEvidence, lines: list[reply.SummaryLine], dropped: Counter[str]
+) -> tuple[reply.SummaryLine, ...]:
     limit = int(_limit(inputs, gathered) * LENGTH_TOLERANCE)
     required = {f"- {line.text}" for line in lines if line.required}
-    limit -= sum(map(prose.words, required))
+    limit -= sum(map(prose.count_words, required))
     texts = [f"- {line.text}" for line in lines]
     fitting = [text for text in texts if text not in required]
-    fitting = compress.squeeze(fitting, limit, lambda given: [prose.words(text) for text in given])
+    fitting = compress.squeeze(fitting, limit, lambda given: [prose.count_words(text) for text in given])
     fitting = compress.squeeze(fitting, CEILING_TOKENS * _days(inputs), inputs.count_tokens)
     kept = required.union(fitting)
     dropped["over length"] += sum(text not in kept for text in texts)
@@ -351,7 +353,7 @@ def _within(
 # Save
 
 
-def _saved(inputs: SleepInputs, told: _Told, dropped: Counter[str]) -> job.End:
+def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str]) -> job.End:
     types = Counter(memory.type.value for memory in told.memories)
     receipt = {
         **told.receipt,
@@ -372,7 +374,7 @@ def _saved(inputs: SleepInputs, told: _Told, dropped: Counter[str]) -> job.End:
     return job.Done(tuple(edits), receipt, claims=told.claims)
 
 
-def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[job.AppendDaily]:
+def _daily(inputs: SleepInputs, lines: Sequence[reply.SummaryLine]) -> list[job.AppendDaily]:
     moments = _moments(inputs)
     clocks: dict[date, list[str]] = {}
     for turn in inputs.turns:
@@ -392,13 +394,13 @@ def block_of(
     """Return lines of a session as a block for the file of a day; `clocks` say when they begin and end."""
     body = [f"- {line}" for line in lines]
     if program is not None:
-        body.insert(0, daily.attribution(program, *clocks, neutral(session_id)))
+        body.insert(0, daily.attribute_block(program, *clocks, neutralize(session_id)))
     return job.AppendDaily(day, reason, clocks[-1], "\n".join(body))
 
 
 def _moments(inputs: SleepInputs) -> dict[int, datetime]:
     """Return the local time of each covered turn; one without a time takes that of the turn before it."""
-    known = [evidence.moment(turn.at) for turn in inputs.turns]
+    known = [evidence.parse_moment(turn.at) for turn in inputs.turns]
     held = next((at for at in known if at), inputs.now)
     moments = {}
     for turn, at in zip(inputs.turns, known, strict=True):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger.memory import Ending, Kind, from_json, to_json
-from memoryd.text.neutral import neutral
+from memoryd.ledger.memory import Ending, MemoryKind, from_json, to_json
+from memoryd.text.neutral import neutralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Audited(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class RefinementTally:
     """What was done. Tokens are the rough estimate; `saved` is how much smaller the core is by it.
 
     `details` are the numbers in the texts that were changed: a summary that names one of them counts nothing.
@@ -50,7 +50,7 @@ class Tally:
         """Return the counts as run reports show them."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return it in words, for the journal, the audit and `job show`."""
         parts = [f"compressed {self.merged} → {self.into}"] if self.merged else []
         parts += [f"reworded {self.updated}"] if self.updated else []
@@ -61,14 +61,14 @@ class Tally:
         return _capital("; ".join(parts) or "nothing was changed")
 
 
-def tally(entries: Iterable[Audited]) -> Tally:
+def count_entries(entries: Iterable[Audited]) -> RefinementTally:
     """Count the entries of one run."""
     counts = Counter[str]()
     details: set[int] = set()
     for one in entries:
         after = None if one.after is None else from_json(one.after)
         before = None if one.before is None else from_json(one.before)
-        if after is None or after.kind is not Kind.CORE:
+        if after is None or after.kind is not MemoryKind.CORE:
             continue
         name = _name(one.operation, is_new=before is None, ended_as=after.ended_as)
         if name is None:
@@ -77,12 +77,12 @@ def tally(entries: Iterable[Audited]) -> Tally:
         details.update(*(_numbers(side.content) for side in (before, after) if side is not None))
         gone = estimate(before.content) if before is not None and before.is_live else 0
         counts["saved"] += gone - (estimate(after.content) if after.is_live else 0)
-    return Tally(**counts, details=frozenset(details))
+    return RefinementTally(**counts, details=frozenset(details))
 
 
-def of_changes(changes: Iterable[Change]) -> Tally:
+def of_changes(changes: Iterable[Change]) -> RefinementTally:
     """Count changes that no audit tells of yet."""
-    return tally(
+    return count_entries(
         Audited(one.operation, None if one.before is None else to_json(one.before), to_json(one.after))
         for one in changes
     )
@@ -103,7 +103,7 @@ _NEAR = 12  # a share of a number: what is said roughly may be off by a twelfth
 _SAID = ' It said: "'
 
 
-def miscounts(summary: str, done: Tally, others: Iterable[int] = ()) -> bool:
+def is_miscounted(summary: str, done: RefinementTally, others: Iterable[int] = ()) -> bool:
     """Return True if a summary gives a number that was not counted, and that is no detail of what was changed.
 
     Args:
@@ -120,7 +120,7 @@ def _numbers(text: str) -> set[int]:
     return {int(number.replace(",", "")) for number in _COUNTED.findall(text)}
 
 
-def journal(day: str, done: Tally, tokens: tuple[int, int], how: str | None, summary: str | None) -> str:
+def write_entry(day: str, done: RefinementTally, tokens: tuple[int, int], how: str | None, summary: str | None) -> str:
     """Return the entry of the journal: what was counted, and beside it what the model says.
 
     Args:
@@ -130,18 +130,18 @@ def journal(day: str, done: Tally, tokens: tuple[int, int], how: str | None, sum
         how: how it ended, where that is worth telling.
         summary: the model's own; None where it gave none.
     """
-    text = f"Refinement of {day}: {done.told()}."
+    text = f"Refinement of {day}: {done.describe()}."
     text += f" {_capital(how)}." if how else ""
     if not summary:
         return text
-    wrong = " Its numbers are not those that were counted." if miscounts(summary, done, tokens) else ""
-    return f'{text}{_SAID}{neutral(summary)}"{wrong}'
+    wrong = " Its numbers are not those that were counted." if is_miscounted(summary, done, tokens) else ""
+    return f'{text}{_SAID}{neutralize(summary)}"{wrong}'
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def counted(entry: str) -> str:
+def strip_model_words(entry: str) -> str:
     """Return a journal entry as it is injected: without the model's words, which could give the agent orders."""
     return entry.partition(_SAID)[0]

@@ -24,8 +24,8 @@ from memoryd.ledger import steering
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, may_change
 from memoryd.text import normal
-from memoryd.text.content import label_of, overlap, unlabelled
-from memoryd.text.sentences import quotation, split, texts
+from memoryd.text.content import label_of, measure_overlap, strip_label
+from memoryd.text.sentences import list_texts, quote_around, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,13 +42,13 @@ Behind = tuple[tuple["Piece", tuple[int, ...]], ...]
 
 def _nearest(text: str, pieces: Iterable[Piece]) -> Piece | None:
     """Return the piece that has most of a text's words, the first of equals; None where none has many."""
-    shares = ((overlap(text, piece.text), piece) for piece in pieces)
+    shares = ((measure_overlap(text, piece.text), piece) for piece in pieces)
     share, piece = max(shares, key=lambda one: one[0], default=(0.0, None))
     return piece if share >= _LEAST else None
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedText:
     """What may be kept of a text, and where.
 
     Attributes:
@@ -74,7 +74,7 @@ _Place = tuple[str, tuple[int, ...]]  # a session, and turns of it
 
 
 @dataclass
-class Heard:
+class CandidateSession:
     """A session that may be the one the tool was called in."""
 
     id: str
@@ -94,29 +94,29 @@ class Heard:
 class Witness:
     """Weighs texts against sessions."""
 
-    def __init__(self, heard: Sequence[Heard], cues: Cues) -> None:
+    def __init__(self, heard: Sequence[CandidateSession], cues: Cues) -> None:
         """Prepare; the likeliest session comes first."""
         self._heard = heard
         self._cues = cues
         self.sessions = tuple(one.id for one in heard)
 
-    def memory(self, text: str, heading: str = "") -> Weighed:
+    def memory(self, text: str, heading: str = "") -> WeighedText:
         """Weigh what would last, under a heading of `MEMORY.md`."""
-        own = self._own(text, whole=steering.instructs(text) or steering.prefers(text))
+        own = self._own(text, whole=steering.is_instruction(text) or steering.is_preference(text))
         if own is not None:
-            return Weighed(text, True, True, *own)  # noqa: FBT003 - see the class
-        shown = self._without(text)
+            return WeighedText(text, True, True, *own)  # noqa: FBT003 - see the class
+        shown = self._remove_foreign(text)
         if shown != text:
-            return Weighed(_bare(shown), why=FOREIGN, changed=1)
+            return WeighedText(_strip_labels(shown), why=FOREIGN, changed=1)
         if not may_change(Lane.ASSISTANT, self._cues.kind(text, heading)):
-            return Weighed(_bare(text), why=NOT_USER, changed=1)
+            return WeighedText(_strip_labels(text), why=NOT_USER, changed=1)
         piece = _nearest(text, (piece for heard in self._heard for piece in heard.pieces))
         if piece is None:
-            return Weighed(text, core=True)
+            return WeighedText(text, core=True)
         session = next(heard.id for heard in self._heard if piece in heard.pieces)
-        return Weighed(text, core=True, session=session, seqs=(piece.seq,))
+        return WeighedText(text, core=True, session=session, seqs=(piece.seq,))
 
-    def note(self, text: str) -> Weighed:
+    def note(self, text: str) -> WeighedText:
         """Weigh a note for the day's file, line by line."""
         lines: list[str] = []
         why: dict[str, int] = {}
@@ -124,30 +124,34 @@ class Witness:
             mark = "- " if line.startswith("- ") else ""
             said = line.removeprefix(mark)
             kept, reason = said, ""
-            if self._own(unlabelled(said)) is None:
-                kept = _bare(self._without(said)) if label_of(said) == "user" else self._without(said)
-                reason = (FOREIGN if self._without(said) != said else NOT_USER) if kept != said else ""
+            if self._own(strip_label(said)) is None:
+                kept = (
+                    _strip_labels(self._remove_foreign(said))
+                    if label_of(said) == "user"
+                    else self._remove_foreign(said)
+                )
+                reason = (FOREIGN if self._remove_foreign(said) != said else NOT_USER) if kept != said else ""
             if reason:
                 why[reason] = why.get(reason, 0) + 1
             lines.append(f"{mark}{kept}")
-        return Weighed("\n".join(lines), why="; ".join(why), changed=sum(why.values()))
+        return WeighedText("\n".join(lines), why="; ".join(why), changed=sum(why.values()))
 
     def _own(self, text: str, *, whole: bool = False) -> _Place | None:
         """Return the turn in which the user typed a text: whole sentences, in this order, with what introduces them.
 
         Of an order, the sentences around it must be there as well, for they may take it back (`whole`).
         """
-        wanted = [normal.verbatim(one) for one in texts(text)]
+        wanted = [normal.normalize_quotation(one) for one in list_texts(text)]
         for heard in self._heard:
             for piece in heard.pieces if any(wanted) else ():
-                if _types(piece, normal.verbatim(text), wanted, whole=whole):
+                if _types(piece, normal.normalize_quotation(text), wanted, whole=whole):
                     return heard.id, (piece.seq,)
         return None
 
-    def _without(self, text: str) -> str:
+    def _remove_foreign(self, text: str) -> str:
         """Return a text without the foreign tokens of all sessions, because it may stem from any of them."""
         for heard in self._heard:
-            text = heard.foreign.without(text, heard.id)
+            text = heard.foreign.remove_tokens(text, heard.id)
         return text
 
 
@@ -158,7 +162,7 @@ def _types(piece: Piece, text: str, wanted: Sequence[str], *, whole: bool) -> bo
     if whole:
         return False
     parts = split(piece.text)
-    held = [normal.verbatim(part.text) for part in parts]
+    held = [normal.normalize_quotation(part.text) for part in parts]
     for start in range(len(held) - len(wanted) + 1):
         run = range(start, start + len(wanted))
         leads = {parts[at].lead for at in run} - {None, *run}  # "Never:" above "- push to main"
@@ -168,12 +172,15 @@ def _types(piece: Piece, text: str, wanted: Sequence[str], *, whole: bool) -> bo
 
 
 def _quotations(piece: Piece) -> Iterator[str]:
-    return (normal.verbatim(quotation(piece.text, (n,), LONGEST_QUOTED)) for n in range(1, len(piece.lines) + 1))
+    return (
+        normal.normalize_quotation(quote_around(piece.text, (n,), LONGEST_QUOTED))
+        for n in range(1, len(piece.lines) + 1)
+    )
 
 
-def _bare(text: str) -> str:
+def _strip_labels(text: str) -> str:
     """Return a text without the labels before it."""
-    while (bare := unlabelled(text)) != text:
+    while (bare := strip_label(text)) != text:
         text = bare
     return text
 
@@ -186,7 +193,7 @@ def digest_of(line: str) -> str:
     return hashlib.sha256(" ".join(line.split()).removeprefix("- ").encode()).hexdigest()[:16]
 
 
-class Footing:
+class SupportingSentences:
     """The sentences that the lines of one run's blocks may stand on."""
 
     def __init__(
@@ -200,33 +207,33 @@ class Footing:
             tz: the local zone.
             cites: what each line cites, by its digest, as the report of the run has it.
         """
-        self._pieces = Pieces.of(gather(turns, folder, tz).pieces)
+        self._pieces = Pieces.collect(gather(turns, folder, tz).pieces)
         self._cites = cites
 
-    def behind(self, line: str) -> Behind:
+    def find_support(self, line: str) -> Behind:
         """Return the sentences that a line stands on, each with its turn; none where nothing is near it."""
         recorded = self._cites.get(digest_of(line), ())
         if recorded:
-            found, _ = self._pieces.cited(recorded, line)
+            found, _ = self._pieces.find_cited(recorded, line)
             return tuple((one.piece, one.numbers) for one in found)
-        said = unlabelled(line)
-        if repeated := self._repeated(said):
+        said = strip_label(line)
+        if repeated := self._find_repeated(said):
             return repeated
         piece = _nearest(said, self._pieces.by_id.values())
-        found, _ = self._pieces.cited((piece.id,), said) if piece is not None else ([], ())
+        found, _ = self._pieces.find_cited((piece.id,), said) if piece is not None else ([], ())
         return tuple((one.piece, one.numbers) for one in found)
 
     def seqs(self, line: str) -> tuple[int, ...]:
         """Return the numbers of the turns that a line stands on, in order."""
-        return tuple(sorted(piece.seq for piece, _ in self.behind(line)))
+        return tuple(sorted(piece.seq for piece, _ in self.find_support(line)))
 
-    def _repeated(self, said: str) -> Behind:
-        wanted = {normal.verbatim(one) for one in texts(said)}
+    def _find_repeated(self, said: str) -> Behind:
+        wanted = {normal.normalize_quotation(one) for one in list_texts(said)}
         found: list[tuple[Piece, tuple[int, ...]]] = []
         left = set(wanted)
         for piece in self._pieces.by_id.values():
-            numbers = [n for n, line in enumerate(piece.lines, 1) if normal.verbatim(line.text) in left]
+            numbers = [n for n, line in enumerate(piece.lines, 1) if normal.normalize_quotation(line.text) in left]
             if numbers:
-                left -= {normal.verbatim(piece.lines[n - 1].text) for n in numbers}
+                left -= {normal.normalize_quotation(piece.lines[n - 1].text) for n in numbers}
                 found.append((piece, tuple(numbers)))
         return tuple(found) if wanted and not left else ()

@@ -44,7 +44,7 @@ class Rewrite:
     unmentioned: Unmentioned = Unmentioned.KEEP
 
 
-def archiving(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operation]:
+def list_archivals(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operation]:
     """Return the operations that archive what the rewrite does not mention; none if such memories are kept."""
     if rewrite.unmentioned is Unmentioned.KEEP:
         return []
@@ -53,9 +53,9 @@ def archiving(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operati
     return [Delete(memory_id, Ending.ARCHIVED) for memory_id in left if memory_id not in spoken]
 
 
-def dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict[str, Disposition]:
-    """Return the disposition of each earlier memory that is accounted for; see `unaccounted` for the others."""
-    bad = set(unaccounted(rewrite, operations))
+def find_dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict[str, Disposition]:
+    """Return the disposition of each earlier memory that is accounted for; see `list_unaccounted` for the others."""
+    bad = set(list_unaccounted(rewrite, operations))
     found = {memory_id: Disposition.KEPT for memory_id in rewrite.earlier if memory_id not in bad}
     for operation in operations:
         for memory_id, disposition in _claims(operation):
@@ -64,7 +64,7 @@ def dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict[str,
     return found
 
 
-def unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
+def list_unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
     """Return the ids of earlier memories that do not end in exactly one disposition, in order.
 
     Those are: ended in a way that is none (deleted, evicted …); reworded, merged or ended by more than one operation;

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger.memory import canonical, to_json
+from memoryd.ledger.memory import dump_canonical, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ PROPOSAL = "proposal:"  # of a run, that was rejected
 RUN = "run:"  # that was rolled back
 
 
-class Event(NamedTuple):
+class AuditEvent(NamedTuple):
     """A change to be audited. `before` and `after` are digests of states; None where there is no such state."""
 
     at: str  # UTC, ISO 8601 with Z
@@ -45,7 +45,7 @@ class Event(NamedTuple):
     after: str | None
 
 
-class Entry(NamedTuple):
+class AuditEntry(NamedTuple):
     """One row of the audit. A NamedTuple, since checking reads hundreds of thousands."""
 
     id: int
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
     hash: str
 
 
-class Erased(Enum):
+class ErasedState(Enum):
     """A state whose text is gone."""
 
     ERASED = "erased"
@@ -77,51 +77,51 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayedAudit:
     """Where the audit ends.
 
     Attributes:
-        states: by `memory_id`, the last state; None where it is gone again, `Erased` where its text is erased.
+        states: by `memory_id`, the last state; None where it is gone again, `ErasedState` where its text is erased.
         altered: digests whose kept text is not what was digested.
     """
 
-    states: dict[str, str | Erased | None] = field(default_factory=dict)
+    states: dict[str, str | ErasedState | None] = field(default_factory=dict)
     altered: tuple[str, ...] = ()
 
 
-def genesis(agent_id: str) -> str:
+def make_genesis(agent_id: str) -> str:
     """Return the hash that stands before the first entry of an agent."""
-    return digest(f"memoryd audit of {agent_id}")
+    return compute_digest(f"memoryd audit of {agent_id}")
 
 
-def digest(text: str) -> str:
+def compute_digest(text: str) -> str:
     """Return the hex sha256 of a state."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def watermark(session_id: str, consumer: str) -> str:
+def name_watermark(session_id: str, consumer: str) -> str:
     """Return the name of a watermark in the audit."""
     return f"{WATERMARK}{session_id}:{consumer}"
 
 
 def events_of(
     changes: Iterable[Change], *, at: str, agent_id: str, actor: str, run_id: str | None
-) -> tuple[list[Event], dict[str, str]]:
+) -> tuple[list[AuditEvent], dict[str, str]]:
     """Return the events of changes of memories in order, and all their states by digest."""
-    events: list[Event] = []
+    events: list[AuditEvent] = []
     texts: dict[str, str] = {}
     for change in changes:
         states = [None if one is None else to_json(one) for one in (change.before, change.after)]
-        sides = [None if one is None else digest(one) for one in states]
+        sides = [None if one is None else compute_digest(one) for one in states]
         texts |= {side: one for side, one in zip(sides, states, strict=True) if side is not None and one is not None}
-        events.append(Event(at, agent_id, actor, run_id, change.operation, change.memory_id, *sides))
+        events.append(AuditEvent(at, agent_id, actor, run_id, change.operation, change.memory_id, *sides))
     return events, texts
 
 
 # ── the chain ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def link(events: Iterable[Event], *, last_hash: str | None, first_id: int) -> Iterator[Entry]:
+def link_events(events: Iterable[AuditEvent], *, last_hash: str | None, first_id: int) -> Iterator[AuditEntry]:
     """Yield the events of one agent as entries that continue its chain.
 
     Args:
@@ -131,16 +131,16 @@ def link(events: Iterable[Event], *, last_hash: str | None, first_id: int) -> It
     """
     previous = last_hash
     for number, event in enumerate(events, first_id):
-        before = genesis(event.agent_id) if previous is None else previous
+        before = make_genesis(event.agent_id) if previous is None else previous
         previous = _hash(before, event)
-        yield Entry(number, *event, before, previous)
+        yield AuditEntry(number, *event, before, previous)
 
 
 def _hash(prev_hash: str, event: Sequence[str | None]) -> str:
-    return digest(canonical([prev_hash, *event]))
+    return compute_digest(dump_canonical([prev_hash, *event]))
 
 
-def check(entries: Iterable[Entry]) -> Iterator[Problem]:
+def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
     """Yield what is wrong with the chain; the first problem is at the first bad entry.
 
     Each entry whose own hash is wrong is named, each that does not follow from the one before it, and each whose
@@ -153,7 +153,7 @@ def check(entries: Iterable[Entry]) -> Iterator[Problem]:
     hashes: dict[str, str] = {}
     lasts: dict[tuple[str, str], str | None] = {}
     for entry in entries:
-        prev = hashes.get(entry.agent_id) or genesis(entry.agent_id)
+        prev = hashes.get(entry.agent_id) or make_genesis(entry.agent_id)
         if entry.hash != _hash(entry.prev_hash, entry[1:9]):
             yield Problem(entry.id, entry.memory_id, "the entry is not what was written: its hash does not fit it")
         if entry.prev_hash != prev:
@@ -165,7 +165,7 @@ def check(entries: Iterable[Entry]) -> Iterator[Problem]:
         lasts[key] = entry.after
 
 
-def replay(entries: Iterable[Entry], texts: Callable[[str], str | None]) -> Replayed:
+def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) -> ReplayedAudit:
     """Return the states that the audit of one agent leads to.
 
     Args:
@@ -173,22 +173,22 @@ def replay(entries: Iterable[Entry], texts: Callable[[str], str | None]) -> Repl
         texts: gives the state of a digest; None where it is erased. Asked once for each last state.
     """
     lasts = {entry.memory_id: entry.after for entry in entries}
-    states: dict[str, str | Erased | None] = {}
+    states: dict[str, str | ErasedState | None] = {}
     altered: list[str] = []
     for memory_id, last in lasts.items():
         text = None if last is None else texts(last)
-        if last is not None and text is not None and digest(text) != last:
+        if last is not None and text is not None and compute_digest(text) != last:
             altered.append(last)
-        states[memory_id] = text if last is None or text is not None else Erased.ERASED
-    return Replayed(states, tuple(altered))
+        states[memory_id] = text if last is None or text is not None else ErasedState.ERASED
+    return ReplayedAudit(states, tuple(altered))
 
 
-def state(**values: str | int | None) -> str:
+def dump_state(**values: str | int | None) -> str:
     """Return the canonical state of a thing that is not a memory: a watermark, a file, a run."""
-    return canonical(values)
+    return dump_canonical(values)
 
 
 def values_of(text: str) -> dict[str, str | int | None]:
-    """Return the values from which `state` was made."""
+    """Return the values from which `dump_state` was made."""
     values: dict[str, str | int | None] = json.loads(text)
     return values

@@ -59,7 +59,7 @@ class Day(NamedTuple):
     day: int | None
 
 
-class Written(NamedTuple):
+class WrittenDate(NamedTuple):
     """A date found in a text."""
 
     start: int
@@ -67,15 +67,15 @@ class Written(NamedTuple):
     readings: tuple[Day, ...]
 
 
-def find(text: str) -> Iterator[Written]:
+def find(text: str) -> Iterator[WrittenDate]:
     """Yield the calendar dates of `text` in order; what no calendar has is left out."""
     for match in _DATE.finditer(text):
         readings = tuple(day for day in _readings(match) if _exists(day))
         if readings:
-            yield Written(match.start(), match.end(), readings)
+            yield WrittenDate(match.start(), match.end(), readings)
 
 
-def said(text: str, said_on: date) -> set[Day]:
+def find_days(text: str, said_on: date) -> set[Day]:
     """Return the days that `text`, said on `said_on`, names, relative dates among them, and that day itself.
 
     A date without a year is also that of the nearest such day, and of each year that the text names near it.
@@ -93,7 +93,7 @@ def said(text: str, said_on: date) -> set[Day]:
     return days
 
 
-def among(readings: Sequence[Day], held: set[Day]) -> bool:
+def is_among(readings: Sequence[Day], held: set[Day]) -> bool:
     """Return True if one of `held` names all that one of `readings` names."""
     return any(
         all(one is None or one == other for one, other in zip(reading, day, strict=True))

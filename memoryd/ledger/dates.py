@@ -34,20 +34,20 @@ _HINT = re.compile(rf"ago|last|next|past|{_LATIN}|{_WIDE}", re.IGNORECASE)
 _LONGEST_AGO = {"day": 60, "week": 8, "month": 24, "year": 120}  # beyond this "ago" is a rough figure, not a date
 
 
-class Named(NamedTuple):
+class RelativeDate(NamedTuple):
     """A relative date found in a text."""
 
     end: int  # offset just after it
     iso: str  # YYYY-MM-DD, YYYY-MM-DD/DD (a span of days), YYYY-MM or YYYY
 
 
-def find(text: str, said_on: date) -> list[Named]:
+def find(text: str, said_on: date) -> list[RelativeDate]:
     """Return the relative dates of `text` with what they mean when said on `said_on`; rough ones are left out."""
     found = []
     for match in _RELATIVE.finditer(text) if _HINT.search(text) else ():
-        iso = _meaning(match, said_on)
+        iso = _resolve_match(match, said_on)
         if iso:
-            found.append(Named(match.end(), iso))
+            found.append(RelativeDate(match.end(), iso))
     return found
 
 
@@ -63,13 +63,13 @@ def annotate(text: str, said_on: date) -> str:
     return "".join([*out, text[last:]])
 
 
-def _meaning(match: re.Match[str], said_on: date) -> str | None:
+def _resolve_match(match: re.Match[str], said_on: date) -> str | None:
     try:
         if match["day"] or match["wide"]:
             return (said_on + timedelta(days=_SAME_DAY[(match["day"] or match["wide"]).lower()])).isoformat()
         if match["ago"]:
             return _ago(match["n"].lower(), match["ago"].lower(), said_on)
-        return _beside(match["unit"].lower(), 1 if match["way"].lower() == "next" else -1, said_on)
+        return _find_beside(match["unit"].lower(), 1 if match["way"].lower() == "next" else -1, said_on)
     except (OverflowError, ValueError):  # before year 1 or after 9999
         return None
 
@@ -83,7 +83,7 @@ def _ago(number: str, unit: str, said_on: date) -> str | None:
     return _week(said_on, -n) if unit == "week" else _month_or_year(unit, said_on, -n)
 
 
-def _beside(unit: str, way: int, said_on: date) -> str:
+def _find_beside(unit: str, way: int, said_on: date) -> str:
     if unit == "week":
         return _week(said_on, way)
     if unit == "weekend":

@@ -31,23 +31,25 @@ _BLANKS = ("\\n", "\\r", "\\t", "\\\n")
 _SIGNS_OF_ASCII = bytes(range(48)) + bytes(range(58, 97)) + bytes(range(123, 128))
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Return `text` folded, with its disguises undone but for letters spelt out, in time linear in its length."""
-    text = _lower(text)
-    text = _HIDDEN.sub(_shown, text if text.isascii() else _WIDE.sub(lambda found: _narrow(found[0]), text))
+    text = _lower_text(text)
+    text = _HIDDEN.sub(
+        _show_escape, text if text.isascii() else _WIDE.sub(lambda found: _narrow_letter(found[0]), text)
+    )
     return _NAMED_DOT.sub(".", text) if " dot " in text or " punkt " in text else text
 
 
-def squeezed(text: str) -> str:
+def squeeze(text: str) -> str:
     """Return a folded text without its ASCII signs and white space."""
     return text.encode("utf-8", "ignore").translate(None, _SIGNS_OF_ASCII).decode()
 
 
-def placed(text: str) -> tuple[str, list[int]]:
+def fold_with_places(text: str) -> tuple[str, list[int]]:
     """Return a short text folded, letters spelt out joined, with the place in `text` of each sign and of the end."""
-    lower, parts, at, last = _lower(text), [], list[int](), 0
+    lower, parts, at, last = _lower_text(text), [], list[int](), 0
     for found in _EACH.finditer(lower):
-        shown = "." if found[0][0] == " " else _shown(found) if found[0].isascii() else _narrow(found[0])
+        shown = "." if found[0][0] == " " else _show_escape(found) if found[0].isascii() else _narrow_letter(found[0])
         parts += [lower[last : found.start()], shown]
         at += [*range(last, found.start()), *[found.start()] * len(shown)]
         last = found.end()
@@ -62,7 +64,7 @@ def placed(text: str) -> tuple[str, list[int]]:
     return whole, [*at, len(text)]
 
 
-def _lower(text: str) -> str:
+def _lower_text(text: str) -> str:
     """Return `text` in lower case, with spaces for escaped white space; it stays as long."""
     lower = text.lower()
     if len(lower) != len(text):  # "İ" becomes two
@@ -72,11 +74,11 @@ def _lower(text: str) -> str:
     return lower
 
 
-def _narrow(wide: str) -> str:
+def _narrow_letter(wide: str) -> str:
     return _UNSEEN.sub("", unicodedata.normalize("NFKD", wide).casefold()).translate(_LOOKALIKES)
 
 
-def _shown(found: re.Match[str]) -> str:
+def _show_escape(found: re.Match[str]) -> str:
     hidden = found[0]
     if hidden[0] in "%&":
         return unquote(unquote(html.unescape(hidden))).lower()
@@ -85,6 +87,6 @@ def _shown(found: re.Match[str]) -> str:
     if hidden[0] != "x":
         return _SIGNS.get(inner := hidden[1:-1].strip(), inner)
     try:
-        return _narrow(hidden[4:].encode("ascii").decode("punycode"))
+        return _narrow_letter(hidden[4:].encode("ascii").decode("punycode"))
     except (UnicodeError, OverflowError):
         return hidden

@@ -17,8 +17,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger.memory import Ending, Kind
-from memoryd.text.wording import CLAUSE, STOP, fold, plain, stem, units
+from memoryd.ledger.memory import Ending, MemoryKind
+from memoryd.text.wording import CLAUSE, STOP, find_stem, fold, list_units, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,33 +39,33 @@ class Drop(NamedTuple):
 
     at: str  # UTC, ISO 8601
     said: str
-    heirs: tuple[str, ...] = ()  # the texts of its successors
+    successors: tuple[str, ...] = ()  # the texts of its successors
     is_superseded: bool = False  # they have other values for its numbers and names
     counted: int | None = None  # tokens that count as lost, where a second reader has said what is; else measured
 
 
-def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> Drop | None:
+def find_drop(at: str, before: Memory, after: Memory, successors: Iterable[Memory]) -> Drop | None:
     """Return what a change let go; None if the core says the same, or if nothing is lost.
 
     Args:
         at: when, UTC, ISO 8601.
         before: the memory as it was.
         after: as it is then.
-        heirs: its successors at that time, see `heirs_of`.
+        heirs: its successors at that time, see `list_successors`.
     """
-    if not before.is_live or before.kind is not Kind.CORE or after.ended_as in _NO_LOSS:
+    if not before.is_live or before.kind is not MemoryKind.CORE or after.ended_as in _NO_LOSS:
         return None
     if after.is_live and after.content_hash == before.content_hash:
         return None
-    texts = tuple(one.content for one in heirs)
+    texts = tuple(one.content for one in successors)
     if after.lost is not None and texts:  # what nothing stands for is lost whole
         return Drop(at, before.content, texts, counted=after.lost)
     is_superseded = after.ended_as is Ending.SUPERSEDED and bool(texts)
-    is_mended = after.is_live and _mends(before.content, after.content)
+    is_mended = after.is_live and _changes_values(before.content, after.content)
     return Drop(at, before.content, texts, is_superseded or is_mended)
 
 
-def _mends(before: str, after: str) -> bool:
+def _changes_values(before: str, after: str) -> bool:
     """Return True if a rewording only gives new values: a number for each number, a name for each name."""
     gone = [*map(str.isalpha, _exact(before) - _forms(after))]
     new = [*map(str.isalpha, _exact(after) - _forms(before))]
@@ -76,7 +76,7 @@ def _exact(text: str) -> frozenset[str]:
     return frozenset[str]().union(*(clause.exact for clause in _clauses(text)))
 
 
-def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
+def list_successors(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
     """Return the live core memories that stand for one: itself, or its last successors.
 
     Args:
@@ -91,7 +91,7 @@ def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memo
         passed.add(one)
         if memory is not None and not memory.is_live:
             ahead += memory.successors
-        elif memory is not None and memory.kind is Kind.CORE:
+        elif memory is not None and memory.kind is MemoryKind.CORE:
             found.append(memory)
     return found
 
@@ -108,19 +108,19 @@ def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) ->
     found = []
     for change in reversed(changes):
         if change.before is not None:
-            heirs = heirs_of(change.memory_id, states.get)
-            found.append((change.memory_id, dropped(at, change.before, change.after, heirs)))
+            successors = list_successors(change.memory_id, states.get)
+            found.append((change.memory_id, find_drop(at, change.before, change.after, successors)))
             states[change.memory_id] = change.before
     return [(memory_id, drop) for memory_id, drop in reversed(found) if drop is not None]
 
 
-def within(drops: Iterable[Drop], now: str) -> list[Drop]:
+def select_window(drops: Iterable[Drop], now: str) -> list[Drop]:
     """Return the drops within the window that ends now; one that is exactly 30 days old is outside."""
     start = datetime.fromisoformat(now) - WINDOW
     return [drop for drop in drops if datetime.fromisoformat(drop.at) > start]
 
 
-def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str], int]) -> int:
+def count_lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str], int]) -> int:
     """Count dropped tokens that survive in no successor and in no other text of the core.
 
     Args:
@@ -138,8 +138,11 @@ def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str
             continue
         clauses = _clauses(drop.said)
         asked = frozenset[str]().union(*(clause.words for clause in clauses))
-        held = frozenset[str]().union(*map(_forms, drop.heirs))
-        missing = [(clause, clause.unsaid(held) if drop.is_superseded else clause.missing(held)) for clause in clauses]
+        held = frozenset[str]().union(*map(_forms, drop.successors))
+        missing = [
+            (clause, clause.count_unsaid(held) if drop.is_superseded else clause.count_missing(held))
+            for clause in clauses
+        ]
         gone = sum(count for clause, count in missing if count and not others.hold(clause, asked, at))
         total += Fraction(count_tokens(drop.said) * gone, sum(len(clause.words) for clause in clauses))
     return math.ceil(total)
@@ -149,13 +152,13 @@ class _Clause(NamedTuple):
     words: frozenset[str]  # stems, but what is exact as it is
     exact: frozenset[str]  # numbers and names
 
-    def missing(self, held: frozenset[str]) -> int:
+    def count_missing(self, held: frozenset[str]) -> int:
         """Count the words of the clause that are lost if only these forms are left."""
         gone = self.words - held
         is_gone = self.exact & gone or len(gone) > (1 - _HELD) * len(self.words)
         return len(self.words) if is_gone else len(gone)
 
-    def unsaid(self, held: frozenset[str]) -> int:
+    def count_unsaid(self, held: frozenset[str]) -> int:
         """Count the words of the clause, without numbers and names, that are not among these forms."""
         return len(self.words - self.exact - held)
 
@@ -180,21 +183,21 @@ class _Others:
 
 @lru_cache(maxsize=8192)
 def _clauses(text: str) -> tuple[_Clause, ...]:
-    said = plain(text)
-    names = {unit for name in _NAME.findall(said) for unit in units(name.casefold())}
+    said = normalize(text)
+    names = {unit for name in _NAME.findall(said) for unit in list_units(name.casefold())}
     found = tuple(clause for part in CLAUSE.split(said) if (clause := _clause(part, names)).words)
-    whole = frozenset(units(said.casefold())) or frozenset({said.casefold()})
+    whole = frozenset(list_units(said.casefold())) or frozenset({said.casefold()})
     return found or (_Clause(whole, frozenset()),)
 
 
 def _clause(part: str, names: set[str]) -> _Clause:
-    said = [unit for unit in units(part.casefold()) if unit not in STOP]
+    said = [unit for unit in list_units(part.casefold()) if unit not in STOP]
     exact = frozenset(unit for unit in said if unit in names or not unit.isalpha())
-    return _Clause(frozenset(unit if unit in exact else stem(unit) for unit in said), exact)
+    return _Clause(frozenset(unit if unit in exact else find_stem(unit) for unit in said), exact)
 
 
 @lru_cache(maxsize=8192)
 def _forms(text: str) -> frozenset[str]:
     folded = fold(text)
-    found = units(folded)
-    return frozenset((folded, *found, *map(stem, found)))
+    found = list_units(folded)
+    return frozenset((folded, *found, *map(find_stem, found)))

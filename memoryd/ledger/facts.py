@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memoryd.ledger.memory import Ending, Kind, Memory, Source
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
-from memoryd.text.neutral import neutral
-from memoryd.tiers.core import normal
+from memoryd.text.neutral import neutralize
+from memoryd.tiers.core import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -63,7 +63,7 @@ class NewFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FactLimits:
     """The configured limits (`facts.*`)."""
 
     min_confidence: float = 0.5  # a fact of exactly this is stored
@@ -71,7 +71,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FactOutcome:
     """What became of one fact of a batch."""
 
     fact: Fact | None  # the stored one, or the one that says the same already; None: not stored
@@ -80,11 +80,11 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class FactBatch:
     """What a batch does, in order."""
 
     operations: tuple[Operation, ...]
-    outcomes: tuple[Outcome, ...]  # one for each fact asked for
+    outcomes: tuple[FactOutcome, ...]  # one for each fact asked for
     evicted: tuple[Fact, ...] = ()  # facts that a full store ended
 
 
@@ -103,7 +103,7 @@ class Store:
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         """Take the facts, oldest first where their times are the same."""
         self._facts = {fact.id: fact for fact in facts}
-        self._ids = {normal(fact.content): fact.id for fact in reversed(self._facts.values())}
+        self._ids = {normalize(fact.content): fact.id for fact in reversed(self._facts.values())}
 
     def all(self) -> list[Fact]:
         """Return the facts, the surest first, then the oldest."""
@@ -117,27 +117,27 @@ class Store:
         """
         return self._facts[fact_id]
 
-    def same(self, content: str) -> Fact | None:
+    def find_same(self, content: str) -> Fact | None:
         """Return the fact that says the same letter by letter: NFC, spaces folded, casefolded."""
-        found = self._ids.get(normal(content))
+        found = self._ids.get(normalize(content))
         return self._facts[found] if found is not None else None
 
     def search(self, query: str, limit: int = 20) -> list[Fact]:
         """Return the facts that hold any word of `query`, in content or category: most words first, then the surest."""
-        words = list(dict.fromkeys(normal(query).split()))
-        scored = ((sum(1 for word in words if word in _searched(fact)), fact) for fact in self.all())
+        words = list(dict.fromkeys(normalize(query).split()))
+        scored = ((sum(1 for word in words if word in _build_search_text(fact)), fact) for fact in self.all())
         found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
         return [fact for _, fact in found[: max(0, limit)]]
 
     def create(
         self,
         batch: Sequence[NewFact],
-        limits: Limits,
+        limits: FactLimits,
         now: str,
         new_id: Callable[[Container[str]], str],
         taken: Container[str] = (),
         protected: Container[str] = (),
-    ) -> Created:
+    ) -> FactBatch:
         """Return what storing a batch does.
 
         One that says the same as a fact, also of this batch, gets that fact, unchanged in every field. In a full
@@ -154,18 +154,18 @@ class Store:
         Raises:
             ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
         """
-        news = [checked(new) for new in batch]
+        news = [check_fact(new) for new in batch]
         store = _Growing(self, limits.max_facts, protected)
         outcomes = []
         for new in news:
-            same = store.same(new.content)
+            same = store.find_same(new.content)
             if same is not None:
-                outcomes.append(Outcome(same, created=False, why="duplicate"))
+                outcomes.append(FactOutcome(same, created=False, why="duplicate"))
             elif new.confidence < limits.min_confidence:
-                outcomes.append(Outcome(None, created=False, why="below min_confidence"))
+                outcomes.append(FactOutcome(None, created=False, why="below min_confidence"))
             else:
-                outcomes.append(Outcome(store.add(new, now, new_id, taken), created=True))
-        return Created(tuple(store.operations), tuple(outcomes), tuple(store.evicted))
+                outcomes.append(FactOutcome(store.add(new, now, new_id, taken), created=True))
+        return FactBatch(tuple(store.operations), tuple(outcomes), tuple(store.evicted))
 
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
@@ -183,7 +183,7 @@ class Store:
             category=before.category if category is None else _category(category),
             confidence=before.confidence if confidence is None else _confidence(confidence),
         )
-        same = self.same(after.content)
+        same = self.find_same(after.content)
         if content is not None and same is not None and same.id != fact_id:
             raise ValueError(f"{same.id} says that already")
         names = ("content", "category", "confidence")
@@ -219,7 +219,7 @@ class _Growing(Store):
         tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()
         self.operations.append(
             Add(
-                Kind.FACT,
+                MemoryKind.FACT,
                 new.content,
                 cites=new.cites,
                 category=new.category,
@@ -234,7 +234,7 @@ class _Growing(Store):
         fact = Fact(fact_id, new.content, new.category, new.confidence, new.created_at or now, source)
         self._facts[fact_id] = fact
         self._used.add(fact_id)
-        self._ids[normal(fact.content)] = fact_id
+        self._ids[normalize(fact.content)] = fact_id
         insort(self._least, self._rank(fact, len(self.operations)))
         return fact
 
@@ -243,7 +243,7 @@ class _Growing(Store):
         if not self._least:
             return False
         fact = self._facts.pop(self._least.pop(0)[-1])
-        self._ids.pop(normal(fact.content), None)
+        self._ids.pop(normalize(fact.content), None)
         self.operations.append(Delete(fact.id, Ending.EVICTED))
         self.evicted.append(fact)
         return True
@@ -253,9 +253,9 @@ class _Growing(Store):
         return fact.confidence, fact.created_at, order, fact.id
 
 
-def line(fact: Fact) -> str:
+def render_line(fact: Fact) -> str:
     """Return a fact as an agent is given it, on one line that cannot close its block; a long one is cut at a word."""
-    text = neutral(fact.content)
+    text = neutralize(fact.content)
     if len(text) > LONGEST_SHOWN:
         head, _, _ = text[:LONGEST_SHOWN].rpartition(" ")
         # A script without spaces, or one long word, is cut where the room ends.
@@ -263,11 +263,11 @@ def line(fact: Fact) -> str:
     return f"- [{fact.category} | {fact.confidence:.2f}] {text}"
 
 
-def _searched(fact: Fact) -> str:
-    return f"{normal(fact.content)} {fact.category}"
+def _build_search_text(fact: Fact) -> str:
+    return f"{normalize(fact.content)} {fact.category}"
 
 
-def checked(new: NewFact) -> NewFact:
+def check_fact(new: NewFact) -> NewFact:
     """Return the fact trimmed; raises ValueError for a value that is no good."""
     return replace(
         new, content=_content(new.content), category=_category(new.category), confidence=_confidence(new.confidence)
@@ -283,7 +283,7 @@ def _content(content: object) -> str:
 
 def _category(category: object) -> str:
     if not isinstance(category, str) or category not in set(Category):
-        raise ValueError(f"{category!r} is no category of facts: one of {', '.join(Category)}")
+        raise ValueError(f"{category!r} is not a category of facts: one of {', '.join(Category)}")
     return Category(category).value
 
 

@@ -15,8 +15,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from memoryd.ledger import calendar
-from memoryd.text.content import overlap, unlabelled
-from memoryd.text.wording import STOP, fold, full, plain, stem
+from memoryd.text.content import measure_overlap, strip_label
+from memoryd.text.wording import STOP, expand, find_stem, fold, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,9 +108,9 @@ _FRAME_LIST = (
 _FRAME = frozenset(_FRAME_LIST.split())  # who a line is about, which no source says
 
 
-def tokens(text: str, *, loosely: bool = False) -> list[Token]:
+def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
     """Return the exact tokens of `text`, each stretch of it once, in the order of their kinds."""
-    rest = plain(unlabelled(text))
+    rest = normalize(strip_label(text))
     found: list[Token] = []
 
     def take(kind: TokenKind, pattern: re.Pattern[str]) -> None:
@@ -162,12 +162,12 @@ class Material:
         """Return True if `token` occurs here, be it in another form."""
         match token.kind:
             case TokenKind.NUMBER:
-                said = _readings(token.text) | _spoken(token.text)
+                said = _readings(token.text) | _list_spoken_hours(token.text)
                 return not said.isdisjoint(self._numbers) or self._has_half(token.text)
             case TokenKind.DATE:
                 readings = [reading for one in calendar.find(token.text) for reading in one.readings]
                 return (
-                    calendar.among(readings, self._days)
+                    calendar.is_among(readings, self._days)
                     or any(self._is_meant(one) for one in readings)
                     or self._occurs(token.text)
                 )
@@ -187,8 +187,8 @@ class Material:
         if found is None:
             return False
         hour = int(found[1]) % _NOON or _NOON
-        past = (_NUMBER_WORDS.get(one, one) for one in _HALF_PAST.findall(self._folded))
-        to = (_NUMBER_WORDS.get(one, one) for one in _HALF_TO.findall(self._folded))
+        past = (_NUMBER_WORDS.get(one, one) for one in _HALF_PAST.findall(self._folded_text))
+        to = (_NUMBER_WORDS.get(one, one) for one in _HALF_TO.findall(self._folded_text))
         return str(hour) in past or str(hour % _NOON + 1) in to
 
     def _is_meant(self, day: calendar.Day) -> bool:
@@ -198,15 +198,15 @@ class Material:
         except ValueError:
             return False
         is_near = abs((meant - self._said_on).days) <= _FORTNIGHT
-        return is_near and _WEEKDAYS[meant.weekday()].search(self._folded) is not None
+        return is_near and _WEEKDAYS[meant.weekday()].search(self._folded_text) is not None
 
     def _has_forms(self, quoted: str) -> bool:
         """Return whether a quoted name occurs with other endings, which languages with cases give it."""
         words = quoted.split()
         if not 0 < len(words) <= _LONGEST_NAME or not all(_NAME.fullmatch(one) and one[0].isupper() for one in words):
             return False
-        wanted = [stem(_bare(one)) for one in words if len(one) >= _PART]
-        held = [stem(one) for one in _NAME.findall(self._folded)]
+        wanted = [find_stem(_strip_token(one)) for one in words if len(one) >= _PART]
+        held = [find_stem(one) for one in _NAME.findall(self._folded_text)]
         return len(wanted) == len(words) and any(
             held[at : at + len(wanted)] == wanted for at in range(len(held) - len(wanted) + 1)
         )
@@ -217,22 +217,22 @@ class Material:
         return len(set(_GERMAN.findall(self._text)) - _NOT_ONLY_GERMAN) >= _FEWEST_GERMAN
 
     @cached_property
-    def _folded(self) -> str:
-        return " ".join(_bare(self._text).split())
+    def _folded_text(self) -> str:
+        return " ".join(_strip_token(self._text).split())
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        bare = _bare(self._text)
+        bare = _strip_token(self._text)
         words = {*_NAME.findall(bare), *(unit for _, unit in _MEASURE.findall(bare))}
         return frozenset((*words, *(part for word in words for part in word.split("-"))))
 
     @cached_property
     def _stems(self) -> frozenset[str]:
-        return frozenset(map(stem, self._words))
+        return frozenset(map(find_stem, self._words))
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
-        found = (reading for match in _NUMBER.finditer(plain(self._text)) for reading in _readings(match[0]))
+        found = (reading for match in _NUMBER.finditer(normalize(self._text)) for reading in _readings(match[0]))
         words = (_NUMBER_WORDS[word] for word in self._words if word in _NUMBER_WORDS)
         parts = re.findall(r"\d+", self._text)
         wide = (_NUMBER_WORDS[char] for char in self._text if char in _NUMBER_WORDS)
@@ -241,19 +241,19 @@ class Material:
 
     @cached_property
     def _days(self) -> set[calendar.Day]:
-        return calendar.said(plain(self._text), self._said_on)
+        return calendar.find_days(normalize(self._text), self._said_on)
 
     def _occurs(self, text: str) -> bool:
         """Return whether a text occurs as whole words: `a.py` in `src/a.py`, not in `a.pyc` nor `ba.py`."""
-        wanted = " ".join(_bare(text).split()).strip(_ENDS)
-        start = self._folded.find(wanted) if wanted else -1
+        wanted = " ".join(_strip_token(text).split()).strip(_ENDS)
+        start = self._folded_text.find(wanted) if wanted else -1
         while start >= 0:
             end = start + len(wanted)
-            if not _goes_on(self._folded[start - 1 : start], wanted[0]) and not _goes_on(
-                self._folded[end : end + 1], wanted[-1]
+            if not _goes_on(self._folded_text[start - 1 : start], wanted[0]) and not _goes_on(
+                self._folded_text[end : end + 1], wanted[-1]
             ):
                 return True
-            start = self._folded.find(wanted, start + 1)
+            start = self._folded_text.find(wanted, start + 1)
         return not wanted or (wanted.endswith("s") and len(wanted) > _PART and self._occurs(wanted[:-1]))
 
     def _has_version(self, text: str) -> bool:
@@ -280,14 +280,18 @@ class Material:
 
     def _has_name(self, name: str) -> bool:
         word = re.sub(r"['’]s?$", "", name.casefold())  # noqa: RUF001
-        if word in self._words or full(word) in {full(one) for one in self._words} or stem(word) in self._stems:
+        if (
+            word in self._words
+            or expand(word) in {expand(one) for one in self._words}
+            or find_stem(word) in self._stems
+        ):
             return True
         if "-" in word and all(self._has_name(part) for part in word.split("-") if part):
             return True
         return self._occurs(word)
 
 
-def _bare(text: str) -> str:
+def _strip_token(text: str) -> str:
     return fold(text).translate(_QUOTES).replace("#", "")
 
 
@@ -304,7 +308,7 @@ def _readings(written: str) -> set[str]:
     """Return the values that a written number may have: 1.850 is 1850 and 1.85, 16:00 is 16."""
     digits = _SEPARATORS.sub("", written)
     parts = _SEPARATORS.split(written)
-    found = {written.replace(",", "."), _trimmed(written.replace(",", "."))}
+    found = {written.replace(",", "."), _trim_number(written.replace(",", "."))}
     if len(parts) == 1 or _GROUPED.fullmatch(written):
         found.add(digits.lstrip("0") or "0")
     if ":" in written and set(parts[1:]) <= {"00"}:
@@ -312,34 +316,36 @@ def _readings(written: str) -> set[str]:
     return {one for one in found if one}
 
 
-def _spoken(clock: str) -> set[str]:
+def _list_spoken_hours(clock: str) -> set[str]:
     """Return the hour that a clock shows in the afternoon as people say it: 6 of "18:00"."""
     found = re.fullmatch(r"(1[3-9]|2[0-3])[:.]00", clock)
     return {str(int(found[1]) - _NOON)} if found else set()
 
 
-def _trimmed(number: str) -> str:
+def _trim_number(number: str) -> str:
     whole, point, rest = number.partition(".")
     rest = rest.rstrip("0")
     return f"{whole.lstrip('0') or '0'}{point if rest else ''}{rest}" if point else number.lstrip("0") or "0"
 
 
-def missing(text: str, materials: Sequence[Material]) -> list[Token]:
+def list_missing(text: str, materials: Sequence[Material]) -> list[Token]:
     """Return the tokens of `text` that none of the materials has, in order.
 
     In German, which writes all nouns large, only what stands beside another large word is taken for a name.
     """
     loosely = writes_nouns_large(text) or any(one.writes_nouns_large for one in materials)
     return [
-        one for one in tokens(text, loosely=loosely) if not _is_common(one) and not any(m.has(one) for m in materials)
+        one
+        for one in find_tokens(text, loosely=loosely)
+        if not _is_common(one) and not any(m.has(one) for m in materials)
     ]
 
 
 def is_said(text: str, sources: Sequence[tuple[str, date]]) -> bool:
     """Return whether sources, each with its local day, still say `text`: its exact tokens and most of its words."""
-    if not sources or missing(text, [Material(*source) for source in sources]):
+    if not sources or list_missing(text, [Material(*source) for source in sources]):
         return False
-    return overlap(text, "\n".join(said for said, _ in sources)) >= HELD
+    return measure_overlap(text, "\n".join(said for said, _ in sources)) >= HELD
 
 
 def _is_common(token: Token) -> bool:

@@ -17,9 +17,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger import remotes
-from memoryd.ledger.disguise import folded, placed, squeezed
+from memoryd.ledger.disguise import fold, fold_with_places, squeeze
 from memoryd.text import prose, voice
-from memoryd.transcripts.turn import Kind, Origin
+from memoryd.transcripts.turn import Origin, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,11 +91,11 @@ _COMPOUND = re.compile(
     r"|(?:per|post|pre|non|re|multi|sub|self|auto|cross|user|high|low|full|real|well|built)-[a-z]+"
 )
 # What shows that an outside text asks for a name: a verb of using ahead of it, a noun beside it, a line of a manifest.
-_VERBS = folded(
+_VERBS = fold(
     r"instal\w*|npm i|add|get|dlx|npx|uvx|tap|pull|requires?|needs?|depends? on|use|run|execute|launch|load"
     r"|enable|switch to|verwende\w*|benutze\w*|nutze\w*|utilise\w*|ajoute\w*|ejecut\w*|agreg\w*|usa|использ\w*|добав\w*"
 )
-_NOUNS = folded(
+_NOUNS = fold(
     r"packages?|library|modules?|plugins?|extensions?|dependencies|dependency|binary|server is|image|uses|from"
     r"|pakete?|bibliothek|paquete?s?|dependencias|biblioteca|пакет\w*|модуль|библиотек\w*"
 )
@@ -152,13 +152,13 @@ class Foreign:
         self._known: dict[tuple[str, str], bool] = {}
         self._own: dict[int, str] = {}  # the person's own words, by the place of a turn
 
-    def found(self, text: str) -> tuple[str, ...]:
+    def find_tokens(self, text: str) -> tuple[str, ...]:
         """Return the foreign tokens that `text` holds, as written there."""
         return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text, _REPLACED)))
 
-    def outside(self, text: str) -> tuple[str, ...]:
+    def find_outside(self, text: str) -> tuple[str, ...]:
         """Return the foreign tokens that `text` holds; the whole text where it only repeats outside text."""
-        return self.found(text) or ((text,) if self.echoes(text) else ())
+        return self.find_tokens(text) or ((text,) if self.echoes(text) else ())
 
     def echoes(self, text: str) -> bool:
         """Return True if `text` has a clause that occurs word for word in outside text, and that nobody typed.
@@ -167,23 +167,23 @@ class Foreign:
         words, such as a path or a name, are no clause.
         """
         parts = [part for part in (text, *_CLAUSE.split(text)) if len(part.split()) >= _CLAUSE_WORDS or _is_wide(part)]
-        return any(self._is_echo(squeezed(folded(part))) for part in parts)
+        return any(self._is_echo(squeeze(fold(part))) for part in parts)
 
     def _is_echo(self, key: str) -> bool:
         least = _FEWEST_WIDE if _is_wide(key) else _FEWEST_ECHOED
-        flat, starts = self._flat
+        flat, starts = self._flat_text
         at = flat.find(key) if len(key) >= least else -1
         if at < 0:
             return False
         place = bisect_right(starts, at) - 1
-        return not self._turns[place][1] and not any(key in said for said in self._typed)
+        return not self._turns[place][1] and not any(key in said for said in self._own_words)
 
-    def without(self, text: str, session_id: str) -> str:
+    def remove_tokens(self, text: str, session_id: str) -> str:
         """Return `text` with each foreign token, and the code or link around it, replaced by where to look it up."""
         mark = f"{ONLY_A_PAGE}; session:{session_id}"
         done = re.compile(re.escape(mark))
         while spans := self._spans(text, done):
-            for start, end in reversed(_widened(text, spans)):
+            for start, end in reversed(_widen_spans(text, spans)):
                 text = text[:start] + mark + text[end:]
         return text
 
@@ -193,7 +193,7 @@ class Foreign:
         start = 0
         for mark in (*passed.finditer(text), None):
             end = len(text) if mark is None else mark.start()
-            plain, at = placed(text[start:end])
+            plain, at = fold_with_places(text[start:end])
             last = 0
             for one in sorted(_candidates(plain), key=lambda one: (one.start, -one.end)):
                 if at[one.start] >= last and self._is_foreign(one):
@@ -203,17 +203,17 @@ class Foreign:
         return found
 
     def _is_foreign(self, one: _Candidate) -> bool:
-        if one.kind == "plain" and one.keys[0] not in self._asked:
+        if one.kind == "plain" and one.keys[0] not in self._requested_words:
             return False
         for name in one.keys:
             if (name, one.kind) not in self._known:
-                self._known[name, one.kind] = self._first_outside(name, squeezed(name), one.kind)
+                self._known[name, one.kind] = self._first_outside(name, squeeze(name), one.kind)
         is_outside = any(self._known[name, one.kind] for name in one.keys)
         return is_outside and not any(_is_within(one.keys[0], remote) for remote in self._remotes)
 
     def _first_outside(self, name: str, key: str, kind: str) -> bool:
         """Return True if a name first occurs outside; a word, in a place that asks for it."""
-        flat, starts = self._flat
+        flat, starts = self._flat_text
         at = flat.find(key) if key else -1
         while at >= 0:
             place = bisect_right(starts, at) - 1
@@ -229,48 +229,48 @@ class Foreign:
     @cached_property
     def _turns(self) -> list[tuple[str, bool]]:
         """Return each turn folded, and True if the assistant said it; `_is_typed` looks up the person's words."""
-        own = (_is_of(one, Origin.ASSISTANT) and one.kind is not Kind.SUMMARY for one in self._stored)
-        return [(folded(one.text), is_inside) for one, is_inside in zip(self._stored, own, strict=True)]
+        own = (_is_of(one, Origin.ASSISTANT) and one.kind is not TurnKind.SUMMARY for one in self._stored)
+        return [(fold(one.text), is_inside) for one, is_inside in zip(self._stored, own, strict=True)]
 
     @cached_property
-    def _flat(self) -> tuple[str, list[int]]:
+    def _flat_text(self) -> tuple[str, list[int]]:
         """Return the letters and digits of all turns as one text, and the place where each turn begins."""
-        flat = [squeezed(text) for text, _ in self._turns]
+        flat = [squeeze(text) for text, _ in self._turns]
         return "\n".join(flat), [0, *accumulate(len(one) + 1 for one in flat)]
 
     @cached_property
-    def _typed(self) -> list[str]:
+    def _own_words(self) -> list[str]:
         """Return the person's own words, squeezed."""
-        return [squeezed(folded(voice.own(one.text))) for one in self._stored if _is_of(one, Origin.USER)]
+        return [squeeze(fold(voice.keep_own_words(one.text))) for one in self._stored if _is_of(one, Origin.USER)]
 
     @cached_property
     def _paths(self) -> set[str]:
         """Return the squeezed names in the paths of the assistant's calls: these are the files at work."""
-        calls = (one.text for one in self._stored if one.kind is Kind.TOOL_CALL and _is_of(one, Origin.ASSISTANT))
+        calls = (one.text for one in self._stored if one.kind is TurnKind.TOOL_CALL and _is_of(one, Origin.ASSISTANT))
         paths = {found[1] or found[0] for call in calls for found in _PATHS.finditer(call)}
         parts = (part for path in paths if not _FETCHED.search(path) for part in re.split(r"[/\\]", path))
-        return {squeezed(folded(part)) for part in parts}
+        return {squeeze(fold(part)) for part in parts}
 
     def _is_typed(self, name: str, key: str) -> bool:
         """Return True if the person typed a name, or a call of the assistant works on what is called so."""
         for place, turn in enumerate(self._stored):
-            if _is_of(turn, Origin.USER) and key in squeezed(self._turns[place][0]):
+            if _is_of(turn, Origin.USER) and key in squeeze(self._turns[place][0]):
                 if place not in self._own:
-                    self._own[place] = folded(voice.own(turn.text))
+                    self._own[place] = fold(voice.keep_own_words(turn.text))
                 if any(_occurrences(self._own[place], name, key, spaced=True)):
                     return True
         return key in self._paths
 
     @cached_property
-    def _asked(self) -> set[str]:
+    def _requested_words(self) -> set[str]:
         """Return the plain words that an outside text asks for."""
         return {one for text, is_inside in self._turns if not is_inside for one in _NAMED.findall(text)} - _ORDINARY
 
     @cached_property
     def _remotes(self) -> set[str]:
-        calls = {one.tool_call_id: one.text for one in self._stored if one.kind is Kind.TOOL_CALL}
-        of_tools = (one for one in self._stored if one.kind is Kind.TOOL_RESULT and one.origin is Origin.TOOL)
-        return set().union(*(remotes.shown(calls.get(one.tool_call_id, ""), one.text) for one in of_tools))
+        calls = {one.tool_call_id: one.text for one in self._stored if one.kind is TurnKind.TOOL_CALL}
+        of_tools = (one for one in self._stored if one.kind is TurnKind.TOOL_RESULT and one.origin is Origin.TOOL)
+        return set().union(*(remotes.find_remotes(calls.get(one.tool_call_id, ""), one.text) for one in of_tools))
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:
@@ -363,7 +363,7 @@ def _is_within(name: str, remote: str) -> bool:
     return plain in parts or re.match(rf"{re.escape(remote)}(?![\w-])", plain) is not None
 
 
-def _widened(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _widen_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the spans with what makes no sense without them; those that touch become one."""
     frames = [one.span() for one in _FRAME.finditer(text)]
     wide: list[tuple[int, int]] = []

@@ -13,13 +13,13 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger.cut import cut_of
-from memoryd.ledger.floor import Material, missing
-from memoryd.ledger.memory import Ending, erased, hash_of
+from memoryd.ledger.floor import Material, list_missing
+from memoryd.ledger.memory import Ending, erase, hash_of
 from memoryd.ledger.operation import Change, text_of
-from memoryd.text.content import LABELS, overlap, stems, unlabelled
-from memoryd.text.sentences import texts
-from memoryd.tiers.core import normal
+from memoryd.ledger.text_removal import cut_of
+from memoryd.text.content import LABELS, list_stems, measure_overlap, strip_label
+from memoryd.text.sentences import list_texts
+from memoryd.tiers.core import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -47,7 +47,7 @@ Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ForgetVerdict:
     """What becomes of memories, and why, by id.
 
     Attributes:
@@ -65,7 +65,7 @@ class Verdict:
 
 def of_memory(
     memories: Mapping[str, Memory], memory_id: str, versions: Mapping[str, Collection[str]], grounded: Grounded
-) -> Verdict:
+) -> ForgetVerdict:
     """Return what becomes of all memories when one is forgotten.
 
     Args:
@@ -86,40 +86,42 @@ def of_memory(
     return _verdict(memories, gone, frozenset(), grounded)
 
 
-def of_sessions(memories: Mapping[str, Memory], sessions: Collection[str], grounded: Grounded) -> Verdict:
+def of_sessions(memories: Mapping[str, Memory], sessions: Collection[str], grounded: Grounded) -> ForgetVerdict:
     """Return what becomes of all memories when sessions are forgotten; see `of_memory`."""
     return _verdict(memories, {}, sessions, grounded)
 
 
 def _verdict(
     memories: Mapping[str, Memory], gone: dict[str, str], sessions: Collection[str], grounded: Grounded
-) -> Verdict:
-    while more := _falling(memories, gone, sessions, grounded):
+) -> ForgetVerdict:
+    while more := _find_falling(memories, gone, sessions, grounded):
         gone |= more
     named = {one: why for one, why in gone.items() if memories[one].ended_as is not Ending.ERASED}
-    return Verdict(
+    return ForgetVerdict(
         named,
-        {one.id: _left(memories, one, gone, sessions) for one in _touched(memories, gone, sessions)},
-        {one.id: one for one in _back(memories, gone)},
+        {one.id: _strip_sources(memories, one, gone, sessions) for one in _find_touched(memories, gone, sessions)},
+        {one.id: one for one in _restore_superseded(memories, gone)},
         tuple(sorted(one for one in named if memories[one].constitutional and memories[one].is_live)),
     )
 
 
-def _touched(memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str]) -> Iterator[Memory]:
+def _find_touched(
+    memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str]
+) -> Iterator[Memory]:
     for one in memories.values():
         learned = any(source.session in sessions for source in one.sources)
         if one.id not in gone and (learned or not gone.keys().isdisjoint(one.derived_from)):
             yield one
 
 
-def _falling(
+def _find_falling(
     memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
     """Return memories whose remaining sources do not say them; first only those without any source left."""
     ungrounded = {}
     alone = {}
-    for one in _touched(memories, gone, sessions):
-        left = _left(memories, one, gone, sessions)
+    for one in _find_touched(memories, gone, sessions):
+        left = _strip_sources(memories, one, gone, sessions)
         parents = [memories[parent].content for parent in left.derived_from if memories[parent].content]
         if not left.sources and not parents:
             alone[one.id] = ALONE
@@ -128,7 +130,9 @@ def _falling(
     return alone or ungrounded
 
 
-def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
+def _strip_sources(
+    memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]
+) -> Memory:
     """Return the memory without sources of the sessions, and without those it had only from memories that go."""
     parents = [one for one in memory.derived_from if one in memories and one not in gone]
     held = {source for one in parents for source in memories[one].sources}
@@ -137,7 +141,7 @@ def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str
     return replace(memory, sources=sources, derived_from=tuple(parents), note=None)  # it may be of what it lost
 
 
-def _back(memories: Mapping[str, Memory], gone: Mapping[str, str]) -> Iterator[Memory]:
+def _restore_superseded(memories: Mapping[str, Memory], gone: Mapping[str, str]) -> Iterator[Memory]:
     for one in memories.values():
         fell = {why for successor in one.successors if (why := gone.get(successor)) is not None}
         is_merged = one.id not in gone and one.ended_as is Ending.MERGED and bool(one.successors)
@@ -145,7 +149,7 @@ def _back(memories: Mapping[str, Memory], gone: Mapping[str, str]) -> Iterator[M
             yield replace(one, deleted_at=None, ended_as=None, successors=(), lost=None)
 
 
-def without_notes(memories: Mapping[str, Memory], verdict: Verdict, says: Callable[[str], bool]) -> Verdict:
+def without_notes(memories: Mapping[str, Memory], verdict: ForgetVerdict, says: Callable[[str], bool]) -> ForgetVerdict:
     """Return the verdict, with the memories that stay and whose note says what goes: they lose the note.
 
     Args:
@@ -165,7 +169,7 @@ def why_kept(was: Memory, left: Memory) -> str:
 
 
 def changes_of(
-    memories: Mapping[str, Memory], verdict: Verdict, now: str, salt: Callable[[], str]
+    memories: Mapping[str, Memory], verdict: ForgetVerdict, now: str, salt: Callable[[], str]
 ) -> tuple[Change, ...]:
     """Return the verdict as changes of the ledger.
 
@@ -175,21 +179,21 @@ def changes_of(
         now: UTC, ISO 8601 with `Z`.
         salt: draws a new salt for each: the earlier states of all of them are erased.
     """
-    after = {one: erased(memories[one], now, salt()) for one in verdict.erased}
+    after = {one: erase(memories[one], now, salt()) for one in verdict.erased}
     for one, memory in (verdict.kept | verdict.restored).items():
         both = replace(verdict.kept.get(one, memory), deleted_at=memory.deleted_at, ended_as=memory.ended_as)
         after[one] = replace(both, successors=memory.successors, updated_at=now, salt=salt())
     return tuple(Change(OPERATION, one, memories[one], memory) for one, memory in after.items())
 
 
-class Version(NamedTuple):
+class SectionVersion(NamedTuple):
     """A text that a section of the profile had, and the records that were cited for it."""
 
     text: str
     sources: Sequence[Source]
 
 
-def section_left(versions: Sequence[Version], sessions: Collection[str], grounded: Grounded) -> str:
+def section_left(versions: Sequence[SectionVersion], sessions: Collection[str], grounded: Grounded) -> str:
     """Return what is left of a section: sentences that came without these sessions, or that other records say.
 
     Args:
@@ -202,24 +206,24 @@ def section_left(versions: Sequence[Version], sessions: Collection[str], grounde
     others = [source for version in versions for source in version.sources if source.session not in sessions]
     return " ".join(
         sentence
-        for sentence in texts(versions[-1].text)
+        for sentence in list_texts(versions[-1].text)
         if not _came_with(versions, sentence, sessions) or (others and grounded(sentence, others, ()))
     )
 
 
-def _came_with(versions: Sequence[Version], sentence: str, sessions: Collection[str]) -> bool:
-    first = next(one for one in versions if normal(sentence) in map(normal, texts(one.text)))
+def _came_with(versions: Sequence[SectionVersion], sentence: str, sessions: Collection[str]) -> bool:
+    first = next(one for one in versions if normalize(sentence) in map(normalize, list_texts(one.text)))
     return any(source.session in sessions for source in first.sources)
 
 
 def without_marked(text: str, mark: str) -> str:
     """Return the text without the sentences that contain a mark."""
-    return " ".join(sentence for sentence in texts(text) if mark not in sentence) if mark in text else text
+    return " ".join(sentence for sentence in list_texts(text) if mark not in sentence) if mark in text else text
 
 
-def likenesses(text: str) -> tuple[str, ...]:
+def hash_likenesses(text: str) -> tuple[str, ...]:
     """Return the hash of a text, then the hashes of the text with other speaker labels and other punctuation."""
-    said = unlabelled(text).strip()
+    said = strip_label(text).strip()
     bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
     forms = (f"{who}{one}{end}" for one in bare for who in ("", *_SAYS) for end in ("", *_ENDS))
     return tuple(dict.fromkeys((hash_of(text), *map(hash_of, forms))))
@@ -232,7 +236,9 @@ def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
         text: that is to come in.
         forgotten: hashes of what was forgotten on purpose, each with when that was last.
     """
-    return max((forgotten[one] for one in likenesses(text) if one in forgotten), default=None) if forgotten else None
+    return (
+        max((forgotten[one] for one in hash_likenesses(text) if one in forgotten), default=None) if forgotten else None
+    )
 
 
 def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
@@ -242,13 +248,13 @@ def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
         text: that is to come in.
         buried: texts that were forgotten on purpose and are known still, each with when that was last.
     """
-    words = stems(text)
-    near = (one for one in buried if len(words & stems(one)) * 2 >= len(words))
+    words = list_stems(text)
+    near = (one for one in buried if len(words & list_stems(one)) * 2 >= len(words))
     return max((buried[one] for one in near if _holds(one, text)), default=None) if words else None
 
 
 def _holds(buried: str, text: str) -> bool:
-    return overlap(text, buried) == 1 and not missing(text, [_material(buried)])
+    return measure_overlap(text, buried) == 1 and not list_missing(text, [_material(buried)])
 
 
 @lru_cache(maxsize=1 << 8)

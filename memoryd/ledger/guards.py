@@ -20,12 +20,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from memoryd.ledger import erosion
-from memoryd.ledger.accounting import unaccounted
-from memoryd.ledger.forgetting import buried_since, is_said_since, likenesses
+from memoryd.ledger.accounting import list_unaccounted
+from memoryd.ledger.forgetting import buried_since, hash_likenesses, is_said_since
 from memoryd.ledger.heading import NO_THEME, is_theme
-from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
+from memoryd.ledger.memory import TOMBSTONES, Ending, MemoryKind, hash_of
 from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Unprotect, Update, apply, ids_of, text_of
-from memoryd.tiers.core import normal
+from memoryd.tiers.core import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Change, Operation
 
 
-class Door(StrEnum):
+class Caller(StrEnum):
     """The source of operations."""
 
     OWNER = "owner"  # a command of the person who owns the workspace
@@ -50,9 +50,9 @@ class Door(StrEnum):
     JOURNAL = "journal"  # what memoryd tells the agent of what was done to its memory
 
 
-_OWN_HAND = frozenset({Door.OWNER, Door.FILE})
+_OWN_HAND = frozenset({Caller.OWNER, Caller.FILE})
 # Dedup loses no text: an equal copy of each ended memory stays.
-_BOUNDED = frozenset(Door) - _OWN_HAND - {Door.DEDUP}
+_BOUNDED = frozenset(Caller) - _OWN_HAND - {Caller.DEDUP}
 
 
 class Guard(StrEnum):
@@ -93,7 +93,7 @@ class RefusedRun(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedOperations:
     """What is left of the operations, in order, and what was refused."""
 
     accepted: tuple[Operation, ...]
@@ -101,7 +101,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GuardLimits:
     """The configured limits (`guards.*`, `refine.max_mutations`)."""
 
     retention_floor: float = 0.5  # share of the core's tokens, 0..1
@@ -110,7 +110,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RefinementStart:
     """A refinement as the guards see it.
 
     Memories that other sources add after it began, such as a promoted journal entry, do not count as left.
@@ -143,12 +143,12 @@ class Context:
         seen: texts by id, as they were when the operations were decided; other memories may have changed.
     """
 
-    door: Door
+    caller: Caller
     agent_id: str
     memories: Mapping[str, Memory]
     count_tokens: Callable[[str], int]
-    limits: Limits = Limits()
-    begun: Begun | None = None
+    limits: GuardLimits = GuardLimits()
+    begun: RefinementStart | None = None
     drops: Sequence[Drop] = ()
     tombstones: AbstractSet[str] = frozenset()
     buried: Mapping[str, str] = field(default_factory=dict)
@@ -164,10 +164,10 @@ def core_tokens(memories: Iterable[Memory], count_tokens: Callable[[str], int]) 
 
 
 def _core_texts(memories: Iterable[Memory]) -> list[str]:
-    return [memory.content for memory in memories if memory.kind is Kind.CORE and memory.is_live]
+    return [memory.content for memory in memories if memory.kind is MemoryKind.CORE and memory.is_live]
 
 
-def rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
+def describe_refusals(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
     """Return refusals as run reports show them: guard, ids and numbers, never a text."""
     return [
         {"guard": str(one.guard), "memories": list(one.memory_ids), "why": one.why, "numbers": dict(one.numbers)}
@@ -179,7 +179,7 @@ def judge(
     context: Context,
     operations: Sequence[Operation],
     checks: Sequence[Callable[[Operation], RefusedOperation | None]] = (),
-) -> Judged:
+) -> JudgedOperations:
     """Return which of the operations may be done, and why the others may not.
 
     Args:
@@ -194,7 +194,7 @@ def judge(
     accepted: list[Operation] = []
     barred = {one.id for one in context.memories.values() if one.constitutional and one.is_live}
     for operation in operations:
-        refusal = _refused(context, operation, barred, checks)
+        refusal = _refuse_operation(context, operation, barred, checks)
         if refusal is not None:
             refusals.append(refusal)
             continue
@@ -202,26 +202,26 @@ def judge(
         if isinstance(operation, Protect):
             barred.add(operation.id)
     for _ in operations:  # others may depend on an operation that is now refused
-        fallen = _fallen(accepted, refusals)
+        fallen = _drop_dependent(accepted, refusals)
         if not fallen:
             break
         refusals += fallen
         gone = {id(refusal.operation) for refusal in fallen}
         accepted = [operation for operation in accepted if id(operation) not in gone]
     runs = list(_refused_runs(context, accepted))
-    return Judged((), (*refusals, *runs)) if runs else Judged(tuple(accepted), tuple(refusals))
+    return JudgedOperations((), (*refusals, *runs)) if runs else JudgedOperations(tuple(accepted), tuple(refusals))
 
 
 # ── guards of one operation ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _refused(
+def _refuse_operation(
     context: Context,
     operation: Operation,
     barred: Collection[str],
     checks: Sequence[Callable[[Operation], RefusedOperation | None]],
 ) -> RefusedOperation | None:
-    for guard in (_constitutional, _protection, _erasure, _edited, _tombstone, _heading):
+    for guard in (_constitutional, _protection, _erasure, _check_edited, _tombstone, _heading):
         why = guard(context, operation, barred)
         if why is not None:
             return RefusedOperation(why[0], why[1], why[2], operation=operation)
@@ -235,7 +235,7 @@ def _constitutional(context: Context, operation: Operation, barred: Collection[s
     """Refuse a change of a protected memory; only a person may move it within the file."""
     if not isinstance(operation, Update | Merge | Delete):
         return None
-    if isinstance(operation, Update) and _is_place(operation) and context.door in _OWN_HAND:
+    if isinstance(operation, Update) and _is_place(operation) and context.caller in _OWN_HAND:
         return None
     hit = tuple(memory_id for memory_id in ids_of(operation) if memory_id in barred)
     return (Guard.CONSTITUTIONAL, hit, "the memory is protected") if hit else None
@@ -247,9 +247,9 @@ def _is_place(update: Update) -> bool:
 
 def _protection(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
     """Refuse a change of protection, but for the owner's; a refinement may protect, and undo its own protection."""
-    if not isinstance(operation, Protect | Unprotect) or context.door is Door.OWNER:
+    if not isinstance(operation, Protect | Unprotect) or context.caller is Caller.OWNER:
         return None
-    if context.door is Door.REFINEMENT and (
+    if context.caller is Caller.REFINEMENT and (
         isinstance(operation, Protect) or operation.id in context.protected_by_agent
     ):
         return None
@@ -257,12 +257,12 @@ def _protection(context: Context, operation: Operation, _barred: Collection[str]
 
 
 def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    if isinstance(operation, Delete) and operation.ended_as is Ending.ERASED and context.door is not Door.OWNER:
+    if isinstance(operation, Delete) and operation.ended_as is Ending.ERASED and context.caller is not Caller.OWNER:
         return Guard.ERASURE, (operation.id,), "erasing a text is a person's act"
     return None
 
 
-def _edited(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
+def _check_edited(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
     """Refuse an operation on a memory that was changed or ended after the decision."""
     named = (*ids_of(operation), *(operation.successors if isinstance(operation, Delete) else ()))
     moved = tuple(memory_id for memory_id in named if memory_id in context.seen and _has_moved(context, memory_id))
@@ -276,7 +276,7 @@ def _has_moved(context: Context, memory_id: str) -> bool:
 
 def _tombstone(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
     """Refuse what was forgotten on purpose, unless a person brings it back or says it again."""
-    if context.door in _OWN_HAND:
+    if context.caller in _OWN_HAND:
         return None
     if isinstance(operation, Restore):
         memory = context.memories.get(operation.id)
@@ -293,22 +293,22 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
 
 def _heading(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
     """Refuse a new heading of a rewrite that is more than a theme."""
-    if context.door is not Door.REWRITE or not isinstance(operation, Add | Update | Merge) or not operation.heading:
+    if context.caller is not Caller.REWRITE or not isinstance(operation, Add | Update | Merge) or not operation.heading:
         return None
-    name = normal(operation.heading)
-    if is_theme(operation.heading) or any(normal(one.heading or "") == name for one in context.memories.values()):
+    name = normalize(operation.heading)
+    if is_theme(operation.heading) or any(normalize(one.heading or "") == name for one in context.memories.values()):
         return None
     return Guard.TAINT, ids_of(operation), NO_THEME
 
 
 def _is_forgotten(context: Context, operation: Operation, text: str) -> bool:
-    if context.tombstones and not context.tombstones.isdisjoint(likenesses(text)):
+    if context.tombstones and not context.tombstones.isdisjoint(hash_likenesses(text)):
         return True
     since = buried_since(text, context.buried) if isinstance(operation, Add) else None
     return since is not None and not is_said_since(operation, since)
 
 
-def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
+def _drop_dependent(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
     """Refuse what depends on refused operations: it names a memory they add, or replaces one they end."""
     refused = [(one, one.operation) for one in refusals]
     unmade = {op.id: one for one, op in refused if isinstance(op, Add | Merge) and op.id is not None}
@@ -334,13 +334,13 @@ def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable
     changes = apply(
         context.memories, operations, agent_id=context.agent_id, now="", new_hex=lambda: f"{next(numbers):08x}"
     )
-    if context.door in _BOUNDED:
-        yield from _retention(context, _after(context, changes))
+    if context.caller in _BOUNDED:
+        yield from _retention(context, _apply_changes(context, changes))
         yield from _erosion(context, changes)
-    if context.door is Door.REFINEMENT:
+    if context.caller is Caller.REFINEMENT:
         yield from _cap(context, operations)
     if context.rewrite is not None:
-        lost = unaccounted(context.rewrite, operations)
+        lost = list_unaccounted(context.rewrite, operations)
         if lost:
             yield RefusedRun(
                 Guard.ACCOUNTING, tuple(lost), "earlier memories without exactly one disposition", {"lost": len(lost)}
@@ -350,14 +350,14 @@ def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable
 def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:
     begun = context.begun
     start = begun.tokens if begun else core_tokens(context.memories.values(), context.count_tokens)
-    left = core_tokens(_stemming(context, after), context.count_tokens)
+    left = core_tokens(_find_descendants(context, after), context.count_tokens)
     floor = _exact(context.limits.retention_floor)
     if left < floor * start:
         numbers = {"start": start, "left": left, "floor": float(floor)}
-        yield RefusedRun(Guard.RETENTION, _gone(context, after), "too little of the core would be left", numbers)
+        yield RefusedRun(Guard.RETENTION, _list_gone(context, after), "too little of the core would be left", numbers)
 
 
-def _stemming(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
+def _find_descendants(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
     """Return the memories that were there when the refinement began, and what was derived from them."""
     if context.begun is None:
         return after.values()
@@ -391,11 +391,11 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
         context: what the guards go by, with all of the live core.
         changes: in order.
     """
-    after = _after(context, changes)
+    after = _apply_changes(context, changes)
     live = _core_texts(after.values())
     drops = erosion.drops_of(changes, after, "")
-    before = erosion.lost(context.drops, _core_texts(context.memories.values()), context.count_tokens)
-    lost = erosion.lost([*context.drops, *(drop for _, drop in drops)], live, context.count_tokens)
+    before = erosion.count_lost(context.drops, _core_texts(context.memories.values()), context.count_tokens)
+    lost = erosion.count_lost([*context.drops, *(drop for _, drop in drops)], live, context.count_tokens)
     base = core_tokens(context.memories.values(), context.count_tokens) + before
     return Erosion(before, lost, base, _exact(context.limits.erosion_percent) * base / 100, drops)
 
@@ -415,13 +415,13 @@ def fits_behind(context: Context, refused: Refusal) -> str | None:
     lost, percent = _exact(refused.numbers["lost"]), _exact(refused.numbers["percent"])
     drops = sorted(context.drops, key=lambda drop: drop.at)
     for gone, drop in enumerate(drops, 1):
-        left = erosion.lost(drops[gone:], live, context.count_tokens)
+        left = erosion.count_lost(drops[gone:], live, context.count_tokens)
         if left + lost <= percent * (tokens + left) / 100:
             return drop.at
     return None
 
 
-def _after(context: Context, changes: Iterable[Change]) -> dict[str, Memory]:
+def _apply_changes(context: Context, changes: Iterable[Change]) -> dict[str, Memory]:
     return {**context.memories, **{change.memory_id: change.after for change in changes}}
 
 
@@ -430,8 +430,8 @@ def _erosion(context: Context, changes: Sequence[Change]) -> Iterable[RefusedRun
     if told.after > told.before and told.after > told.budget:
         percent = float(_exact(context.limits.erosion_percent))
         lost = told.after - told.before
-        live = _core_texts(_after(context, changes).values())
-        ids = dict.fromkeys(one for one, drop in told.drops if erosion.lost([drop], live, context.count_tokens))
+        live = _core_texts(_apply_changes(context, changes).values())
+        ids = dict.fromkeys(one for one, drop in told.drops if erosion.count_lost([drop], live, context.count_tokens))
         numbers = {"before": told.before, "lost": lost, "base": told.base, "percent": percent}
         yield RefusedRun(Guard.EROSION, tuple(ids), "too much of the core would be lost within 30 days", numbers)
 
@@ -444,8 +444,8 @@ def _cap(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedR
         yield RefusedRun(Guard.CAP, ids, "too many changes in one refinement", numbers)
 
 
-def _gone(context: Context, after: Mapping[str, Memory]) -> tuple[str, ...]:
-    live = (one for one in context.memories.values() if one.kind is Kind.CORE and one.is_live)
+def _list_gone(context: Context, after: Mapping[str, Memory]) -> tuple[str, ...]:
+    live = (one for one in context.memories.values() if one.kind is MemoryKind.CORE and one.is_live)
     return tuple(one.id for one in live if not after[one.id].is_live)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 from memoryd.ledger import steering
-from memoryd.ledger.disguise import folded
-from memoryd.ledger.floor import TokenKind, tokens
-from memoryd.text.content import content
-from memoryd.text.neutral import neutral
+from memoryd.ledger.disguise import fold
+from memoryd.ledger.floor import TokenKind, find_tokens
+from memoryd.text.content import list_content_words
+from memoryd.text.neutral import neutralize
 
 NO_THEME = "a heading names a theme and says nothing"
 _MOST_WORDS = 6
@@ -28,11 +28,11 @@ _SAYS = re.compile(
 
 def is_theme(heading: str) -> bool:
     """Return True if a heading is a few neutral words that state nothing, order nobody and name nothing exactly."""
-    if heading != neutral(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
+    if heading != neutralize(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
         return False
-    exact = (one for one in tokens(heading) if one.kind is not TokenKind.NAME)
+    exact = (one for one in find_tokens(heading) if one.kind is not TokenKind.NAME)
     is_exact = any(one.kind is not TokenKind.MARK or "/" not in one.text for one in exact)  # CI/CD is a theme
-    if is_exact or _SAYS.search(heading) or len(content(heading)) > _MOST_CONTENT:
+    if is_exact or _SAYS.search(heading) or len(list_content_words(heading)) > _MOST_CONTENT:
         return False
-    said = folded(heading)
-    return any(map(str.isalpha, heading)) and not steering.instructs(said) and not steering.prefers(said)
+    said = fold(heading)
+    return any(map(str.isalpha, heading)) and not steering.is_instruction(said) and not steering.is_preference(said)

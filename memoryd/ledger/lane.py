@@ -10,15 +10,15 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
 from memoryd.text.content import label_of
-from memoryd.text.voice import Voice, stretches
-from memoryd.transcripts.turn import Kind, Origin
+from memoryd.text.voice import Voice, find_spans
+from memoryd.transcripts.turn import Origin, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from memoryd.ledger.memory import Memory
     from memoryd.text.sentences import Sentence
-    from memoryd.text.voice import Stretch
+    from memoryd.text.voice import VoiceSpan
 
 
 class Lane(IntEnum):
@@ -70,26 +70,28 @@ def lane_of_memory(memory: Memory) -> Lane:
     """
     lane = min((lane_of_source(source.origin) for source in memory.sources), default=Lane.USER)
     lane = min(lane, Lane.ASSISTANT) if FROM_ASSISTANT in memory.tags else lane
-    return min(lane, labelled(memory.content))
+    return min(lane, read_label(memory.content))
 
 
-def labelled(text: str) -> Lane:
+def read_label(text: str) -> Lane:
     """Return the lane that the label before `text` admits at most."""
     return _LABELS.get(label_of(text), Lane.USER)
 
 
-def lanes_of_text(text: str, sentences: Sequence[Sentence], lane: Lane, kind: Kind = Kind.MESSAGE) -> list[Lane]:
+def lanes_of_text(
+    text: str, sentences: Sequence[Sentence], lane: Lane, kind: TurnKind = TurnKind.MESSAGE
+) -> list[Lane]:
     """Return the lane of each sentence of a text that came in a record of `lane`.
 
     What a person pasted or quotes is outside, what may be pasted is unknown. A choice in a dialog is the user's whole.
     """
-    if lane is not Lane.USER or kind is Kind.CHOICE:
+    if lane is not Lane.USER or kind is TurnKind.CHOICE:
         return [lane] * len(sentences)
-    spans = stretches(text)
-    return [_voiced(one, spans) for one in sentences]
+    spans = find_spans(text)
+    return [_get_voice_lane(one, spans) for one in sentences]
 
 
-def _voiced(sentence: Sentence, spans: Iterable[Stretch]) -> Lane:
+def _get_voice_lane(sentence: Sentence, spans: Iterable[VoiceSpan]) -> Lane:
     """Return the lane of a sentence by whose voice most of it is; a word in quotation marks does not change it."""
     shares = dict.fromkeys(Voice, 0)
     for one in spans:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from rapidfuzz import fuzz, process
 
-from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Add, Delete, Update
-from memoryd.ledger.places import placed
+from memoryd.ledger.places import assign_places
 from memoryd.tiers import core
 from memoryd.tiers.lines import lines_of, open_fence
 
@@ -54,7 +54,7 @@ class PutBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class FileImport:
     """What an outside edit of the file was.
 
     Attributes:
@@ -81,7 +81,7 @@ def is_conflicted(data: bytes) -> bool:
     return False
 
 
-def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str]) -> Imported:
+def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str]) -> FileImport:
     """Return what somebody did to the file, as operations.
 
     A memory keeps its id when it is moved or reworded. Of a split one the part most like it keeps the id, the others
@@ -100,7 +100,7 @@ def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str
     return _Import(pairing, old, new_id).result()
 
 
-def places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str, int]:
+def map_places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str, int]:
     """Return the position of each memory among the bullets of a file, by equal texts; missing ones are left out.
 
     Of equal texts, one under the memory's own heading comes first, then the first in the file.
@@ -119,10 +119,10 @@ class _Pairing:
     def __init__(self, old: Sequence[Standing], new: Sequence[Bullet]) -> None:
         self.old = old
         self.new = new
-        self.old_texts = [core.normal(memory.content) for memory in old]
-        self.new_texts = [core.normal(bullet.text) for bullet in new]
-        self.old_headings = [core.normal(memory.heading or "") for memory in old]
-        self.new_headings = [core.normal(bullet.heading) for bullet in new]
+        self.old_texts = [core.normalize(memory.content) for memory in old]
+        self.new_texts = [core.normalize(bullet.text) for bullet in new]
+        self.old_headings = [core.normalize(memory.heading or "") for memory in old]
+        self.new_headings = [core.normalize(bullet.heading) for bullet in new]
         self.new_of: dict[int, int] = {}  # old → new
         self.old_of: dict[int, int] = {}  # new → old
         self.split_from: dict[int, int] = {}  # new → the old one it is a part of
@@ -133,7 +133,7 @@ class _Pairing:
         self.new_of[old] = new
         self.old_of[new] = old
 
-    def _left(self) -> tuple[list[int], list[int]]:
+    def _list_unpaired(self) -> tuple[list[int], list[int]]:
         olds = [index for index in range(len(self.old)) if index not in self.new_of and index not in self.joined_to]
         news = [index for index in range(len(self.new)) if index not in self.old_of and index not in self.split_from]
         return olds, news
@@ -147,7 +147,7 @@ class _Pairing:
         self._pair_by(self.old_texts, self.new_texts)
 
     def _pair_by(self, old_keys: Sequence[object], new_keys: Sequence[object]) -> None:
-        olds, news = self._left()
+        olds, news = self._list_unpaired()
         waiting: dict[object, list[int]] = defaultdict(list)
         for index in reversed(olds):
             waiting[old_keys[index]].append(index)
@@ -158,12 +158,12 @@ class _Pairing:
 
     def pair_similar(self) -> None:
         """Pair similar texts, the most similar pair first."""
-        olds, news = self._left()
+        olds, news = self._list_unpaired()
         if not olds or not news:
             return
         gaps_old, gaps_new = self._gaps(olds, news)
         texts = {index: self.new_texts[index] for index in news}
-        lonely = _lonely(gaps_old.values()) & _lonely(gaps_new.values())
+        lonely = _find_lonely(gaps_old.values()) & _find_lonely(gaps_new.values())
         found: list[tuple[float, int, int]] = []
         for old in olds:
             for _, score, new in process.extract(
@@ -193,7 +193,7 @@ class _Pairing:
 
     def pair_parts(self) -> None:
         """Pair bullets that are parts of a changed old text, and old texts that are parts of a changed bullet."""
-        olds, news = self._left()
+        olds, news = self._list_unpaired()
         changed = [old for old, new in self.new_of.items() if self.old_texts[old] != self.new_texts[new]]
         wholes_old = {index: _words(self.old_texts[index]) for index in (*changed, *olds)}
         wholes_new = {index: _words(self.new_texts[index]) for index in (*(self.new_of[old] for old in changed), *news)}
@@ -214,7 +214,7 @@ class _Pairing:
                         self.pair(index, whole)
 
 
-def _lonely(gaps: Iterable[int]) -> set[int]:
+def _find_lonely(gaps: Iterable[int]) -> set[int]:
     return {gap for gap, times in Counter(gaps).items() if times == 1}
 
 
@@ -249,10 +249,10 @@ class _Import:
     operations: list[Operation] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
 
-    def result(self) -> Imported:
+    def result(self) -> FileImport:
         self._release()
         pairing = self.pairing
-        numbers = placed([self._number(index) for index in range(len(pairing.new))])
+        numbers = assign_places([self._number(index) for index in range(len(pairing.new))])
         ids = {new: self.old[old].id for new, old in pairing.old_of.items()}
         for index, bullet in enumerate(pairing.new):
             if index in ids:
@@ -269,7 +269,7 @@ class _Import:
                 self.operations.append(Delete(memory.id, Ending.MERGED, (ids[pairing.joined_to[index]],)))
             else:
                 self.operations.append(Delete(memory.id))
-        return Imported(tuple(self.operations), tuple(self.put_back))
+        return FileImport(tuple(self.operations), tuple(self.put_back))
 
     def _release(self) -> None:
         """Give the bullet of a protected memory to a memory joined with it: the protected one is put back as it was."""
@@ -288,8 +288,8 @@ class _Import:
     def _update(self, index: int, bullet: Bullet, number: int) -> None:
         pairing = self.pairing
         memory = self.old[pairing.old_of[index]]
-        text = core.unescaped(bullet.text)
-        content = None if _same(text, memory.content) else text
+        text = core.unescape(bullet.text)
+        content = None if _is_same(text, memory.content) else text
         if memory.constitutional and content is not None:
             self.put_back.append(
                 PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content, keeps=True))
@@ -310,8 +310,8 @@ class _Import:
         whole = self.pairing.split_from.get(index)
         self.operations.append(
             Add(
-                Kind.CORE,
-                core.unescaped(bullet.text),
+                MemoryKind.CORE,
+                core.unescape(bullet.text),
                 heading=bullet.heading,
                 position=number,
                 derived_from=() if whole is None else (self.old[whole].id,),
@@ -326,16 +326,16 @@ class _Import:
         while below < len(self.old) and below not in pairing.new_of:
             below += 1
         before = pairing.new_of.get(below)
-        if before is not None and core.normal(pairing.new[before].heading) != core.normal(memory.heading or ""):
+        if before is not None and core.normalize(pairing.new[before].heading) != core.normalize(memory.heading or ""):
             before = None
         position = None if before is None else pairing.new[before].position
         edit = core.Insert(memory.content, memory.heading or "", position)
         self.put_back.append(PutBack(memory.id, "missing", edit))
 
 
-def _same(one: str, two: str) -> bool:
-    return _shown(one) == _shown(two)
+def _is_same(one: str, two: str) -> bool:
+    return _show_text(one) == _show_text(two)
 
 
-def _shown(text: str) -> str:
+def _show_text(text: str) -> str:
     return unicodedata.normalize("NFC", " ".join(text.replace("\0", "\ufffd").split()))

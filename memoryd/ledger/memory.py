@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import StateError
-from memoryd.tiers.core import normal
+from memoryd.tiers.core import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DRAWS = 1_000  # a source of ids that gives that many taken ones in a row is broken, not unlucky
 
 
-class Kind(StrEnum):
+class MemoryKind(StrEnum):
     """What a memory is to its agent."""
 
     FACT = "fact"  # about the user, category and confidence beside it
@@ -29,7 +29,7 @@ class Kind(StrEnum):
     JOURNAL = "journal"  # a trace of what was done; no part of the core
 
 
-PREFIXES = {Kind.FACT: "fact_", Kind.CORE: "core_", Kind.JOURNAL: "jrnl_"}
+PREFIXES = {MemoryKind.FACT: "fact_", MemoryKind.CORE: "core_", MemoryKind.JOURNAL: "jrnl_"}
 
 
 class Ending(StrEnum):
@@ -70,7 +70,7 @@ class Memory:
 
     id: str
     agent_id: str
-    kind: Kind
+    kind: MemoryKind
     content: str
     content_hash: str  # `hash_of(content)`; what is left of an erased text
     created_at: str
@@ -106,10 +106,10 @@ _LATER = ("note", "lost")  # fields that states of earlier versions do not have:
 
 def hash_of(content: str) -> str:
     """Return the hex sha256 of the normalised text: equal for texts that say the same letter by letter."""
-    return hashlib.sha256(normal(content).encode()).hexdigest()
+    return hashlib.sha256(normalize(content).encode()).hexdigest()
 
 
-def draw_id(kind: Kind, new_hex: Callable[[], str], taken: Container[str]) -> str:
+def draw_id(kind: MemoryKind, new_hex: Callable[[], str], taken: Container[str]) -> str:
     """Return a new id of its kind; taken ids are drawn again.
 
     Args:
@@ -134,17 +134,17 @@ def draw_salt(new_hex: Callable[[], str]) -> str:
     return "".join(new_hex() for _ in range(4))
 
 
-def united(*groups: Iterable[Any]) -> tuple[Any, ...]:
+def unite_groups(*groups: Iterable[Any]) -> tuple[Any, ...]:
     """Return all items of all groups once, in order of first appearance."""
     return tuple(dict.fromkeys(item for group in groups for item in group))
 
 
-def reworded(memory: Memory, content: str) -> Memory:
+def reword(memory: Memory, content: str) -> Memory:
     """Return the memory with another text and its hash."""
     return replace(memory, content=content, content_hash=hash_of(content), lost=None)
 
 
-def erased(memory: Memory, now: str, salt: str) -> Memory:
+def erase(memory: Memory, now: str, salt: str) -> Memory:
     """Return what is left of an erased memory: identity, dates, and the hash that keeps it forgotten.
 
     The salt is another one: with the old it could be tried out whether an old digest is that of a guessed text.
@@ -167,7 +167,7 @@ def erased(memory: Memory, now: str, salt: str) -> Memory:
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def canonical(value: Any) -> str:
+def dump_canonical(value: Any) -> str:
     """Return the canonical JSON of a value: keys sorted, no spaces, characters not escaped."""
     return _ENCODER.encode(value)
 
@@ -179,7 +179,7 @@ def to_json(memory: Memory) -> str:
     for name in _LATER:
         if values[name] is None:
             del values[name]
-    return canonical(values | {"sources": [asdict(source) for source in memory.sources]})
+    return dump_canonical(values | {"sources": [asdict(source) for source in memory.sources]})
 
 
 def from_json(text: str) -> Memory:
@@ -199,7 +199,7 @@ def from_json(text: str) -> Memory:
 
 def _value(name: str, value: Any) -> Any:
     if name == "kind":
-        return Kind(value)
+        return MemoryKind(value)
     if name == "ended_as":
         return None if value is None else Ending(value)
     if name == "sources":
@@ -230,4 +230,4 @@ def sources_from_json(text: str) -> tuple[Source, ...]:
 
 def sources_to_json(sources: Iterable[Source]) -> str:
     """Return sources as the `sources` column of the memory table holds them."""
-    return canonical([asdict(source) for source in sources])
+    return dump_canonical([asdict(source) for source in sources])

@@ -13,15 +13,15 @@ from memoryd.errors import MemorydError
 from memoryd.ledger.memory import (
     PREFIXES,
     Ending,
-    Kind,
     Memory,
+    MemoryKind,
     Source,
     draw_id,
     draw_salt,
-    erased,
+    erase,
     hash_of,
-    reworded,
-    united,
+    reword,
+    unite_groups,
 )
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class _Values:
     position: int | None = None
     note: str | None = None
 
-    def given(self) -> dict[str, Any]:
+    def list_given(self) -> dict[str, Any]:
         """Return what is given, by name, as it is stored."""
         values = {name: getattr(self, name) for name in _PLAIN if getattr(self, name) is not None}
         values |= {name: _storable(value) for name, value in values.items() if isinstance(value, str)}
-        return values if self.tags is None else values | {"tags": united(map(_storable, self.tags))}
+        return values if self.tags is None else values | {"tags": unite_groups(map(_storable, self.tags))}
 
 
 _PLAIN = ("category", "confidence", "importance", "heading", "position", "note")
@@ -78,7 +78,7 @@ _PLAIN = ("category", "confidence", "importance", "heading", "position", "note")
 class Add(_Values):
     """A new memory. With `id` given ahead, other operations of the list can name it."""
 
-    kind: Kind
+    kind: MemoryKind
     content: str
     _: KW_ONLY
     tags: tuple[str, ...] | None = ()
@@ -164,7 +164,7 @@ class Change:
 def ids_of(operation: Operation) -> tuple[str, ...]:
     """Return the ids of the memories that an operation changes; a new one only if its id was given."""
     if isinstance(operation, Merge):
-        return united(operation.ids, (operation.id,) if operation.id else ())
+        return unite_groups(operation.ids, (operation.id,) if operation.id else ())
     return (operation.id,) if operation.id is not None else ()
 
 
@@ -231,90 +231,90 @@ class _Ledger:
 
     def _results(self, operation: Operation) -> list[tuple[str, Memory]]:
         if isinstance(operation, Add):
-            return [("add", self._added(operation))]
+            return [("add", self._add(operation))]
         if isinstance(operation, Update):
-            return [("update", self._updated(operation))]
+            return [("update", self._update(operation))]
         if isinstance(operation, Merge):
-            return [("merge", memory) for memory in self._merged(operation)]
+            return [("merge", memory) for memory in self._merge(operation)]
         if isinstance(operation, Delete):
-            return [("delete", self._deleted(operation))]
+            return [("delete", self._delete(operation))]
         if isinstance(operation, Restore):
-            return [("restore", self._restored(operation))]
+            return [("restore", self._restore(operation))]
         protect = isinstance(operation, Protect)
-        return [("protect" if protect else "unprotect", replace(self._live(operation.id), constitutional=protect))]
+        return [("protect" if protect else "unprotect", replace(self._get_live(operation.id), constitutional=protect))]
 
-    def _added(self, add: Add) -> Memory:
+    def _add(self, add: Add) -> Memory:
         return Memory(
             id=self._new_id(add.kind, add.id),
             agent_id=self.agent_id,
             kind=add.kind,
-            content=_said(add.content, add.id),
+            content=_describe_content(add.content, add.id),
             content_hash=hash_of(add.content),
             created_at=self.now,
             updated_at=self.now,
             salt=draw_salt(self.new_hex),
             origin_at=add.origin_at or max((source.at for source in add.cites if source.at), default=None),
-            derived_from=united(add.derived_from),
-            sources=united(add.cites),
-            **add.given(),
+            derived_from=unite_groups(add.derived_from),
+            sources=unite_groups(add.cites),
+            **add.list_given(),
         )
 
-    def _updated(self, update: Update) -> Memory:
-        memory = self._live(update.id)
+    def _update(self, update: Update) -> Memory:
+        memory = self._get_live(update.id)
         if update.content is not None and update.content != memory.content:
-            memory = replace(reworded(memory, _said(update.content, update.id)), note=None, lost=update.lost)
+            memory = replace(reword(memory, _describe_content(update.content, update.id)), note=None, lost=update.lost)
         return replace(
             memory,
-            sources=united(memory.sources, update.cites),
-            derived_from=united(memory.derived_from, update.derived_from),
+            sources=unite_groups(memory.sources, update.cites),
+            derived_from=unite_groups(memory.derived_from, update.derived_from),
             origin_at=memory.origin_at if update.origin_at is None else update.origin_at,
-            **update.given(),
+            **update.list_given(),
         )
 
-    def _merged(self, merge: Merge) -> list[Memory]:
-        ids = united(merge.ids)
+    def _merge(self, merge: Merge) -> list[Memory]:
+        ids = unite_groups(merge.ids)
         if len(ids) < 2:
             raise OperationError("a merge needs two memories at least", ids, "name each memory once")
-        parts = [self._live(memory_id) for memory_id in ids]
+        parts = [self._get_live(memory_id) for memory_id in ids]
         first = parts[0]
         if any(part.kind is not first.kind for part in parts):
             raise OperationError("memories of different kinds cannot be merged", ids)
         values = {
             "category": first.category,
-            "confidence": _most(part.confidence for part in parts),
-            "importance": _most(part.importance for part in parts),
-            "tags": united(*(part.tags for part in parts)),
+            "confidence": _get_highest(part.confidence for part in parts),
+            "importance": _get_highest(part.importance for part in parts),
+            "tags": unite_groups(*(part.tags for part in parts)),
             "heading": first.heading,
             "position": first.position,
         }
         add = Add(
             first.kind,
             merge.content,
-            cites=united(*(part.sources for part in parts), merge.cites),
+            cites=unite_groups(*(part.sources for part in parts), merge.cites),
             origin_at=min((part.origin_at for part in parts if part.origin_at), default=None),
-            derived_from=united(ids, *(part.derived_from for part in parts)),
+            derived_from=unite_groups(ids, *(part.derived_from for part in parts)),
             id=merge.id,
-            **values | merge.given(),
+            **values | merge.list_given(),
         )
-        new, lost = self._added(add), merge.lost or {}
-        ended = (replace(self._ended(part, Ending.MERGED, (new.id,)), lost=lost.get(part.id)) for part in parts)
+        new, lost = self._add(add), merge.lost or {}
+        ended = (replace(self._end(part, Ending.MERGED, (new.id,)), lost=lost.get(part.id)) for part in parts)
         return [new, *ended]
 
-    def _deleted(self, delete: Delete) -> Memory:
+    def _delete(self, delete: Delete) -> Memory:
         if delete.ended_as is Ending.ERASED:
-            memory = self._known(delete.id)
+            memory = self._get_memory(delete.id)
             if memory.ended_as is Ending.ERASED:
                 return memory
-            return erased(memory, self.now, draw_salt(self.new_hex))
+            return erase(memory, self.now, draw_salt(self.new_hex))
         if delete.ended_as in {Ending.SUPERSEDED, Ending.MERGED} and not delete.successors:
             raise OperationError(f"what is {delete.ended_as} needs a successor", (delete.id,))
-        return self._ended(self._live(delete.id), delete.ended_as, united(delete.successors))
+        return self._end(self._get_live(delete.id), delete.ended_as, unite_groups(delete.successors))
 
-    def _ended(self, memory: Memory, ended_as: Ending, successors: tuple[str, ...]) -> Memory:
+    def _end(self, memory: Memory, ended_as: Ending, successors: tuple[str, ...]) -> Memory:
         return replace(memory, deleted_at=self.now, ended_as=ended_as, successors=successors, lost=None)
 
-    def _restored(self, restore: Restore) -> Memory:
-        memory = self._known(restore.id)
+    def _restore(self, restore: Restore) -> Memory:
+        memory = self._get_memory(restore.id)
         if memory.is_live:
             raise OperationError("the memory is live, there is nothing to restore", (restore.id,))
         if memory.ended_as is Ending.ERASED:
@@ -341,7 +341,7 @@ class _Ledger:
             waiting += memory.successors
         return False
 
-    def _new_id(self, kind: Kind, given: str | None) -> str:
+    def _new_id(self, kind: MemoryKind, given: str | None) -> str:
         if given is None:
             return draw_id(kind, self.new_hex, Either(self.memories, self.taken))
         if not given.startswith(PREFIXES[kind]):
@@ -350,14 +350,14 @@ class _Ledger:
             raise OperationError("the id is taken", (given,))
         return given
 
-    def _known(self, memory_id: str) -> Memory:
+    def _get_memory(self, memory_id: str) -> Memory:
         memory = self.memories.get(memory_id)
         if memory is None or memory.agent_id != self.agent_id:
             raise OperationError("no memory has this id", (memory_id,), "list the memories of this agent")
         return memory
 
-    def _live(self, memory_id: str) -> Memory:
-        memory = self._known(memory_id)
+    def _get_live(self, memory_id: str) -> Memory:
+        memory = self._get_memory(memory_id)
         if not memory.is_live:
             raise OperationError(f"the memory has ended ({memory.ended_as or 'deleted'})", (memory_id,), "restore it")
         return memory
@@ -374,7 +374,7 @@ class Either:
         return item in self.one or item in self.other
 
 
-def _said(content: str, memory_id: str | None) -> str:
+def _describe_content(content: str, memory_id: str | None) -> str:
     if not content.strip():
         raise OperationError("a memory needs a text", (memory_id,) if memory_id else ())
     return _storable(content) or ""
@@ -385,5 +385,5 @@ def _storable(text: str | None) -> str | None:
     return None if text is None else text.encode(errors="replace").decode()
 
 
-def _most(values: Iterator[float | None]) -> float | None:
+def _get_highest(values: Iterator[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)

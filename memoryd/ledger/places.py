@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 STEP = 1024
 
 
-def placed(numbers: Sequence[int | None]) -> list[int]:
+def assign_places(numbers: Sequence[int | None]) -> list[int]:
     """Return strictly growing numbers for memories in file order; as many as possible keep their number.
 
     Args:
         numbers: what each has now, None for a new one.
     """
-    kept = _longest(numbers)
+    kept = _find_longest(numbers)
     found: list[int | None] = [None] * len(numbers)
     for index in kept:
         found[index] = numbers[index]
@@ -31,14 +31,14 @@ def placed(numbers: Sequence[int | None]) -> list[int]:
         low = None if start < 0 else found[start]
         high = None if end == len(numbers) else found[end]
         gap = end - start - 1
-        new = _between(low, high, gap)
+        new = _number_between(low, high, gap)
         if new is None:
             return [STEP * (index + 1) for index in range(len(numbers))]
         found[start + 1 : end] = new
     return [number for number in found if number is not None]
 
 
-def _between(low: int | None, high: int | None, count: int) -> list[int] | None:
+def _number_between(low: int | None, high: int | None, count: int) -> list[int] | None:
     """Return `count` growing numbers between two; None if there is no room for so many."""
     if low is None:
         low = 0 if high is None else high - STEP * (count + 1)
@@ -49,7 +49,7 @@ def _between(low: int | None, high: int | None, count: int) -> list[int] | None:
     return [low + (high - low) * (index + 1) // (count + 1) for index in range(count)]
 
 
-def _longest(numbers: Sequence[int | None]) -> list[int]:
+def _find_longest(numbers: Sequence[int | None]) -> list[int]:
     """Return the indexes of a longest growing part (patience sorting: Fredman, 1975)."""
     tails: list[int] = []  # the smallest last number of a growing part of each length …
     at: list[int] = []  # … and where it is

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError
-from memoryd.ledger.facts import MANUAL, Category, NewFact, checked
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.facts import MANUAL, Category, NewFact, check_fact
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 FORMAT = "memoryd-facts"
 _VERSION = 1
 _DEERFLOW = {
-    "user": {"workContext": Section.WORK, "personalContext": Section.PERSONAL, "topOfMind": Section.TOP_OF_MIND},
+    "user": {
+        "workContext": ProfileSection.WORK,
+        "personalContext": ProfileSection.PERSONAL,
+        "topOfMind": ProfileSection.TOP_OF_MIND,
+    },
     "history": {
-        "recentMonths": Section.RECENT,
-        "earlierContext": Section.EARLIER,
-        "longTermBackground": Section.BACKGROUND,
+        "recentMonths": ProfileSection.RECENT,
+        "earlierContext": ProfileSection.EARLIER,
+        "longTermBackground": ProfileSection.BACKGROUND,
     },
 }
 _FACT_KEYS = {"created_at": "createdAt"}  # the fields of a fact whose name in a file differs
@@ -50,22 +54,22 @@ class MalformedError(MemorydError):
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class FactFile:
     """What a file holds."""
 
     facts: tuple[NewFact, ...]
-    profile: dict[Section, Entry]
+    profile: dict[ProfileSection, ProfileEntry]
 
 
-def dump(facts: Iterable[Fact], profile: Mapping[Section, Entry]) -> str:
+def dump(facts: Iterable[Fact], profile: Mapping[ProfileSection, ProfileEntry]) -> str:
     """Return the facts and the profile in memoryd's own shape; `load` gives them back."""
-    sections = {section.value: _entry(profile[section]) for section in Section if section in profile}
+    sections = {section.value: _entry(profile[section]) for section in ProfileSection if section in profile}
     return _text({"format": FORMAT, "version": _VERSION, "profile": sections, "facts": [_fact(one) for one in facts]})
 
 
-def dump_deerflow(facts: Iterable[Fact], profile: Mapping[Section, Entry], now: str) -> str:
+def dump_deerflow(facts: Iterable[Fact], profile: Mapping[ProfileSection, ProfileEntry], now: str) -> str:
     """Return the facts and the profile as a `memory.json` of DeerFlow, where sections may be empty."""
-    empty = Entry("", "")
+    empty = ProfileEntry("", "")
     groups = {
         group: {name: _entry(profile.get(section, empty)) for name, section in names.items()}
         for group, names in _DEERFLOW.items()
@@ -73,7 +77,7 @@ def dump_deerflow(facts: Iterable[Fact], profile: Mapping[Section, Entry], now: 
     return _text({"version": "1.0", "lastUpdated": now, **groups, "facts": [_fact(one) for one in facts]})
 
 
-def load(text: str, where: str = "") -> Brought:
+def load(text: str, where: str = "") -> FactFile:
     """Return what a file of either shape holds; a bare list of facts is taken as well.
 
     Args:
@@ -86,7 +90,9 @@ def load(text: str, where: str = "") -> Brought:
     try:
         value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise MalformedError("the file is no JSON", where, "it must be an export of facts, or a memory.json") from error
+        raise MalformedError(
+            "the file is not JSON", where, "it must be an export of facts, or a memory.json"
+        ) from error
     held = {"facts": value} if isinstance(value, list) else value
     if not isinstance(held, dict) or not isinstance(held.get("facts"), list):
         raise MalformedError("the file has no list of facts", where, 'it needs a key "facts"')
@@ -94,17 +100,17 @@ def load(text: str, where: str = "") -> Brought:
         raise MalformedError("the file is of another format or version", where, f"{FORMAT} {_VERSION} is read")
     if len(held["facts"]) > _MOST:
         raise MalformedError(f"the file holds more than {_MOST} facts", where)
-    facts = tuple(_new(one, f"{where} facts[{i}]".strip()) for i, one in enumerate(held["facts"]))
-    return Brought(facts, _profile(held, where))
+    facts = tuple(_parse_fact(one, f"{where} facts[{i}]".strip()) for i, one in enumerate(held["facts"]))
+    return FactFile(facts, _profile(held, where))
 
 
-def _profile(held: dict[str, Any], where: str) -> dict[Section, Entry]:
-    own = {"profile": {section.value: section for section in Section}}
-    profile: dict[Section, Entry] = {}
+def _profile(held: dict[str, Any], where: str) -> dict[ProfileSection, ProfileEntry]:
+    own = {"profile": {section.value: section for section in ProfileSection}}
+    profile: dict[ProfileSection, ProfileEntry] = {}
     for group, names in (own | _DEERFLOW).items():
         given = held.get(group) or {}
         if not isinstance(given, dict):
-            raise MalformedError("the profile is no object", f"{where} {group}".strip())
+            raise MalformedError("the profile is not an object", f"{where} {group}".strip())
         for name, section in names.items():
             entry = given.get(name)
             if entry is None:
@@ -114,16 +120,16 @@ def _profile(held: dict[str, Any], where: str) -> dict[Section, Entry]:
                 raise MalformedError("a section of the profile has no summary", at, 'it needs {"summary": "…"}')
             summary = entry.get("summary", "").strip()
             if summary:
-                profile[section] = Entry(summary, _time(entry.get("updatedAt"), at) or "")
+                profile[section] = ProfileEntry(summary, _time(entry.get("updatedAt"), at) or "")
     return profile
 
 
-def _new(value: Any, at: str) -> NewFact:
+def _parse_fact(value: Any, at: str) -> NewFact:
     if not isinstance(value, dict):
-        raise MalformedError("a fact is no object", at)
+        raise MalformedError("a fact is not an object", at)
     source, fact_id = value.get("source") or MANUAL, value.get("id")
     if not isinstance(source, str):
-        raise MalformedError("the source of a fact is no text", at)
+        raise MalformedError("the source of a fact is not text", at)
     new = NewFact(
         value.get("content", ""),
         value.get("category", Category.CONTEXT),
@@ -133,7 +139,7 @@ def _new(value: Any, at: str) -> NewFact:
         id=fact_id if isinstance(fact_id, str) and _ID.fullmatch(fact_id) else None,
     )
     try:
-        return checked(new)
+        return check_fact(new)
     except ValueError as error:
         raise MalformedError(str(error), at) from error
 
@@ -146,7 +152,7 @@ def _time(value: Any, at: str) -> str | None:
         moment = datetime.fromisoformat(value)
         utc = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, TypeError, OverflowError) as error:
-        raise MalformedError("a time is no ISO 8601 time", at, "as in 2026-03-01T10:00:00Z") from error
+        raise MalformedError("a time is not in ISO 8601", at, "as in 2026-03-01T10:00:00Z") from error
     return utc.isoformat().replace("+00:00", "Z")
 
 
@@ -154,7 +160,7 @@ def _fact(fact: Fact) -> dict[str, Any]:
     return {_FACT_KEYS.get(name, name): value for name, value in asdict(fact).items()}
 
 
-def _entry(entry: Entry) -> dict[str, str]:
+def _entry(entry: ProfileEntry) -> dict[str, str]:
     return {"summary": entry.text, "updatedAt": entry.updated_at}
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Section(StrEnum):
+class ProfileSection(StrEnum):
     """The sections, in the order in which they are rendered."""
 
     WORK = "work"
@@ -24,31 +24,39 @@ class Section(StrEnum):
 
 
 # What passes on its own; the others tell of what stays true.
-PASSING = frozenset({Section.TOP_OF_MIND, Section.RECENT})
+PASSING = frozenset({ProfileSection.TOP_OF_MIND, ProfileSection.RECENT})
 LONGEST = 1000  # characters of a section; beyond, its oldest sentences go
 
 _TITLES = {
-    "User Context:": ((Section.WORK, "Work"), (Section.PERSONAL, "Personal"), (Section.TOP_OF_MIND, "Top of Mind")),
-    "History:": ((Section.RECENT, "Recent"), (Section.EARLIER, "Earlier"), (Section.BACKGROUND, "Background")),
+    "User Context:": (
+        (ProfileSection.WORK, "Work"),
+        (ProfileSection.PERSONAL, "Personal"),
+        (ProfileSection.TOP_OF_MIND, "Top of Mind"),
+    ),
+    "History:": (
+        (ProfileSection.RECENT, "Recent"),
+        (ProfileSection.EARLIER, "Earlier"),
+        (ProfileSection.BACKGROUND, "Background"),
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ProfileEntry:
     """The text of one section."""
 
     text: str
     updated_at: str  # UTC, ISO 8601 with Z
 
 
-def render(profile: Mapping[Section, Entry]) -> list[str]:
+def render(profile: Mapping[ProfileSection, ProfileEntry]) -> list[str]:
     """Return the lines of the profile as an agent is given it: titles and sections without text are left out.
 
     Each text is one line that cannot close the block around it or forge a heading, list or tag.
     """
     lines: list[str] = []
     for title, sections in _TITLES.items():
-        told = [(name, neutral(profile[section].text)) for section, name in sections if section in profile]
+        told = [(name, neutralize(profile[section].text)) for section, name in sections if section in profile]
         shown = [f"- {name}: {text}" for name, text in told if text]
         lines += [title, *shown] if shown else []
     return lines

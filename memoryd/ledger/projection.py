@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger.memory import Kind, Memory
+from memoryd.ledger.memory import Memory, MemoryKind
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Change
 
 
-class Stood(NamedTuple):
+class StandingMemory(NamedTuple):
     """A live core memory as far as its place in the file goes."""
 
     id: str
@@ -22,7 +22,7 @@ class Stood(NamedTuple):
     position: int | None
 
 
-Standing = Stood | Memory
+Standing = StandingMemory | Memory
 
 
 def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.Edit]:
@@ -33,7 +33,7 @@ def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.
         changes: in order, of memories of any kind.
     """
     places = {memory.id: place for place, memory in enumerate(order)}
-    last = {change.memory_id: change.after for change in changes if change.after.kind is Kind.CORE}
+    last = {change.memory_id: change.after for change in changes if change.after.kind is MemoryKind.CORE}
     edits: list[core.Edit] = []
     coming: list[Memory] = []
     for memory_id, memory in last.items():
@@ -50,12 +50,12 @@ def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.
             edits.append(core.Remove(place))
             coming.append(memory)
         else:
-            edits.append(core.Move(place, memory.heading or "", _below(order, last, memory)))
+            edits.append(core.Move(place, memory.heading or "", _find_place(order, last, memory)))
     coming.sort(key=lambda memory: (memory.position is None, memory.position or 0))
-    return edits + [core.Insert(one.content, one.heading or "", _below(order, last, one)) for one in coming]
+    return edits + [core.Insert(one.content, one.heading or "", _find_place(order, last, one)) for one in coming]
 
 
-def _below(order: Sequence[Standing], last: dict[str, Memory], memory: Memory) -> int | None:
+def _find_place(order: Sequence[Standing], last: dict[str, Memory], memory: Memory) -> int | None:
     """Return the place of the bullet before which a memory goes, the next one that stays; None for the end."""
     if memory.position is None:
         return None

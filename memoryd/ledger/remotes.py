@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"\"(?:command|cmd|script)\"\s*:\s*(?:\[.*?)?\"((?:[^\"\\]
 _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr create\b")
 
 
-def shown(call: str, output: str) -> set[str]:
+def find_remotes(call: str, output: str) -> set[str]:
     """Return the remotes, as `host/account/name`, in the output of `call`; none where that may hold others' texts."""
     given = _COMMAND.search(call) if "git " in call or "gh " in call else None
     if given is not None:

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import forgetting
-from memoryd.ledger.audit import FILE, GRANT, PROFILE, PROPOSAL, RUN, SESSION, WATERMARK, state
+from memoryd.ledger.audit import FILE, GRANT, PROFILE, PROPOSAL, RUN, SESSION, WATERMARK, dump_state
 from memoryd.ledger.memory import Ending, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from memoryd.ledger.audit import Entry
+    from memoryd.ledger.audit import AuditEntry
 
 OPERATION = "rollback"  # as the audit names it
 
-_TELLS_MORE = "memoryd job show tells what that was, without its text"
+_TELLS_MORE = "run memoryd job show to see it without its text"
 _MOVING = (WATERMARK, FILE)
 _STAYS = (GRANT, SESSION)  # an access that was used, and a forgotten session, cannot be undone
 _NO_MEMORY = (*_MOVING, *_STAYS, RUN, PROPOSAL, PROFILE)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RollbackStep:
     """One thing back to another state. States are canonical JSON; None where there is no such thing."""
 
     memory_id: str
@@ -56,7 +56,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RollbackPlan:
     """What a rollback does.
 
     Attributes:
@@ -68,7 +68,7 @@ class Plan:
         already: the run was rolled back before.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RollbackStep, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     stayed: tuple[str, ...] = ()
     already: bool = False
@@ -104,13 +104,13 @@ def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
 
 
 def plan(
-    entries: Iterable[Entry],
+    entries: Iterable[AuditEntry],
     texts: Callable[[str], str | None],
     *,
     run_id: str,
     now: str,
     only: Collection[int] | None = None,
-) -> Plan:
+) -> RollbackPlan:
     """Return how to undo all that one run did, or some of it.
 
     Args:
@@ -126,7 +126,7 @@ def plan(
         RefusedError: it forgot something.
     """
     traces: dict[str, _Trace] = {}
-    ends: dict[str, Entry] = {}
+    ends: dict[str, AuditEntry] = {}
     mark, marked = RUN + run_id, None
     for entry in entries:
         if entry.run_id == run_id and entry.operation == forgetting.OPERATION:
@@ -140,13 +140,13 @@ def plan(
     if not traces:
         raise NotFoundError("no run with this id has changed anything", where=run_id, hint="list the runs")
     if marked is not None:
-        return Plan(already=True)
-    flag = Step(mark, None, state(rolled_back=run_id, at=now)) if only is None else None
+        return RollbackPlan(already=True)
+    flag = RollbackStep(mark, None, dump_state(rolled_back=run_id, at=now)) if only is None else None
     return _plan(traces, ends, texts, now, flag, is_run=True)
 
 
 def operation_of(
-    entries: Sequence[Entry], texts: Callable[[str], str | None], *, run_id: str, memory_id: str
+    entries: Sequence[AuditEntry], texts: Callable[[str], str | None], *, run_id: str, memory_id: str
 ) -> frozenset[int]:
     """Return the entry ids of a run's last operation on a memory; a merge has several entries.
 
@@ -163,11 +163,11 @@ def operation_of(
     last = next((entry for entry in reversed(own) if entry.memory_id == memory_id), None)
     if last is None:
         raise NotFoundError("the run has not changed this memory", memory_id, "memoryd audit --run shows what it did")
-    made = _made(last, texts)
-    return frozenset({last.id} | {entry.id for entry in own if made and _made(entry, texts) == made})
+    made = _find_merged(last, texts)
+    return frozenset({last.id} | {entry.id for entry in own if made and _find_merged(entry, texts) == made})
 
 
-def _made(entry: Entry, texts: Callable[[str], str | None]) -> str | None:
+def _find_merged(entry: AuditEntry, texts: Callable[[str], str | None]) -> str | None:
     """Return the id of the memory that a merge made, by any entry of the merge; None for other operations."""
     if entry.operation != "merge":
         return None
@@ -181,8 +181,8 @@ def _made(entry: Entry, texts: Callable[[str], str | None]) -> str | None:
 BACK, OUT, AS_BEFORE, REWORDED = "brought back", "taken out", "as before", "text as before"
 
 
-def became(before: str | None, after: str | None) -> str:
-    """Return what a rollback does to a memory, in words for people; states are as those of a `Step`."""
+def describe_outcome(before: str | None, after: str | None) -> str:
+    """Return what a rollback does to a memory, in words for people; states are as those of a `RollbackStep`."""
     was, is_now = (None if one is None else from_json(one) for one in (before, after))
     if is_now is None or not is_now.is_live:
         return OUT if was is not None and was.is_live else AS_BEFORE
@@ -191,12 +191,12 @@ def became(before: str | None, after: str | None) -> str:
     return REWORDED if was.content != is_now.content else AS_BEFORE
 
 
-def last_of_change(entries: Iterable[Entry], audit_id: int) -> int:
+def last_of_change(entries: Iterable[AuditEntry], audit_id: int) -> int:
     """Return the id of the last entry that was written together with this one: half a change was never a state.
 
     A run's entries are written at once; so are those of an edit by hand, which has no run and ends with the file's.
     """
-    last: Entry | None = None
+    last: AuditEntry | None = None
     for entry in entries:
         if last is None:
             last = entry if entry.id == audit_id else None
@@ -207,11 +207,13 @@ def last_of_change(entries: Iterable[Entry], audit_id: int) -> int:
     return audit_id if last is None else last.id
 
 
-def _is_one_edit(entry: Entry, following: Entry) -> bool:
+def _is_one_edit(entry: AuditEntry, following: AuditEntry) -> bool:
     return entry.at == following.at and not entry.memory_id.startswith(FILE)
 
 
-def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, audit_id: int, now: str) -> Plan:
+def plan_to(
+    entries: Sequence[AuditEntry], texts: Callable[[str], str | None], *, audit_id: int, now: str
+) -> RollbackPlan:
     """Return how to restore the state right after an entry and the entries written together with it.
 
     But for what was forgotten since: that is left as it is.
@@ -243,7 +245,7 @@ def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, aud
     return replace(planned, stayed=(*planned.stayed, *(one for one in forgotten if one not in back)))
 
 
-def _note(traces: dict[str, _Trace], entry: Entry, texts: Callable[[str], str | None], *, of_run: bool) -> None:
+def _note(traces: dict[str, _Trace], entry: AuditEntry, texts: Callable[[str], str | None], *, of_run: bool) -> None:
     if entry.memory_id.startswith(SESSION) and entry.operation == forgetting.OPERATION:
         # Nothing of it is left to be consumed: its watermarks stay like those that others have moved on.
         for name, marked in traces.items():
@@ -257,7 +259,7 @@ def _note(traces: dict[str, _Trace], entry: Entry, texts: Callable[[str], str | 
             traces[entry.memory_id] = _Trace(entry.before, entry.after, entry.after)
         return
     if of_run:
-        trace.between += trace.later if not _alike(entry.memory_id, trace.after, entry.before, texts) else []
+        trace.between += trace.later if not _is_alike(entry.memory_id, trace.after, entry.before, texts) else []
         trace.later = []
         trace.after = entry.after
     else:
@@ -267,14 +269,14 @@ def _note(traces: dict[str, _Trace], entry: Entry, texts: Callable[[str], str | 
 
 def _plan(
     traces: dict[str, _Trace],
-    ends: dict[str, Entry],
+    ends: dict[str, AuditEntry],
     texts: Callable[[str], str | None],
     now: str,
-    flag: Step | None,
+    flag: RollbackStep | None,
     *,
     is_run: bool,
-) -> Plan:
-    steps: list[Step] = []
+) -> RollbackPlan:
+    steps: list[RollbackStep] = []
     conflicts: list[Conflict] = []
     stayed: list[str] = []
     for memory_id, trace in reversed(traces.items()):
@@ -282,7 +284,7 @@ def _plan(
             trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE
         ):
             continue
-        stands = any(_alike(memory_id, trace.now, one, texts) for one in (trace.after, trace.before))
+        stands = any(_is_alike(memory_id, trace.now, one, texts) for one in (trace.after, trace.before))
         if trace.between or not stands:
             is_erased = _ended_as(memory_id, trace.now, texts) is Ending.ERASED
             if memory_id.startswith(_MOVING) or (not is_run and (is_erased or trace.before is not None)):
@@ -298,13 +300,13 @@ def _plan(
             conflicts.append(Conflict(memory_id, "erased"))
         else:
             steps.append(step)
-    conflicts += _needed({step.memory_id for step in steps if _ends(step)}, ends, texts)
+    conflicts += _find_needed({step.memory_id for step in steps if _ends(step)}, ends, texts)
     if conflicts:
-        return Plan(conflicts=tuple(conflicts), stayed=tuple(stayed))
-    return Plan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
+        return RollbackPlan(conflicts=tuple(conflicts), stayed=tuple(stayed))
+    return RollbackPlan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
 
 
-def _alike(memory_id: str, one: str | None, other: str | None, texts: Callable[[str], str | None]) -> bool:
+def _is_alike(memory_id: str, one: str | None, other: str | None, texts: Callable[[str], str | None]) -> bool:
     """Return True if two states differ only in their time of writing."""
     if one == other or one is None or other is None or memory_id.startswith(_NO_MEMORY):
         return one == other
@@ -318,7 +320,7 @@ def _ended_as(memory_id: str, known: str | None, texts: Callable[[str], str | No
     return None if text is None else from_json(text).ended_as
 
 
-def _step(memory_id: str, trace: _Trace, texts: Callable[[str], str | None], now: str) -> Step | None:
+def _step(memory_id: str, trace: _Trace, texts: Callable[[str], str | None], now: str) -> RollbackStep | None:
     """Return the step of one trace; None if a state that it needs is erased."""
     current = None if trace.now is None else texts(trace.now)
     goal = None if trace.before is None else texts(trace.before)
@@ -327,14 +329,16 @@ def _step(memory_id: str, trace: _Trace, texts: Callable[[str], str | None], now
     if goal is None and current is not None and not memory_id.startswith(_NO_MEMORY):
         ended = replace(from_json(current), deleted_at=now, updated_at=now, ended_as=Ending.UNDONE, successors=())
         goal = to_json(ended)
-    return Step(memory_id, current, goal)
+    return RollbackStep(memory_id, current, goal)
 
 
-def _ends(step: Step) -> bool:
+def _ends(step: RollbackStep) -> bool:
     return not step.memory_id.startswith(_NO_MEMORY) and step.after is not None and not from_json(step.after).is_live
 
 
-def _needed(ending: set[str], ends: dict[str, Entry], texts: Callable[[str], str | None]) -> Iterator[Conflict]:
+def _find_needed(
+    ending: set[str], ends: dict[str, AuditEntry], texts: Callable[[str], str | None]
+) -> Iterator[Conflict]:
     """Yield memories that would end although a later run ended others in their favour."""
     if not ending:
         return

@@ -44,12 +44,12 @@ _PREFERS = re.compile(
 )
 
 
-def instructs(text: str) -> bool:
+def is_instruction(text: str) -> bool:
     """Return True if `text` reads as an order or a rule for somebody."""
     plain = unicodedata.normalize("NFKC", text)
     return _INSTRUCTS.search(plain) is not None or _IMPERATIVE.search(plain) is not None
 
 
-def prefers(text: str) -> bool:
+def is_preference(text: str) -> bool:
     """Return True if `text` tells of somebody's likes, wishes or choices."""
     return _PREFERS.search(unicodedata.normalize("NFKC", text)) is not None

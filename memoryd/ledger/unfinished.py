@@ -53,7 +53,7 @@ def is_left(text: str) -> bool:
     return is_open(text) or _STATE.search(text) is not None
 
 
-def label(text: str) -> str | None:
+def find_label(text: str) -> str | None:
     """Return the label of an open item that begins `text`, "Open: " of "Open: the docs"; None where none does."""
     found = _LABELLED.match(text)
     return found[0] if found else None
@@ -61,7 +61,7 @@ def label(text: str) -> str | None:
 
 def is_label(text: str) -> bool:
     """Return True if `text` is a label and no more, so that what comes after it is open."""
-    return label(text) == text
+    return find_label(text) == text
 
 
 def with_labels(text: str) -> str:

@@ -36,12 +36,12 @@ def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
     return replace(circuit, probing=True), True
 
 
-def answered(_: Circuit) -> Circuit:
+def note_answer(_: Circuit) -> Circuit:
     """Return the circuit after an answer, whatever was in it: the endpoint is there and takes our questions."""
     return Circuit()
 
 
-def failed(circuit: Circuit, now: float) -> Circuit:
+def note_failure(circuit: Circuit, now: float) -> Circuit:
     """Return the circuit after a question that was not answered; opens after some in a row, or after a probe."""
     failures = circuit.failures + 1
     if failures < FAILURES and not circuit.probing:
@@ -55,12 +55,12 @@ def told_to_wait(circuit: Circuit, now: float, seconds: float) -> Circuit:
     return replace(circuit, open_until=now + min(seconds, LONGEST_PAUSE), probing=False)
 
 
-def refused(circuit: Circuit, now: float, why: str) -> Circuit:
+def note_refusal(circuit: Circuit, now: float, why: str) -> Circuit:
     """Return the circuit after a refusal that asking again does not mend: one probe an hour."""
     return replace(circuit, open_until=now + LONGEST_PAUSE, probing=False, blocked=why)
 
 
-def released(circuit: Circuit) -> Circuit:
+def release(circuit: Circuit) -> Circuit:
     """Return the circuit after a question that was let through and never asked."""
     return replace(circuit, probing=False)
 

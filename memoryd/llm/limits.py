@@ -51,25 +51,25 @@ _CONTEXT = _patterns(
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RefusedLength:
     """Which length was refused, and the most that the server takes, where it says."""
 
     is_output: bool  # the reply alone; else question and reply together
     tokens: int | None
 
 
-def read(text: str) -> Limits | None:
+def read(text: str) -> RefusedLength | None:
     """Return what the text of an error says about a length; None where it is about something else."""
-    tokens = _found(_CONTEXT_OF, text)
+    tokens = _find_number(_CONTEXT_OF, text)
     if tokens is not None:
-        return Limits(is_output=False, tokens=tokens)
-    tokens = _found(_OUTPUT_OF, text)
+        return RefusedLength(is_output=False, tokens=tokens)
+    tokens = _find_number(_OUTPUT_OF, text)
     if tokens is not None or any(pattern.search(text) for pattern in _OUTPUT):
-        return Limits(is_output=True, tokens=tokens)
-    return Limits(is_output=False, tokens=None) if any(pattern.search(text) for pattern in _CONTEXT) else None
+        return RefusedLength(is_output=True, tokens=tokens)
+    return RefusedLength(is_output=False, tokens=None) if any(pattern.search(text) for pattern in _CONTEXT) else None
 
 
-def _found(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
+def _find_number(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
     for pattern in patterns:
         found = pattern.search(text)
         if found and int(found["n"].replace(",", "")[:12]) >= _LEAST:

@@ -169,12 +169,12 @@ class _Transport(httpx2.HTTPTransport):
         response = super().handle_request(request)
         if response.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
             response.close()
-            self._watch.ended = "the answer is compressed, which nobody asked for"
+            self._watch.ended = "the answer is compressed, but memoryd did not request that"
             raise httpx2.DecodingError("compressed", request=request)
         return response
 
 
-def client(watch: Watch) -> httpx2.Client:
+def make_client(watch: Watch) -> httpx2.Client:
     """Make the HTTP client of one call."""
     wait = httpx2.Timeout(watch.deadlines.whole, connect=watch.deadlines.connect)
     # Reading the system's certificates takes longer than all the rest, and plain http needs none.

@@ -46,7 +46,7 @@ _WITHOUT_TOOLS = frozenset({400, 404, 422, 500, 501})
 
 
 @dataclass(frozen=True, slots=True)
-class _Dialect:
+class _EndpointDialect:
     """What an endpoint takes beside the messages."""
 
     limit: str = "max_tokens"  # or max_completion_tokens, which OpenAI's newer models insist on
@@ -54,7 +54,7 @@ class _Dialect:
     takes_tools: bool = True
 
 
-_dialects: dict[tuple[str, str], _Dialect] = {}
+_dialects: dict[tuple[str, str], _EndpointDialect] = {}
 
 
 def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
@@ -64,19 +64,21 @@ def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
         return key
     url = endpoint.url
     known = (endpoint.base_url, endpoint.model)
-    dialect = _dialects.get(known) or _Dialect("max_completion_tokens" if url.host == _OPENAI_HOST else "max_tokens")
+    dialect = _dialects.get(known) or _EndpointDialect(
+        "max_completion_tokens" if url.host == _OPENAI_HOST else "max_tokens"
+    )
     while True:
         watch = network.Watch(endpoint.deadlines, url.scheme)
-        result = _Call(ask, endpoint, key, dialect, watch).result()
-        if not isinstance(result, _Dialect):
+        result = _ChatCall(ask, endpoint, key, dialect, watch).result()
+        if not isinstance(result, _EndpointDialect):
             return result
         dialect = _dialects[known] = result
 
 
-class _Call:
+class _ChatCall:
     """One request and its answer."""
 
-    def __init__(self, ask: Ask, endpoint: Endpoint, key: str, dialect: _Dialect, watch: network.Watch) -> None:
+    def __init__(self, ask: Ask, endpoint: Endpoint, key: str, dialect: _EndpointDialect, watch: network.Watch) -> None:
         self._ask = ask
         self._endpoint = endpoint
         self._key = key
@@ -84,10 +86,10 @@ class _Call:
         self._watch = watch
         self._told = stream.Assembly()
 
-    def result(self) -> Reply | Failure | _Dialect:
+    def result(self) -> Reply | Failure | _EndpointDialect:
         """Return the reply, why there is none, or the dialect to ask again in."""
         try:
-            with network.client(self._watch) as client, _without_settings(), self._response(client) as response:
+            with network.make_client(self._watch) as client, _without_settings(), self._response(client) as response:
                 self._read(response)
         except openai.APIStatusError as error:
             return self._of_status(error)
@@ -120,9 +122,9 @@ class _Call:
             options["stream_options"] = {"include_usage": True}
         native = self._dialect.takes_tools
         if self._ask.tools and native:
-            options["tools"] = prompt.tools(self._ask)
+            options["tools"] = prompt.build_tools(self._ask)
         sdk = openai.OpenAI(api_key=self._key, base_url=self._endpoint.base_url, max_retries=0, http_client=client)
-        messages: Any = prompt.messages(self._ask, native=native)
+        messages: Any = prompt.build_messages(self._ask, native=native)
         with sdk.chat.completions.with_streaming_response.create(
             model=self._endpoint.model, messages=messages, stream=True, **options
         ) as response:
@@ -153,7 +155,7 @@ class _Call:
         what = "the connection to the model broke" if sent else "the model cannot be reached"
         return self._failure(Trouble.UNAVAILABLE, self._watch.ended or what, billed=sent)
 
-    def _of_status(self, error: openai.APIStatusError) -> Failure | _Dialect:
+    def _of_status(self, error: openai.APIStatusError) -> Failure | _EndpointDialect:
         status = error.response.status_code
         text = error.response.text[:_LOOKED_AT]
         said = f"the endpoint answered {status}"
@@ -186,7 +188,7 @@ class _Call:
         trouble, what = (Trouble.LIMIT, _TOO_MUCH) if found.is_output else (Trouble.OVERFLOW, _TOO_LONG)
         return replace(self._failure(trouble, what, billed=False), most=found.tokens)
 
-    def _other_dialect(self, text: str) -> _Dialect | None:
+    def _other_dialect(self, text: str) -> _EndpointDialect | None:
         if self._dialect.limit == "max_tokens" and "max_completion_tokens" in text:
             return replace(self._dialect, limit="max_completion_tokens")
         if self._dialect.reports_usage and "stream_options" in text:

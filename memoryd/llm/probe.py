@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEADLINES = Deadlines(connect=3.0, first_byte=6.0, idle=3.0, whole=8.0)
 
 
-class Answer(StrEnum):
+class ProbeAnswer(StrEnum):
     """What an endpoint answered."""
 
     LISTED = "answers, and lists the model"
@@ -42,41 +42,47 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """An answer; `detail` is a status or a reason, never a server's words."""
 
-    answer: Answer
+    answer: ProbeAnswer
     detail: str = ""
 
 
-_BY_STATUS = {401: Answer.NO_KEY, 403: Answer.NO_KEY, 402: Answer.NO_CREDIT, 404: Answer.NOT_THERE, 405: Answer.SILENT}
+_BY_STATUS = {
+    401: ProbeAnswer.NO_KEY,
+    403: ProbeAnswer.NO_KEY,
+    402: ProbeAnswer.NO_CREDIT,
+    404: ProbeAnswer.NOT_THERE,
+    405: ProbeAnswer.SILENT,
+}
 
 
-def probe(endpoint: Endpoint) -> Probed:
+def probe(endpoint: Endpoint) -> ProbeResult:
     """Ask an endpoint for its models, once; it has eight seconds."""
     key = key_of(endpoint)
     if isinstance(key, Failure):
-        return Probed(Answer.REFUSED, key.what)
+        return ProbeResult(ProbeAnswer.REFUSED, key.what)
     watch = network.Watch(DEADLINES, endpoint.url.scheme)
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
     try:
-        with network.client(watch) as client:
+        with network.make_client(watch) as client:
             response = client.get(f"{endpoint.base_url.rstrip('/')}/models", headers=headers)
     except httpx2.TimeoutException:
-        return Probed(Answer.LATE)
+        return ProbeResult(ProbeAnswer.LATE)
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError):
         if watch.refused:
             untrusted = "certificate" in watch.refused
-            return Probed(Answer.UNTRUSTED if untrusted else Answer.REFUSED, watch.refused)
-        return Probed(Answer.AWAY)
+            return ProbeResult(ProbeAnswer.UNTRUSTED if untrusted else ProbeAnswer.REFUSED, watch.refused)
+        return ProbeResult(ProbeAnswer.AWAY)
     if response.is_redirect:
-        return Probed(Answer.REDIRECT, str(response.status_code))
+        return ProbeResult(ProbeAnswer.REDIRECT, str(response.status_code))
     if response.status_code != httpx2.codes.OK:
-        return Probed(_BY_STATUS.get(response.status_code, Answer.BROKEN), str(response.status_code))
+        return ProbeResult(_BY_STATUS.get(response.status_code, ProbeAnswer.BROKEN), str(response.status_code))
     listed = _names(response.content)
     if not listed:
-        return Probed(Answer.SILENT)
-    return Probed(Answer.LISTED if endpoint.model in listed else Answer.UNLISTED)
+        return ProbeResult(ProbeAnswer.SILENT)
+    return ProbeResult(ProbeAnswer.LISTED if endpoint.model in listed else ProbeAnswer.UNLISTED)
 
 
 def _names(body: bytes) -> set[str]:

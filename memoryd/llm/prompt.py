@@ -21,7 +21,7 @@ from memoryd.text.sentences import split
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memoryd.jobs.job import Ask, Exchange, Quoted, ToolCall
+    from memoryd.jobs.job import Ask, ModelExchange, QuotedPiece, ToolCall
 
 _QUOTING = """
 
@@ -45,7 +45,7 @@ _YEAR, _DAY, _MINUTE = len("2026-"), len("2026-11-20"), len("2026-11-20 09:12")
 _PAUSE = 10  # minutes; a time that is less later is not told
 
 
-def messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
+def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
     """Return `ask` as chat messages.
 
     Args:
@@ -57,7 +57,7 @@ def messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
             {"role": "system", "content": _encodable(ask.instructions)},
             {"role": "user", "content": _encodable(ask.text)},
         ]
-    given = [_given(name, text) for name, text in ask.context]
+    given = [_render_value(name, text) for name, text in ask.context]
     system = ask.instructions.strip() + _QUOTING
     if ask.tools and not native:
         told = [f"{tool.name}: {tool.description} Arguments, as JSON Schema: {tool.parameters}" for tool in ask.tools]
@@ -66,28 +66,28 @@ def messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
         {"role": "system", "content": _encodable(system)},
         {"role": "user", "content": "\n".join([*given, *_pieces(ask.material)])},
     ]
-    put = _called if native else _told
+    put = _render_calls if native else _render_exchange
     return [*opening, *(message for one in ask.earlier for message in put(one))]
 
 
-def tools(ask: Ask) -> list[dict[str, Any]]:
+def build_tools(ask: Ask) -> list[dict[str, Any]]:
     """Return the tools of a question as the API takes them."""
     given = [{"name": tool.name, "description": tool.description} for tool in ask.tools]
     schemas = [{"parameters": json.loads(tool.parameters)} for tool in ask.tools]
     return [{"type": "function", "function": one | schema} for one, schema in zip(given, schemas, strict=True)]
 
 
-def _pieces(material: tuple[Quoted, ...]) -> Iterator[str]:
+def _pieces(material: tuple[QuotedPiece, ...]) -> Iterator[str]:
     """Yield the lines of the material."""
     shown = ""  # the time that the last line with one gave
     for piece in material:
         at = (piece.at or "").replace("T", " ")[: _DAY if piece.role in _BY_DAY else _MINUTE]
-        when = _changed(at, shown)
+        when = _show_change(at, shown)
         shown = at if when else shown
-        yield _line(" ".join(filter(None, (piece.id, _speaker(piece), when))), _numbered(piece.text))
+        yield _line(" ".join(filter(None, (piece.id, _speaker(piece), when))), _number_sentences(piece.text))
 
 
-def _changed(at: str, shown: str) -> str:
+def _show_change(at: str, shown: str) -> str:
     """Return what of a time is another than in the one shown last: year, day or minute; empty for a few minutes."""
     if not at or at[:_DAY] != shown[:_DAY]:
         return at[_YEAR:] if at[:_YEAR] == shown[:_YEAR] else at
@@ -100,48 +100,48 @@ def _minutes(clock: str) -> int:
     return 60 * int(hour) + int(minute) if hour.isdecimal() and minute.isdecimal() else -_PAUSE
 
 
-def _speaker(piece: Quoted) -> str:
+def _speaker(piece: QuotedPiece) -> str:
     # A line of the ledger says of itself what it is, a labelled text who spoke; the origin tells more than the role.
     if (piece.role == _MEMORY and piece.origin in _OWN) or label_of(piece.text) == piece.origin:
         return ""
     return piece.role if piece.origin == "ledger" else piece.origin
 
 
-def _given(name: str, text: str) -> str:
+def _render_value(name: str, text: str) -> str:
     """Return a text as one line; a number or a JSON object, such as a tool's result, stays as it is."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
     if type(value) is dict or (type(value) is int and str(value) == text):
-        return f"{_escaped(name)} {_encodable(json.dumps(value, ensure_ascii=False)).translate(_BREAKS)}".lstrip()
-    return _line(name, _escaped(text))
+        return f"{_escape(name)} {_encodable(json.dumps(value, ensure_ascii=False)).translate(_BREAKS)}".lstrip()
+    return _line(name, _escape(text))
 
 
 def _line(name: str, body: str) -> str:
-    return f'{_escaped(name)} "{body}"'.lstrip()
+    return f'{_escape(name)} "{body}"'.lstrip()
 
 
-def _numbered(text: str) -> str:
+def _number_sentences(text: str) -> str:
     """Return the inside of a JSON string in which each sentence from the second on begins with its number."""
     text = _encodable(text)
     parts = []
     behind = 0
     for number, one in enumerate(split(text)[1:], 2):
-        parts += [_BAR.sub(r"\\u007c", _escaped(text[behind : one.start])), f"|{number}|"]
+        parts += [_BAR.sub(r"\\u007c", _escape(text[behind : one.start])), f"|{number}|"]
         behind = one.start
-    return "".join([*parts, _BAR.sub(r"\\u007c", _escaped(text[behind:]))])
+    return "".join([*parts, _BAR.sub(r"\\u007c", _escape(text[behind:]))])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return the inside of a JSON string."""
     return json.dumps(_encodable(text), ensure_ascii=False)[1:-1].translate(_BREAKS)
 
 
-def _called(one: Exchange) -> Iterator[dict[str, Any]]:
+def _render_calls(one: ModelExchange) -> Iterator[dict[str, Any]]:
     """Yield an earlier exchange as messages with the server's own tool calls."""
     if not one.calls:
-        yield from _told(one)
+        yield from _render_exchange(one)
         return
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _object(call)}}
@@ -149,15 +149,15 @@ def _called(one: Exchange) -> Iterator[dict[str, Any]]:
     ]
     yield {"role": "assistant", "content": _encodable(one.text) or None, "tool_calls": calls}
     for call, result in zip(one.calls, one.results, strict=True):
-        yield {"role": "tool", "tool_call_id": call.id, "content": _given("", result)}
+        yield {"role": "tool", "tool_call_id": call.id, "content": _render_value("", result)}
 
 
-def _told(one: Exchange) -> Iterator[dict[str, Any]]:
+def _render_exchange(one: ModelExchange) -> Iterator[dict[str, Any]]:
     """Yield an earlier exchange as messages with tool calls in text."""
     calls = [f'{{"tool": {json.dumps(call.name)}, "arguments": {_object(call)}}}' for call in one.calls]
     said = "\n".join(part for part in (one.text, *calls) if part)
     yield {"role": "assistant", "content": _encodable(said) or "(nothing)"}
-    results = [_given(f"result {number}", result) for number, result in enumerate(one.results, 1)]
+    results = [_render_value(f"result {number}", result) for number, result in enumerate(one.results, 1)]
     yield {"role": "user", "content": "\n".join(results)}
 
 

@@ -37,7 +37,7 @@ class BadReplyError(Exception):
 
 
 @dataclass(slots=True)
-class _Call:
+class _StreamedCall:
     """One call of a tool as far as it has come."""
 
     index: object  # the server's number of it, None where it numbers none
@@ -51,7 +51,7 @@ class Assembly:
     """An answer as far as it has come."""
 
     parts: list[str] = field(default_factory=list)
-    called: list[_Call] = field(default_factory=list)
+    called: list[_StreamedCall] = field(default_factory=list)
     characters: int = 0
     end: str | None = None  # as the server says it
     refused: bool = False
@@ -88,7 +88,7 @@ class Assembly:
         self._count(given.get("usage"))
         choices = given.get("choices") or []
         if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-            raise BadReplyError("the answer's choices are no list of objects")
+            raise BadReplyError("the answer's choices are not a list of objects")
         for choice in choices:
             if choice.get("index", 0) == 0:  # we ask for one; a second one is the server's own idea
                 self._take(choice, said_in)
@@ -96,7 +96,7 @@ class Assembly:
     def _take(self, choice: dict[str, Any], said_in: str) -> None:
         said = choice.get(said_in) or {}
         if not isinstance(said, dict):
-            raise BadReplyError("the answer's message is no object")
+            raise BadReplyError("the answer's message is not an object")
         content = _text_of(said.get("content"))
         self.parts.append(content)
         self._say(len(content))
@@ -113,7 +113,7 @@ class Assembly:
     def _call(self, given: object) -> None:
         """Take calls, or pieces of them: a piece without a name goes on with what its number, or its place, began."""
         if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-            raise BadReplyError("the answer's calls are no list of objects")
+            raise BadReplyError("the answer's calls are not a list of objects")
         for one in given:
             function = one.get("function") or {}
             if not isinstance(function, dict):
@@ -123,15 +123,15 @@ class Assembly:
             if not all(isinstance(text, str) for text in (name, piece, id_)):
                 raise BadReplyError("the answer's call is none")
             self._say(len(name) + len(piece))
-            known = self._known(one.get("index"), id_, name)
+            known = self._find_call(one.get("index"), id_, name)
             if known is None:
-                self.called.append(_Call(one.get("index"), id_, name, [piece]))
+                self.called.append(_StreamedCall(one.get("index"), id_, name, [piece]))
             else:
                 known.arguments.append(piece)
             if len(self.called) > MOST_CALLS:
                 raise BadReplyError("the answer has more calls than any answer can have")
 
-    def _known(self, index: object, id_: str, name: str) -> _Call | None:
+    def _find_call(self, index: object, id_: str, name: str) -> _StreamedCall | None:
         # Some servers number every call 0, some none: another id, or a name, begins another call.
         found = [call for call in self.called if call.index == index]
         if not found or (id_ and found[-1].id and id_ != found[-1].id):
@@ -198,13 +198,13 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        given = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse_constant)
+        given = json.loads(data.decode("utf-8"), object_pairs_hook=_reject_duplicates, parse_constant=_refuse_constant)
     except UnicodeDecodeError:
         raise BadReplyError("the answer is not UTF-8") from None
     except (ValueError, RecursionError):
         raise BadReplyError("the answer is not JSON") from None
     if not isinstance(given, dict):
-        raise BadReplyError("the answer is no JSON object")
+        raise BadReplyError("the answer is not a JSON object")
     return given
 
 
@@ -212,14 +212,14 @@ def _text_of(content: object) -> str:
     """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning are no text."""
     blocks = [{"type": "text", "text": content or ""}] if content is None or isinstance(content, str) else content
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise BadReplyError("the answer's content is no text")
+        raise BadReplyError("the answer's content is not text")
     texts = [block.get("text") for block in blocks if block.get("type") in _TEXTS]
     if not all(isinstance(text, str) for text in texts):
-        raise BadReplyError("the answer's content is no text")
+        raise BadReplyError("the answer's content is not text")
     return "".join(map(str, texts))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     given = dict(pairs)
     if len(given) != len(pairs):
         raise BadReplyError("the answer names a thing twice")

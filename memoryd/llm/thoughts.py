@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from memoryd.text.fences import inside
+from memoryd.text.fences import strip_fence
 
 _TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reasoning_content|reflection|analysis|scratchpad)"
 _OPENING = re.compile(
@@ -47,7 +47,7 @@ def answer_of(text: str) -> str:
         text = text[end.end() :]
     left_over = _LEFT_OVER.match(text)
     text = text[left_over.end() :] if left_over else text
-    return inside(text).strip()
+    return strip_fence(text).strip()
 
 
 def _final(text: str) -> str:

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import knife
+from memoryd.jobs import refinement_tools
 from memoryd.jobs.job import Reply, ToolCall
 from memoryd.jobs.refine import CONSENT, JOB
 from memoryd.jobs.refinement import PROTECTED
@@ -18,7 +18,7 @@ from memoryd.text import normal, sentences
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memoryd.jobs.job import Ask, Quoted
+    from memoryd.jobs.job import Ask, QuotedPiece
 
 JOBS = (CONSENT, JOB)
 BACKEND = "offline"
@@ -34,8 +34,8 @@ def answer(ask: Ask) -> Reply:
     calls = [] if ask.earlier else _calls(ask)
     summary = _NOTHING
     if calls:
-        summary = _TOGETHER if calls[0][0] == knife.CONSOLIDATE else _FORGOTTEN
-    numbered = enumerate([*calls, (knife.COMPLETE, {"summary": summary})])
+        summary = _TOGETHER if calls[0][0] == refinement_tools.CONSOLIDATE else _FORGOTTEN
+    numbered = enumerate([*calls, (refinement_tools.COMPLETE, {"summary": summary})])
     return Reply(
         "",
         "stop",
@@ -47,7 +47,7 @@ def answer(ask: Ask) -> Reply:
 def _calls(ask: Ask) -> list[tuple[str, dict[str, object]]]:
     given = dict(ask.context)
     left, shrink, delete = (int(given[name]) for name in ("changes left", "may shrink by", "may delete"))
-    merging = any(tool.name == knife.CONSOLIDATE for tool in ask.tools)
+    merging = any(tool.name == refinement_tools.CONSOLIDATE for tool in ask.tools)
     free = [one for one in ask.material if not one.role.startswith(PROTECTED)]
     room = shrink if merging else min(shrink, delete)
     found: list[tuple[str, dict[str, object]]] = []
@@ -59,23 +59,23 @@ def _calls(ask: Ask) -> list[tuple[str, dict[str, object]]]:
                 room -= size
                 told.append(one.id)
         if merging and told and len(found) < left:
-            found.append((knife.CONSOLIDATE, {"ids_to_merge": [kept.id, *told], "new_content": kept.text}))
+            found.append((refinement_tools.CONSOLIDATE, {"ids_to_merge": [kept.id, *told], "new_content": kept.text}))
         elif not merging:
-            found += [(knife.DELETE, {"id": one}) for one in told]
+            found += [(refinement_tools.DELETE, {"id": one}) for one in told]
     return found
 
 
-def _groups(material: Sequence[Quoted], *, whole_only: bool) -> list[tuple[Quoted, list[Quoted]]]:
+def _groups(material: Sequence[QuotedPiece], *, whole_only: bool) -> list[tuple[QuotedPiece, list[QuotedPiece]]]:
     """Return each memory that stays with those it says all of; the longest first, of equals the oldest."""
-    order = sorted(material, key=lambda one: (-len(normal.same(one.text)), one.at or ""))
+    order = sorted(material, key=lambda one: (-len(normal.normalize(one.text)), one.at or ""))
     holder: dict[str, int] = {}  # the normal form of a text, or of a sentence of one that stays → its place
-    groups: list[tuple[Quoted, list[Quoted]]] = []
+    groups: list[tuple[QuotedPiece, list[QuotedPiece]]] = []
     for one in order:
-        form = normal.same(one.text)
+        form = normal.normalize(one.text)
         if form in holder:
             groups[holder[form]][1].append(one)
             continue
-        forms = [form] if whole_only else [form, *map(normal.same, sentences.texts(one.text))]
+        forms = [form] if whole_only else [form, *map(normal.normalize, sentences.list_texts(one.text))]
         for held in forms:
             holder.setdefault(held, len(groups))
         groups.append((one, []))

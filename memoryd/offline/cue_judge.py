@@ -9,11 +9,11 @@ import re
 
 from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering
-from memoryd.ledger.floor import TokenKind, tokens
+from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
 from memoryd.offline import lasting
-from memoryd.offline.sentences import sentences
-from memoryd.text.content import unlabelled
+from memoryd.offline.sentences import split_sentences
+from memoryd.text.content import strip_label
 
 _HEADINGS = {
     MemoryClass.RULE: "preference rule instruction convention guideline wish style regel vorlieb wünsche préférence"
@@ -45,22 +45,22 @@ class CueJudge:
 
     def stands(self, text: str) -> bool:
         """Return whether a person's words have a cue of what is meant to hold in later sessions."""
-        return any(lasting.lasting(one, by_user=True, working=True) for one in sentences(unlabelled(text)))
+        return any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(strip_label(text)))
 
     def kind(self, text: str, heading: str = "") -> MemoryClass:
         """Return the class of a text: an order is a rule anywhere; else by the heading, then the wording; or a rule."""
-        said = unlabelled(text)
-        if steering.instructs(said) or steering.prefers(said):
+        said = strip_label(text)
+        if steering.is_instruction(said) or steering.is_preference(said):
             return MemoryClass.RULE
         found = self.kind_below(heading)
         if found is not None:
             return found
-        cue = lasting.lasting(said, by_user=False, working=True)
+        cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
             return _OF_TYPE.get(cue.type, MemoryClass.RULE)
         if _PEOPLE.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.PROJECT if any(one.kind in _THINGS for one in tokens(said)) else MemoryClass.RULE
+        return MemoryClass.PROJECT if any(one.kind in _THINGS for one in find_tokens(said)) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of what stands below a heading; None where the heading does not say."""

@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import dream_reply
-from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
+from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
 from memoryd.jobs.job import HEADINGS, MemoryType
-from memoryd.ledger.lane import Lane, labelled, may_change
+from memoryd.ledger.lane import Lane, may_change, read_label
 from memoryd.offline import promotion, replacement, words
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.offline.promotion import Offer
-from memoryd.offline.sentences import sentences
+from memoryd.offline.sentences import split_sentences
 from memoryd.text import normal
-from memoryd.text.content import content, unlabelled
+from memoryd.text.content import list_content_words, strip_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from memoryd.jobs.job import Ask, Quoted
+    from memoryd.jobs.job import Ask, QuotedPiece
 
 _CORE, _DAILY = "memory", "daily"
 _OWN = frozenset({promotion.USER, promotion.HAND})
@@ -49,7 +49,7 @@ _CITING = re.compile(r"\[\s*[md]\d[^\[\]]*\][\s*.]*$", re.IGNORECASE)
 _FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
 
 
-def dream(ask: Ask) -> str:
+def write_dream(ask: Ask) -> str:
     """Return the reply to the question of a dream; the same question gets the same bytes."""
     night = _Night(ask)
     night.merge()
@@ -59,7 +59,7 @@ def dream(ask: Ask) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _OfflineMemory:
     """One earlier memory."""
 
     id: str
@@ -92,7 +92,7 @@ class _Night:
         given = dict(ask.context)
         self._core = _memories(ask.material, given)
         self._daily = [quoted for quoted in ask.material if quoted.role == _DAILY]
-        self._entries = promotion.entries(self._daily)
+        self._entries = promotion.read_entries(self._daily)
         reported = any(quoted.origin not in _SAID for quoted in self._daily)
         self._working = promotion.is_working(self._entries, reported=reported)
         self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
@@ -103,7 +103,7 @@ class _Night:
         self._new: dict[str, tuple[Offer, str]] = {}  # by its text, a new memory and why it was taken
         self._ended: set[str] = set()
         self._stale: set[str] = set()  # what was said and is so no longer
-        self.gone: list[Declared] = []
+        self.gone: list[Declaration] = []
         self._left: dict[str, str] = {}  # entry → why nothing of it was taken
 
     # ── what the core loses ──────────────────────────────────────────────────────────────────────────────────────
@@ -111,9 +111,9 @@ class _Night:
     def merge(self) -> None:
         """Make one of memories that say the same."""
         live = [memory for memory in self._core if not memory.is_protected]
-        same: dict[tuple[Lane, str], list[_Memory]] = defaultdict(list)
+        same: dict[tuple[Lane, str], list[_OfflineMemory]] = defaultdict(list)
         for memory in live:
-            same[labelled(memory.text), normal.same(memory.text)].append(memory)
+            same[read_label(memory.text), normal.normalize(memory.text)].append(memory)
         for found in same.values():
             newest, *rest = sorted(found, key=lambda one: one.at, reverse=True)
             if rest:
@@ -123,16 +123,16 @@ class _Night:
         """Let memories go that the user has plainly ended since, the newest word first, and mark those that compete."""
         sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
         sayings += [
-            _Saying(f"{entry.id}.{one.number}", entry.told(one.text), self._at[entry.id], by_user=True)
+            _Saying(f"{entry.id}.{one.number}", entry.tell_words(one.text), self._at[entry.id], by_user=True)
             for entry in self._entries
             for one in (entry.sentences if entry.by_user else ())
         ]
         older = _Older(sayings)
         for saying in sorted((one for one in sayings if one.by_user and one.at), key=lambda one: one.at, reverse=True):
-            ended, competing = older.of(saying)
+            ended, competing = older.find_older(saying)
             if ended and (not saying.is_daily or self._say(saying, ended)):
                 older.over |= set(ended)
-                self._stale |= {normal.same(one.text) for one in ended}
+                self._stale |= {normal.normalize(one.text) for one in ended}
                 self._let_go([one.id for one in ended if not one.is_daily], saying.id)
             self._mark([one.id for one in competing if not one.is_daily and not _DATED.search(one.text)], saying.id)
         self._looked_enough = older.looks < _MOST_LOOKS
@@ -144,7 +144,7 @@ class _Night:
         entry = self._by_id[saying.id.partition(".")[0]]
         said = next(one for one in entry.sentences if saying.id == f"{entry.id}.{one.number}")
         kind = promotion.type_of(entry, saying.text, working=self._working)
-        offer = Offer(entry.quoted(said), (saying.id,), kind, promotion.EXPLICIT, (entry.day,))
+        offer = Offer(entry.quote_sentence(said), (saying.id,), kind, promotion.EXPLICIT, (entry.day,))
         if not self._may_be(offer):
             return False
         self._new.setdefault(offer.text, (offer, "says what is so now"))
@@ -154,19 +154,19 @@ class _Night:
         """Return whether a new memory may go into the core: what an agent says only of the project, and as a lesson."""
         is_own = all(self._by_id[one].by_user for one in _entries_of(offer))
         lane = Lane.USER if is_own else Lane.ASSISTANT
-        return bool(content(offer.text)) and may_change(lane, self._cues.kind(unlabelled(offer.text)))
+        return bool(list_content_words(offer.text)) and may_change(lane, self._cues.kind(strip_label(offer.text)))
 
     def _mark(self, ids: Sequence[str], by: str) -> None:
         marked = {one.id for one in self.gone}
         reason = "something newer gives another value"
-        self.gone += [Declared(one, LetGo.DATED, (by,), reason) for one in ids if one not in marked]
+        self.gone += [Declaration(one, LetGo.DATED, (by,), reason) for one in ids if one not in marked]
 
     def _let_go(self, ids: Sequence[str], by: str) -> None:
         reason = "the user has said since what is so now"
         for one in ids:
             for memory_id in (one, *self._parts.pop(one, ())):
                 self.gone = [held for held in self.gone if held.id != memory_id]
-                self.gone.append(Declared(memory_id, LetGo.SUPERSEDED, (by,), reason))
+                self.gone.append(Declaration(memory_id, LetGo.SUPERSEDED, (by,), reason))
                 self._ended.add(memory_id)
 
     # ── what it gains ────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,11 +174,11 @@ class _Night:
     def promote(self) -> None:
         """Take the best of the daily entries into the core."""
         stays = self._stays
-        known = {normal.same(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
+        known = {normal.normalize(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
         for memory in stays:
             if not _DATED.search(memory.text):  # saying it again makes it new
-                known |= {normal.same(part) for part in sentences(unlabelled(memory.text))}
-        self._take(promotion.offers(self._entries, known, working=self._working))
+                known |= {normal.normalize(part) for part in split_sentences(strip_label(memory.text))}
+        self._take(promotion.list_offers(self._entries, known, working=self._working))
 
     def _not_taken(self) -> Counter[str]:
         """Return how many entries the core has nothing of, by why."""
@@ -191,7 +191,7 @@ class _Night:
         )
 
     @property
-    def _stays(self) -> list[_Memory]:
+    def _stays(self) -> list[_OfflineMemory]:
         out = self._ended | {one for rest in self._parts.values() for one in rest}
         return [memory for memory in self._core if memory.id not in out]
 
@@ -207,26 +207,26 @@ class _Night:
             elif not self._may_be(offer):
                 self._left |= dict.fromkeys(_entries_of(offer), _UNFIT)
             else:
-                self._new[offer.text] = offer, _why(offer)
+                self._new[offer.text] = offer, _explain_offer(offer)
                 room -= 1
                 if goes:
                     may_go.pop()
 
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[ReplySection]:
         """Return the new core: earlier memories where they were, new ones under the heading they belong to."""
-        found: dict[str, list[Bullet]] = {"": []}
+        found: dict[str, list[ReplyBullet]] = {"": []}
         for memory in self._stays:
             if _CITING.search(memory.text):
                 continue  # its end would be read as what the bullet cites: what is not spoken of stays as it is
             cites = (memory.id, *self._parts.get(memory.id, ()))
-            found.setdefault(memory.heading, []).append(Bullet(memory.text, cites))
+            found.setdefault(memory.heading, []).append(ReplyBullet(memory.text, cites))
         themes = _Themes(self._stays)
         for offer, _ in self._new.values():
-            heading = themes.nearest(offer.text) or HEADINGS[offer.type]
-            found.setdefault(heading, []).append(Bullet(offer.text, offer.cites))
-        return [Section(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
+            heading = themes.find_heading(offer.text) or HEADINGS[offer.type]
+            found.setdefault(heading, []).append(ReplyBullet(offer.text, offer.cites))
+        return [ReplySection(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
 
     def diary(self) -> str:
         """Return what was done and what was left out, in counts and in the words of the memories themselves."""
@@ -242,9 +242,9 @@ class _Night:
             f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
             f"Added: {added}. Merged: {united}. Gave way to something newer: {ended}. Entries left: {left}.",
             *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
-            *_shown(f"Added ({why}): {_short(offer.text)}" for offer, why in self._new.values()),
-            *_shown(
-                f"Merged {1 + len(self._parts[one.id])}: {_short(one.text)}"
+            *_show_lines(f"Added ({why}): {_shorten(offer.text)}" for offer, why in self._new.values()),
+            *_show_lines(
+                f"Merged {1 + len(self._parts[one.id])}: {_shorten(one.text)}"
                 for one in self._stays
                 if one.id in self._parts
             ),
@@ -269,23 +269,23 @@ class _Older:
             for word in said.words:
                 self._by_word[word].append(one)
 
-    def of(self, newer: _Saying) -> tuple[list[_Saying], list[_Saying]]:
+    def find_older(self, newer: _Saying) -> tuple[list[_Saying], list[_Saying]]:
         """Return what `newer` ends of what was said before, and what it competes with; nothing where it is over."""
         ended: list[_Saying] = []
         competing: list[_Saying] = []
-        for one in self._near(newer) if newer not in self.over else ():
+        for one in self._list_near(newer) if newer not in self.over else ():
             if one.at < newer.at and (one.at or not one.is_daily) and one not in self.over and self.looks < _MOST_LOOKS:
                 self.looks += 1
-                if replacement.ends(newer.text, one.text):
+                if replacement.is_ended_by(newer.text, one.text):
                     ended.append(one)
-                elif replacement.competes(newer.text, one.text):
+                elif replacement.is_competing(newer.text, one.text):
                     competing.append(one)
         return ended, competing
 
-    def _near(self, newer: _Saying) -> Iterable[_Saying]:
+    def _list_near(self, newer: _Saying) -> Iterable[_Saying]:
         said = replacement.read(newer.text)
         near = [*self._by_order[said.order], *(self._by_subject[said.subject] if said.subject else ())]
-        for gone in replacement.ended(newer.text):
+        for gone in replacement.find_ended(newer.text):
             rarest = min(gone, key=lambda word: len(self._by_word[word]))
             near += self._by_word[rarest]
         return dict.fromkeys(near)
@@ -294,23 +294,23 @@ class _Older:
 class _Themes:
     """The headings of the core by the words of what stands under them."""
 
-    def __init__(self, core: Sequence[_Memory]) -> None:
+    def __init__(self, core: Sequence[_OfflineMemory]) -> None:
         self._under: dict[str, set[str]] = defaultdict(set)
         for memory in core:
             if memory.heading and memory.heading not in HEADINGS.values():
-                self._under[memory.heading].update(words.content(f"{memory.heading} {memory.text}"))
+                self._under[memory.heading].update(words.list_content_words(f"{memory.heading} {memory.text}"))
         self._headings = Counter(word for held in self._under.values() for word in held)
 
-    def nearest(self, text: str) -> str:
+    def find_heading(self, text: str) -> str:
         """Return the heading whose memories are about the same; empty where none clearly is."""
-        own = [word for word in set(words.content(text)) if self._headings[word] < max(2, len(self._under))]
+        own = [word for word in set(words.list_content_words(text)) if self._headings[word] < max(2, len(self._under))]
         best, heading = max(
             ((len(held.intersection(own)), name) for name, held in self._under.items()), default=(0, "")
         )
         return heading if best >= max(_FEWEST_CLOSE, _CLOSE * len(own)) else ""
 
 
-def _memories(material: Iterable[Quoted], given: Mapping[str, str]) -> list[_Memory]:
+def _memories(material: Iterable[QuotedPiece], given: Mapping[str, str]) -> list[_OfflineMemory]:
     headings = dict(line.partition(" ")[::2] for line in given.get("headings", "").splitlines())
     marks = dict(line.partition(" ")[::2] for line in given.get("marks", "").splitlines())
     found = []
@@ -321,7 +321,7 @@ def _memories(material: Iterable[Quoted], given: Mapping[str, str]) -> list[_Mem
             importance = float(figure[1]) if figure else _BY_HAND if one.origin == _CORE else _UNKNOWN
             is_protected, by_user = "constitutional" in mark.split(), one.origin == promotion.USER
             heading = headings.get(one.id, "")
-            found.append(_Memory(one.id, one.text, one.at or "", heading, is_protected, importance, by_user))
+            found.append(_OfflineMemory(one.id, one.text, one.at or "", heading, is_protected, importance, by_user))
     return found
 
 
@@ -329,16 +329,16 @@ def _entries_of(offer: Offer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cite.partition(".")[0] for cite in offer.cites))
 
 
-def _why(offer: Offer) -> str:
+def _explain_offer(offer: Offer) -> str:
     days = f"{len(offer.days)} days" if len(offer.days) > 1 else offer.days[0]
     return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {days}"
 
 
-def _shown(lines: Iterable[str]) -> list[str]:
+def _show_lines(lines: Iterable[str]) -> list[str]:
     given = list(lines)
     more = len(given) - _SHOWN
     return [*given[:_SHOWN], *([f"… and {more} more."] if more > 0 else [])]
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1].rstrip()}…"

@@ -202,7 +202,7 @@ _LONGEST = 320  # characters above which it is a text, not a statement
 _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # what a decision is for: "Let's use Redis."
 
 
-def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
+def find_cue(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
     """Return the cue by which `sentence` lasts, or None for the most of what people say."""
     cues = _APPLYING[by_user, working]
     if not cues or len(sentence) > _LONGEST:
@@ -214,7 +214,7 @@ def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
 
 
 def _stands(sentence: str, cue: Cue) -> bool:
-    told = sum(1 for key in words.content(sentence) if key not in words.CHATTER_KEYS)
+    told = sum(1 for key in words.list_content_words(sentence) if key not in words.CHATTER_KEYS)
     if cue.importance >= 0.9:
         return told >= _SHORTEST_OF_SELF
     is_plain = cue.by_user_only and (cue.importance >= _OF_SELF or cue.type is MemoryType.DECISION)
@@ -224,7 +224,7 @@ def _stands(sentence: str, cue: Cue) -> bool:
     return told >= least and not _PASSING.search(sentence)
 
 
-def lectures(own: Iterable[str], other: Iterable[str]) -> bool:
+def is_lecturing(own: Iterable[str], other: Iterable[str]) -> bool:
     """Return True if an assistant's messages are so much longer than the user's own that it works for them or teaches.
 
     In a talk of equals a statement is told, not decided or learned, and the words of both weigh the same.

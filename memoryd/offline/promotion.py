@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering, unfinished
 from memoryd.offline import cues, lasting, replacement, words
-from memoryd.offline.sentences import Sentence, is_question, numbered
+from memoryd.offline.sentences import NumberedSentence, is_question, number_sentences
 from memoryd.text import normal
-from memoryd.text.content import unlabelled
-from memoryd.text.neutral import neutral
-from memoryd.text.sentences import quotation
+from memoryd.text.content import strip_label
+from memoryd.text.neutral import neutralize
+from memoryd.text.sentences import quote_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from memoryd.jobs.job import Quoted
+    from memoryd.jobs.job import QuotedPiece
 
 USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
 EXPLICIT = 0.9  # importance from which on the user asked in so many words that it be kept
@@ -59,7 +59,7 @@ _POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "me
 Key = tuple[str, ...]
 
 
-class Entry(NamedTuple):
+class OfflineEntry(NamedTuple):
     """One entry of a daily file."""
 
     id: str  # "d7"
@@ -68,21 +68,21 @@ class Entry(NamedTuple):
     speaker: str  # "User", a name, or empty
     text: str  # without the speaker
     asked: str  # the question that it answers, as the entry tells it: " (asked: …)"
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[NumberedSentence, ...]
 
     @property
     def by_user(self) -> bool:
         """Return True if the user said it."""
         return self.origin in {USER, HAND}
 
-    def told(self, text: str) -> str:
+    def tell_words(self, text: str) -> str:
         """Return words of the entry as a memory: with who said it."""
-        return neutral(f"{self.speaker}: {text}" if self.speaker else text)
+        return neutralize(f"{self.speaker}: {text}" if self.speaker else text)
 
-    def quoted(self, one: Sentence) -> str:
+    def quote_sentence(self, one: NumberedSentence) -> str:
         """Return a sentence as a memory: of the user with the words around it, copied whole."""
-        words_of = quotation(self.text, (one.number,)) if self.by_user else one.text
-        return self.told(words_of if len(words_of) <= LONGEST else one.text)
+        words_of = quote_around(self.text, (one.number,)) if self.by_user else one.text
+        return self.tell_words(words_of if len(words_of) <= LONGEST else one.text)
 
 
 class Offer(NamedTuple):
@@ -95,10 +95,10 @@ class Offer(NamedTuple):
     days: tuple[str, ...]  # on which it was said
 
 
-_Sayings = list[tuple[Entry, Sentence, "lasting.Cue | None"]]  # by whom, what, and by which cue it lasts
+_Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]  # by whom, what, and by which cue it lasts
 
 
-def entries(material: Iterable[Quoted]) -> list[Entry]:
+def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
     """Return the entries that may say something lasting: none that were only reported."""
     found = []
     for quoted in material:
@@ -108,7 +108,9 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
             text = quoted.text[spoken.end() if spoken else 0 : asked.start() if asked else len(quoted.text)]
             day = (quoted.at or "")[:10]
             speaker, question = spoken[1] if spoken else "", asked[0] if asked else ""
-            found.append(Entry(quoted.id, quoted.origin, day, speaker, text, question, tuple(numbered(text))))
+            found.append(
+                OfflineEntry(quoted.id, quoted.origin, day, speaker, text, question, tuple(number_sentences(text)))
+            )
     return found
 
 
@@ -117,13 +119,13 @@ def is_open(text: str) -> bool:
     return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
 
 
-def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
+def is_working(given: Sequence[OfflineEntry], *, reported: bool) -> bool:
     """Return True if an assistant works for the user: tools reported, or it says far more than the user."""
     own = [one.text for one in given if one.by_user]
-    return reported or lasting.lectures(own, [one.text for one in given if one.origin == ASSISTANT])
+    return reported or lasting.is_lecturing(own, [one.text for one in given if one.origin == ASSISTANT])
 
 
-def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:
+def type_of(entry: OfflineEntry, text: str, *, working: bool) -> MemoryType:
     """Return the type of a text of the entry by its wording; a fact if the wording shows no other type."""
     cue = _cue_of(entry, text, working=working)
     if cue:
@@ -132,20 +134,20 @@ def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:
     return MemoryType.EVENT if is_event else MemoryType.FACT
 
 
-def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
+def _cue_of(entry: OfflineEntry, text: str, *, working: bool) -> lasting.Cue | None:
     # People who talk among themselves have names; who talks with an assistant decides.
-    return lasting.lasting(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
+    return lasting.find_cue(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
 
 
 def key_of(text: str) -> Key:
     """Return what texts that say the same have in common: their content words in order, small talk apart."""
-    said = unlabelled(text)
-    found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
+    said = strip_label(text)
+    found = tuple(key for key in words.list_content_words(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
     denial = ("not",) if replacement.denies(said) else ()
-    return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.same(text),)
+    return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.normalize(text),)
 
 
-def offers(given: Sequence[Entry], known: AbstractSet[str], *, working: bool) -> list[Offer]:
+def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, working: bool) -> list[Offer]:
     """Return what lasts of the entries, one offer for all that say the same, in the order it was first said.
 
     Args:
@@ -156,7 +158,9 @@ def offers(given: Sequence[Entry], known: AbstractSet[str], *, working: bool) ->
     found: dict[tuple[str, Key], _Sayings] = defaultdict(list)
     for entry in given:
         for one in () if entry.asked else entry.sentences:
-            is_new = known.isdisjoint((normal.same(entry.told(one.text)), normal.same(entry.quoted(one))))
+            is_new = known.isdisjoint(
+                (normal.normalize(entry.tell_words(one.text)), normal.normalize(entry.quote_sentence(one)))
+            )
             if is_new and len(one.text) <= LONGEST and not is_open(one.text) and not is_question(one.text):
                 speaker = entry.speaker if entry.speaker not in _UNNAMED or not entry.by_user else ""
                 found[speaker, key_of(one.text)].append((entry, one, _cue_of(entry, one.text, working=working)))
@@ -172,27 +176,29 @@ def offers(given: Sequence[Entry], known: AbstractSet[str], *, working: bool) ->
 def _offer(said: _Sayings) -> Offer | None:
     """Return what is offered of sayings of the same, in the words of the user's last."""
     entry, one, _ = next((one for one in reversed(said) if one[0].by_user), said[0])
-    text = entry.quoted(one)
+    text = entry.quote_sentence(one)
     days = tuple(sorted({entry.day for entry, _, _ in said}))
-    cites = tuple(dict.fromkeys(f"{held.id}.{other.number}" for held, other, _ in said if held.quoted(other) == text))
+    cites = tuple(
+        dict.fromkeys(f"{held.id}.{other.number}" for held, other, _ in said if held.quote_sentence(other) == text)
+    )
     more = min(_MOST_FOR_DAYS, _FOR_A_DAY * (len(days) - 1))
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
         return Offer(text, cites, cue.type, min(1.0, cue.importance + more), days)
     if entry.origin == HAND and cues.STANDING.search(one.text.lower()) and _says_enough(one.text):
         return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING + more, days)
-    if entry.by_user and replacement.ended(one.text):
+    if entry.by_user and replacement.find_ended(one.text):
         return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
     is_milestone = _MILESTONE.search(one.text) and _DATED.search(one.text) and _says_enough(one.text)
     if entry.origin != AGENT and is_milestone:
         return Offer(text, cites, MemoryType.EVENT, _OF_MILESTONE + more, days)
     if entry.by_user and len(days) > 1 and _says_enough(one.text):
-        is_standing = steering.instructs(one.text) or steering.prefers(one.text)
+        is_standing = steering.is_instruction(one.text) or steering.is_preference(one.text)
         kind = MemoryType.PREFERENCE if is_standing else MemoryType.FACT
         return Offer(text, cites, kind, _OF_REPEATED + more - _FOR_A_DAY, days)
     return None
 
 
 def _says_enough(text: str) -> bool:
-    told = [key for key in words.content(text) if key not in words.CHATTER_KEYS]
+    told = [key for key in words.list_content_words(text) if key not in words.CHATTER_KEYS]
     return len(told) >= _FEWEST_WORDS

@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memoryd.text import normal, prose
-from memoryd.text.content import unlabelled
-from memoryd.text.sentences import texts
-from memoryd.text.wording import STOP, fold, full, stem
+from memoryd.text.content import strip_label
+from memoryd.text.sentences import list_texts
+from memoryd.text.wording import STOP, expand, find_stem, fold
 
 _STAMP = re.compile(r"\s*\((?:as of )?\d{4}[-\d/]*\)")
 _CLAUSE = re.compile(r"[,;:—–、](?=\D)|\s(?:and|but|und|aber|sondern|et|mais|y|pero|sino|e|ma|mas|en|maar|и|а|но)\s")
@@ -113,14 +113,14 @@ trocamos substituímos gebruiken wonen woon werk meer plaats hebben overgestapt 
 во с со из не нет и для теперь сейчас это наш мой моя мои já 우리 돌아갑니다 씁니다 사용합니다 있습니다 이전했습니다
 옮겼습니다 바꿨습니다 arbeitet
 """
-_GENERIC = frozenset(stem(fold(word)) for word in _GENERIC_LIST.split())
+_GENERIC = frozenset(find_stem(fold(word)) for word in _GENERIC_LIST.split())
 # Nouns that only say of what kind a value is.
 _KINDS_LIST = """
 database editor shell ide browser bundler framework linter formatter compiler cloud hosting provider registry version
 manager package tool datenbank paketmanager anbieter base données dati dados éditeur gestionnaire outil versión gestor
 herramienta strumento versão ferramenta версия редактор база данных менеджер
 """
-_KINDS = frozenset(stem(full(fold(word))) for word in _KINDS_LIST.split())
+_KINDS = frozenset(find_stem(expand(fold(word))) for word in _KINDS_LIST.split())
 _WIDE_GENERIC = re.compile(
     r"我们|我們|我的|我|现在|現在|如今|已经|已經|不再|使用|采用|改用|运行|運行|迁移|切换|升级|换成|搬|代替|取代|而不是|数据库|部署|工作"
     r"|从|從|到|了|在|的|用|住|是|上|把|移行|変更|使用|利用|稼働|動|引越|乗換|切替|私|僕|今|代"
@@ -154,7 +154,7 @@ _REASON = re.compile(
     r"[,;]?\s+(?:because|weil|parce qu|porque|perché|omdat|потому что)\b.*|[，,]?\s*(?:因为|由于).*", re.IGNORECASE
 )
 _DECIDED_LIST = "decided decide entschieden beschlossen décidé decidido deciso besloten решили"
-_DECIDED = frozenset(map(stem, _DECIDED_LIST.split()))
+_DECIDED = frozenset(map(find_stem, _DECIDED_LIST.split()))
 _SINGLE = re.compile(
     r"\b(?:name|favou?rite \w+|preferred \w+|lieblings\w+|\w+ préférée?|\w+ favorit[oa]|\w+ preferit[oa])\b"
     r"|\bлюбим\w+ \w+|最喜欢|好きな",
@@ -166,7 +166,7 @@ _FEWEST_REORDERED = 3
 _MOST_BEFORE = 2  # words of what is used instead, where nobody says who uses it
 
 
-class Reading(NamedTuple):
+class ParsedStatement(NamedTuple):
     """What a statement says, in a form in which it can be compared with others."""
 
     words: frozenset[str]  # stems of its content words, numbers among them
@@ -177,25 +177,25 @@ class Reading(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 15)
-def read(text: str) -> Reading:
+def read(text: str) -> ParsedStatement:
     """Return what `text` says; what is asked or supposed gives no value."""
-    body = _STAMP.sub("", unlabelled(text)).strip()
+    body = _STAMP.sub("", strip_label(text)).strip()
     said = fold(body)
-    order = tuple(sorted(said if prose.is_wide(said) else _TOKEN.findall(normal.same(body))))
-    return Reading(_words(said), order, *_valued(body))
+    order = tuple(sorted(said if prose.is_wide(said) else _TOKEN.findall(normal.normalize(body))))
+    return ParsedStatement(_words(said), order, *_parse_value(body))
 
 
 @lru_cache(maxsize=1 << 12)
-def ended(text: str) -> tuple[frozenset[str], ...]:
+def find_ended(text: str) -> tuple[frozenset[str], ...]:
     """Return, for each thing that `text` plainly says is over, the words of that."""
-    said = fold(_REASON.sub("", _STAMP.sub("", unlabelled(text))))
+    said = fold(_REASON.sub("", _STAMP.sub("", strip_label(text))))
     is_plain = not _ASKS.search(said) and not _SUPPOSED.search(said)
-    return tuple(one for one in (_ended(said) if is_plain else ()) if one)
+    return tuple(one for one in (_find_ended(said) if is_plain else ()) if one)
 
 
-def ends(newer: str, older: str) -> bool:
+def is_ended_by(newer: str, older: str) -> bool:
     """Return whether `newer`, known to be said later, plainly says that `older` is so no longer."""
-    if len(texts(_STAMP.sub("", unlabelled(older)))) != 1:
+    if len(list_texts(_STAMP.sub("", strip_label(older)))) != 1:
         return False
     # A decision goes with its reason.
     words = read(_REASON.sub("", older)).words - _KINDS - _DECIDED
@@ -204,10 +204,10 @@ def ends(newer: str, older: str) -> bool:
     return _NOW.search(fold(newer)) is not None and _is_other_value(newer, older)
 
 
-def competes(newer: str, older: str) -> bool:
+def is_competing(newer: str, older: str) -> bool:
     """Return whether both give the same subject a value, and not the same one; which of them holds is not said."""
     words = read(older).words
-    about = [words - gone for gone in ended(newer) if gone <= words]
+    about = [words - gone for gone in find_ended(newer) if gone <= words]
     is_of_subject = any(rest & read(newer).words for rest in about)
     return _is_other_value(newer, older) or (is_of_subject and _ends(newer, older))
 
@@ -215,12 +215,12 @@ def competes(newer: str, older: str) -> bool:
 def _reorders(newer: str, older: str) -> bool:
     order = read(newer).order
     is_same = order == read(older).order and len(order) >= _FEWEST_REORDERED and denies(newer) == denies(older)
-    return is_same and not _ASKS.search(newer) and normal.same(newer) != normal.same(older)
+    return is_same and not _ASKS.search(newer) and normal.normalize(newer) != normal.normalize(older)
 
 
 def _ends(newer: str, older: str) -> bool:
     words = read(older).words
-    if denies(older) or not any(gone <= words for gone in ended(newer)) or ended(older):
+    if denies(older) or not any(gone <= words for gone in find_ended(newer)) or find_ended(older):
         return False
     is_of_other = _FIRST.search(fold(older)) and _THIRD.search(fold(newer)) and not _FIRST.search(fold(newer))
     return not is_of_other
@@ -245,15 +245,15 @@ def _words(folded: str) -> frozenset[str]:
     for token in _TOKEN.findall(folded):
         for word in _PARTS.findall(token) if prose.is_wide(token) else (token,):
             bare = re.sub(r"^[ldjnqs]'|'s$", "", word)
-            if bare and bare not in STOP and bare not in _GENERIC and stem(full(bare)) not in _GENERIC:
-                found.add(stem(full(bare)))
+            if bare and bare not in STOP and bare not in _GENERIC and find_stem(expand(bare)) not in _GENERIC:
+                found.add(find_stem(expand(bare)))
     return frozenset(found)
 
 
-def _ended(said: str) -> list[frozenset[str]]:
+def _find_ended(said: str) -> list[frozenset[str]]:
     """Return the words of each thing that a sentence says is over."""
     found = []
-    for sentence in (one for one in texts(said) if len(one) <= _LONGEST):
+    for sentence in (one for one in list_texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):
             if _NO_LONGER.search(clause):
                 rest = _NO_LONGER.sub(lambda so: _MARKS.sub(" ", so[0]), clause)
@@ -270,7 +270,7 @@ def _ended(said: str) -> list[frozenset[str]]:
     return found
 
 
-def _valued(body: str) -> tuple[str, str, tuple[str, ...]]:
+def _parse_value(body: str) -> tuple[str, str, tuple[str, ...]]:
     """Return the subject of a statement that gives it a value, the value and its shape; empty where there is none."""
     plain = " ".join(_NOW.sub(" ", body).split()).rstrip(".!。！").replace("’", "'")
     found = _FRAME.fullmatch(plain) if len(plain) <= _LONGEST else None

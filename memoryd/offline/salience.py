@@ -61,7 +61,7 @@ def choose(candidates: Sequence[Statement], budget: int, *, working: bool) -> li
         budget: words of all of them, marks and speakers included.
         working: an assistant works for the user.
     """
-    values = [worth(one, working=working) / one.cost**_LENGTH_COST for one in candidates]
+    values = [rate_statement(one, working=working) / one.cost**_LENGTH_COST for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]
     heapify(heap)
     taken: list[int] = []
@@ -85,7 +85,7 @@ def choose(candidates: Sequence[Statement], budget: int, *, working: bool) -> li
     return [candidates[i] for i in sorted(taken)]
 
 
-def worth(statement: Statement, *, working: bool) -> float:
+def rate_statement(statement: Statement, *, working: bool) -> float:
     """Return how likely `statement` is to be asked for later, between 0 and 1."""
     score = sum(weight * value for weight, value in zip(WEIGHTS, _features(statement), strict=True))
     score += _at_work(statement) if working else 0.0

@@ -11,11 +11,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
-from memoryd.jobs.duplicates import Known
-from memoryd.jobs.parts import grouped
+from memoryd.jobs.duplicates import KnownTexts
+from memoryd.jobs.parts import group_items
 from memoryd.ledger import steering
 from memoryd.offline import cues, words
-from memoryd.offline.sentences import Sentence, is_question
+from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.text import prose
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ _CHATTER_WEIGHT = 0.3
 _FIXED_WEIGHT, _FAILED_WEIGHT = 2.0, 0.1  # that a fault is gone tells more than that it was there
 
 
-class Said(NamedTuple):
+class ConversationMessage(NamedTuple):
     """One message of the conversation as it comes in."""
 
     id: str
     speaker: str  # "User", "Assistant", or the name the message begins with
     by_user: bool
     text: str
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[NumberedSentence, ...]
 
 
 class Statement(NamedTuple):
@@ -63,7 +63,9 @@ class Statement(NamedTuple):
     numbers: tuple[int, ...] = ()  # of its sentences
 
 
-def statements(said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WORDS) -> list[Statement]:
+def list_statements(
+    said: Sequence[ConversationMessage], *, working: bool, unit_words: int = UNIT_WORDS
+) -> list[Statement]:
     """Return all that could be a line, in order.
 
     Args:
@@ -71,11 +73,11 @@ def statements(said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WO
         working: the assistant works or lectures for the user.
         unit_words: a message longer than one and a half of these is read in pieces of that size.
     """
-    reading = _Reading(said, working=working, unit_words=unit_words)
-    return [statement for turn in range(len(said)) for statement in reading.of(turn)]
+    reading = _ConversationReading(said, working=working, unit_words=unit_words)
+    return [statement for turn in range(len(said)) for statement in reading.read_message(turn)]
 
 
-class _Part(NamedTuple):
+class _SentencePart(NamedTuple):
     number: int
     text: str
     keys: frozenset[str]
@@ -83,35 +85,35 @@ class _Part(NamedTuple):
     words: int
 
 
-class _Reading:
+class _ConversationReading:
     """One pass over a conversation: what is rare in it, and what was said a moment ago."""
 
-    def __init__(self, said: Sequence[Said], *, working: bool, unit_words: int) -> None:
+    def __init__(self, said: Sequence[ConversationMessage], *, working: bool, unit_words: int) -> None:
         self._said = said
         self._unit_words = unit_words
         self._working = working
         self._names = _names(said)
-        self._keys = [[frozenset(words.content(part.text)) for part in one.sentences] for one in said]
+        self._keys = [[frozenset(words.list_content_words(part.text)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
         self._recent: list[frozenset[str]] = []
-        self._asserted = Known()  # by the user's last message
+        self._asserted = KnownTexts()  # by the user's last message
 
-    def of(self, turn: int) -> list[Statement]:
+    def read_message(self, turn: int) -> list[Statement]:
         """Return the statements of one message; messages must be asked for in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
         if self._said[turn].by_user:
-            self._asserted = Known(part.text for part in self._said[turn].sentences if not is_question(part.text))
+            self._asserted = KnownTexts(part.text for part in self._said[turn].sentences if not is_question(part.text))
         found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
         return [statement for statement in found if statement]
 
-    def _parts(self, turn: int, known: frozenset[str]) -> list[_Part]:
+    def _parts(self, turn: int, known: frozenset[str]) -> list[_SentencePart]:
         one = self._said[turn]
         parts = []
         for (number, text), keys in zip(one.sentences, self._keys[turn], strict=True):
             is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
             mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
-            parts.append(_Part(number, text, keys, mass, prose.words(text)))
+            parts.append(_SentencePart(number, text, keys, mass, prose.count_words(text)))
         return _fixes_first(parts) if self._working and not one.by_user else parts
 
     def _is_idle(self, text: str, *, by_user: bool) -> bool:
@@ -128,13 +130,13 @@ class _Reading:
             return True
         if rest is None or (by_user and self._question(turn)[1]):
             return False
-        is_echo = not by_user and known.issuperset(words.content(rest)) and not self._question(turn)[1]
-        return is_echo or signals.says_nothing(text) or self._names.issuperset(words.content(rest))
+        is_echo = not by_user and known.issuperset(words.list_content_words(rest)) and not self._question(turn)[1]
+        return is_echo or signals.says_nothing(text) or self._names.issuperset(words.list_content_words(rest))
 
-    def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
+    def _statement(self, turn: int, unit: list[_SentencePart], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
         # What limits or denies an order of the user's may be its next sentence.
-        is_order = one.by_user and any(steering.instructs(part.text) for part in unit)
+        is_order = one.by_user and any(steering.is_instruction(part.text) for part in unit)
         kept = unit if is_order else _trim(unit)
         text = " ".join(part.text if part.text[-1:] in cues.ENDS else f"{part.text}." for part in kept)
         own = frozenset().union(*(part.keys for part in kept)) - self._names
@@ -147,13 +149,13 @@ class _Reading:
         is_final = not one.by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
         return Statement(
             turn, one.id, one.speaker, one.by_user, text,
-            cost=prose.words(text) + prose.words(asked) + LABEL_WORDS,
+            cost=prose.count_words(text) + prose.count_words(asked) + LABEL_WORDS,
             told=told, talk=talk, new=len(told - known), cut=len(kept) < len(unit),
             answers=bool(question), final=is_final, asked=asked, asked_id=asks_before if asked else "",
             numbers=tuple(part.number for part in kept),
         )  # fmt: skip
 
-    def _says_enough(self, one: Said, text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
+    def _says_enough(self, one: ConversationMessage, text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
         if self._working and not one.by_user:
             return len(told) >= _LEAST_REPORT
         return len(told) > 1 or (len(told) == 1 and (not talk or cues.TIME.search(text.lower()) is not None))
@@ -166,7 +168,7 @@ class _Reading:
         return before.id, next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
 
 
-def _fixes_first(parts: list[_Part]) -> list[_Part]:
+def _fixes_first(parts: list[_SentencePart]) -> list[_SentencePart]:
     """Return the parts with more weight on what tells a fix, and less on a failure before it that gives no reason."""
     fixed = [at for at, part in enumerate(parts) if cues.FIXED.search(part.text.lower())]
     return [
@@ -179,11 +181,11 @@ def _fixes_first(parts: list[_Part]) -> list[_Part]:
     ]
 
 
-def _names(said: Sequence[Said]) -> frozenset[str]:
+def _names(said: Sequence[ConversationMessage]) -> frozenset[str]:
     """Return the keys of the names of the speakers, and of those by which they call each other more than once."""
     called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
     names = (*(one.speaker for one in said), *(name for name, times in called.items() if times > 1))
-    return frozenset(key for name in names for key in words.content(name))
+    return frozenset(key for name in names for key in words.list_content_words(name))
 
 
 def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:
@@ -198,13 +200,13 @@ def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> 
     return weights
 
 
-def _units(parts: list[_Part], longest: int) -> list[list[_Part]]:
+def _units(parts: list[_SentencePart], longest: int) -> list[list[_SentencePart]]:
     if sum(part.words for part in parts) <= 1.5 * longest:
         return [parts] if parts else []
-    return grouped(parts, [part.words for part in parts], longest)
+    return group_items(parts, [part.words for part in parts], longest)
 
 
-def _trim(unit: list[_Part]) -> list[_Part]:
+def _trim(unit: list[_SentencePart]) -> list[_SentencePart]:
     """Return the sentences that carry most of the unit's mass, the densest first to be taken."""
     wanted = sum(part.mass for part in unit) * ENOUGH
     order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from memoryd.text.wording import STOP, fold, units
+from memoryd.text.wording import STOP, fold, list_units
 
 # What people say to be kind or to keep a talk going. It has content, but seldom any worth keeping. One form of each.
 _CHATTER_LIST = """
@@ -27,9 +27,9 @@ update wait way ways welcome wild wish wonderful wonders work world worth wow ya
 _SUFFIX = re.compile(r"(?:'s|’s|s'|ies|ing|ed|es|s)$")  # noqa: RUF001
 
 
-def content(text: str) -> list[str]:
+def list_content_words(text: str) -> list[str]:
     """Return the content words of `text` in order: casefolded, lightly stemmed; character pairs for wide scripts."""
-    return [key for unit in units(fold(text)) if (key := key_of(unit))]
+    return [key for unit in list_units(fold(text)) if (key := key_of(unit))]
 
 
 @lru_cache(maxsize=65536)
@@ -44,4 +44,4 @@ def key_of(word: str) -> str:
     return stem if len(stem) >= 3 else low
 
 
-CHATTER_KEYS = frozenset(content(_CHATTER_LIST))
+CHATTER_KEYS = frozenset(list_content_words(_CHATTER_LIST))

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.transcripts import lines as splitting
-from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Evidence, Fate, fate, needs_prefix
+from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Fate, FateEvidence, find_fate, needs_prefix
 from memoryd.transcripts.format import UNHEARD
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from memoryd.files.ranges import Handle, Stat
     from memoryd.transcripts.format import Identity, LineFormat
-    from memoryd.transcripts.lines import BadSpan, Line
+    from memoryd.transcripts.lines import BadSpan, FileLine
     from memoryd.transcripts.turn import Turn
 
 CHUNK = 256 << 10
@@ -73,7 +73,7 @@ class Cursor:
     unheard: bool = False  # it has been told that messages in it are passed over
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether the file was away at the last look."""
         return self.fate in {"deleted", "still-gone"}
 
@@ -93,7 +93,7 @@ def from_row(row: Mapping[str, Any] | RowMapping) -> Cursor:
     return Cursor(**known, skipped=Counter(skipped), unheard=any(name.startswith(UNHEARD) for name in skipped))
 
 
-class Found(NamedTuple):
+class FoundTurn(NamedTuple):
     """One turn with the place it was read from."""
 
     cursor: Cursor
@@ -117,14 +117,14 @@ def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:
         evidence = replace(evidence, same_prefix=False)
     if not cursor.offset and not opened:
         start(cursor)
-    return fate(evidence)
+    return find_fate(evidence)
 
 
-def _evidence(cursor: Cursor, path: str, stat: Stat) -> Evidence:
-    return Evidence(
+def _evidence(cursor: Cursor, path: str, stat: Stat) -> FateEvidence:
+    return FateEvidence(
         exists=True,
         known=cursor.id is not None or cursor.hasher is not None,
-        was_gone=cursor.gone,
+        was_gone=cursor.is_gone,
         same_path=path == cursor.path,
         same_inode=(stat.dev, stat.ino) == (cursor.device, cursor.inode),
         size=stat.size,
@@ -195,7 +195,7 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
         stretch = next_stretch(handle, at, size, limit)
         if stretch is None:
             tail = handle.read(at, LONGEST_LINE) if size - at <= LONGEST_LINE else b""
-            rest = splitting.unterminated(tail, at)
+            rest = splitting.read_unterminated(tail, at)
             listed, at = ([rest] if rest else []), size
         else:
             listed, _ = splitting.split(stretch.data, at)
@@ -207,7 +207,7 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
     return head
 
 
-class Stretch(NamedTuple):
+class FileStretch(NamedTuple):
     """What is consumed at once: whole lines, or one line too long to hold, or a hole before a line."""
 
     data: bytes  # whole lines, each with its line end; empty for the other two
@@ -215,7 +215,7 @@ class Stretch(NamedTuple):
     hole: bool = False
 
 
-def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> Stretch | None:
+def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileStretch | None:
     """Tell what comes next, at most about `limit` bytes (default `CHUNK`); None while there is only a torn line.
 
     Whether a line is too long depends on nothing but the line, so that a second reading takes it the same way.
@@ -230,13 +230,13 @@ def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> Stret
         cut = (chunk.find(b"\n") if pending else chunk.rfind(b"\n")) + 1
         pending += chunk
         if cut and begin - first + cut - 1 <= LONGEST_LINE:
-            return Stretch(pending[: begin - first + cut], begin + cut)
+            return FileStretch(pending[: begin - first + cut], begin + cut)
         if len(pending) > LONGEST_LINE:
             return _long_stretch(handle, first, size)
     return None
 
 
-def _long_stretch(handle: Handle, first: int, size: int) -> Stretch | None:
+def _long_stretch(handle: Handle, first: int, size: int) -> FileStretch | None:
     """Of a long line: the NUL bytes it begins with, as a truncation under a writer leaves them; else the whole line."""
     at = first
     for piece in handle.chunks(first, size - first):
@@ -246,11 +246,11 @@ def _long_stretch(handle: Handle, first: int, size: int) -> Stretch | None:
             break
         at += len(piece)
     if at > first:
-        return Stretch(b"", at, hole=True) if at < size else None
+        return FileStretch(b"", at, hole=True) if at < size else None
     for piece in handle.chunks(first, size - first):
         found = piece.find(b"\n")
         if found >= 0:
-            return Stretch(b"", at + found + 1)
+            return FileStretch(b"", at + found + 1)
         at += len(piece)
     return None
 
@@ -265,12 +265,12 @@ class Meetings(splitting.Pass):
         self.upto = upto  # bytes consumed before this pass began, which it has not counted
         self.handle: tuple[Cursor, Handle] | None = None  # what is being read
 
-    def next(self, digest: str) -> int:
+    def count_next(self, digest: str) -> int:
         """Count one more meeting with the line of this hash."""
         if self.upto and self.handle is not None:
             self.seen.update(_count_again(*self.handle, self.session, self.upto))
             self.upto = 0
-        return super().next(digest)
+        return super().count_next(digest)
 
 
 def _count_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> dict[str, int]:
@@ -284,21 +284,21 @@ def _count_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> dic
             for record in splitting.decode(line).records:
                 cursor.reader.turns(record, cursor.identity, counts)
         at = stretch.end
-    if at < upto and (last := splitting.unterminated(handle.read(at, upto - at), at)) is not None:
+    if at < upto and (last := splitting.read_unterminated(handle.read(at, upto - at), at)) is not None:
         for record in splitting.decode(last).records:
             cursor.reader.turns(record, cursor.identity, counts)
     return counts.seen
 
 
 @dataclass(slots=True)
-class Reading:
+class CursorReading:
     """What one stretch of reading gave."""
 
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundTurn] = field(default_factory=list)
     bad: list[BadSpan] = field(default_factory=list)
 
 
-def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Reading) -> None:
+def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: CursorReading) -> None:
     """Read from the offset towards `size`, at most about `limit` bytes, whole lines only.
 
     A failing disk stops it between two stretches: what `result` holds then is what the cursor has consumed.
@@ -320,20 +320,20 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Readi
     cursor.meetings.handle = None
 
 
-def take_unended(cursor: Cursor, handle: Handle, size: int, result: Reading) -> None:
+def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReading) -> None:
     """Take a last line without a line end, if it is a whole record: the file has been left alone."""
     assert cursor.meetings is not None  # noqa: S101 - as above
     if not 0 < size - cursor.offset <= LONGEST_LINE:
         return
     tail = handle.read(cursor.offset, size - cursor.offset)
-    line = splitting.unterminated(tail, cursor.offset)
+    line = splitting.read_unterminated(tail, cursor.offset)
     if line is not None:
         cursor.meetings.handle = cursor, handle
         _consume(cursor, handle, tail, [line], result)
         cursor.meetings.handle = None
 
 
-def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[Line], result: Reading) -> None:
+def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[FileLine], result: CursorReading) -> None:
     """Take lines and move past them; whatever can fail is done before anything is changed."""
     ends = _ends(cursor, handle, cursor.offset + len(data), data)
     taken = _take(cursor, listed)
@@ -343,13 +343,13 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[Line], re
     result.bad += taken.bad
 
 
-def _take(cursor: Cursor, listed: list[Line]) -> Reading:
+def _take(cursor: Cursor, listed: list[FileLine]) -> CursorReading:
     """Turn lines into turns. The hot path of a backfill."""
     assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
     assert cursor.identity is not None  # noqa: S101
     assert cursor.meetings is not None  # noqa: S101
     turns_of, identity, meetings = cursor.reader.turns, cursor.identity, cursor.meetings
-    sha256, decode, result = hashlib.sha256, splitting.decode, Reading()
+    sha256, decode, result = hashlib.sha256, splitting.decode, CursorReading()
     found = result.found
     for line in listed:
         records, bad = decode(line)
@@ -358,7 +358,7 @@ def _take(cursor: Cursor, listed: list[Line]) -> Reading:
             if turns:
                 _, first, last, data = record
                 digest = sha256(data).digest()
-                found.extend(Found(cursor, turn, first, last, digest) for turn in turns)
+                found.extend(FoundTurn(cursor, turn, first, last, digest) for turn in turns)
             if skipped:
                 cursor.skipped[skipped] += 1
         if bad:
@@ -366,7 +366,7 @@ def _take(cursor: Cursor, listed: list[Line]) -> Reading:
     return result
 
 
-def _consume_long(cursor: Cursor, handle: Handle, stretch: Stretch, result: Reading) -> None:
+def _consume_long(cursor: Cursor, handle: Handle, stretch: FileStretch, result: CursorReading) -> None:
     """Take one line too long to parse, hashed as a stream and kept as an excerpt; or a hole, which is only reported."""
     first = cursor.offset
     last = stretch.end if stretch.hole else stretch.end - 1
@@ -382,7 +382,7 @@ def _consume_long(cursor: Cursor, handle: Handle, stretch: Stretch, result: Read
     else:
         head, tail = handle.read(first, EXCERPT_BYTES), handle.read(last - EXCERPT_BYTES, EXCERPT_BYTES)
         turn = splitting.oversize_turn(head, tail, last - first, digest.hexdigest())
-        result.found.append(Found(cursor, turn, first, last, digest.digest()))
+        result.found.append(FoundTurn(cursor, turn, first, last, digest.digest()))
     cursor.hasher = running
     _move(cursor, stretch.end, ends)
 
@@ -405,6 +405,6 @@ def _move(cursor: Cursor, offset: int, ends: tuple[int, str, str]) -> None:
     cursor.head_length, cursor.head_sha256, cursor.marker_sha256 = ends
 
 
-def posix(path: str) -> PurePosixPath:
+def to_posix(path: str) -> PurePosixPath:
     """A path as the pure readers take it."""
     return PurePosixPath(path)

@@ -43,7 +43,7 @@ class Cursors:
         if _yields(self._by_file.get(_file_key(cursor)), cursor):
             self._by_file[_file_key(cursor)] = cursor
 
-    def at(self, agent_id: str, path: str) -> Cursor | None:
+    def find(self, agent_id: str, path: str) -> Cursor | None:
         """Find the cursor of a path."""
         return self._by_path.get((agent_id, path))
 
@@ -83,7 +83,7 @@ class Cursors:
         """Read the rows of lost cursors."""
         if not self._lost:
             return
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             rows = [row for agent_id in self._agents for row in turns.transcripts_of(connection, agent_id)]
         for row in rows:
             if row["id"] in self._lost:
@@ -98,7 +98,7 @@ class Cursors:
 
 
 def _yields(known: Cursor | None, cursor: Cursor) -> bool:
-    return known is None or known.gone or not cursor.gone
+    return known is None or known.is_gone or not cursor.is_gone
 
 
 def _path_key(cursor: Cursor) -> tuple[str, str]:

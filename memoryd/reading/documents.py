@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from memoryd.database import erasure, sqlite, turns
 from memoryd.reading import cursor as reading
-from memoryd.reading.cursor import Found
+from memoryd.reading.cursor import FoundTurn
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.transcripts import messages, now_file, registry
-from memoryd.transcripts.fields import utc
+from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.lines import Pass
 
 if TYPE_CHECKING:
     from memoryd.files.ranges import Handle, Stat
     from memoryd.reading.cursor import Cursor
-    from memoryd.reading.sources import Source, WholeReading
+    from memoryd.reading.sources import SourcePattern, WholeReading
 
 LARGEST = 16 << 20  # bytes; parsed it takes many times as much
 QUIET_SECONDS = 5.0
@@ -40,19 +40,19 @@ class Documents:
 
     def is_one(self, cursor: Cursor) -> bool:
         """Say whether this transcript was read as a document."""
-        return cursor.format == now_file.NAME or now_file.is_now_path(reading.posix(cursor.path))
+        return cursor.format == now_file.NAME or now_file.is_now_path(reading.to_posix(cursor.path))
 
-    def wants(self, source: Source, cursor: Cursor, path: str, handle: Handle) -> bool:
+    def wants(self, source: SourcePattern, cursor: Cursor, path: str, handle: Handle) -> bool:
         """Say whether this transcript is a document."""
         if now_file.NAME in {cursor.format, source.format}:
             return True
-        if source.format == "auto" and now_file.is_now_path(reading.posix(path)):
+        if source.format == "auto" and now_file.is_now_path(reading.to_posix(path)):
             return True
         if source.format not in {"auto", "messages"} or not messages.is_document(handle.read(0, HEAD)):
             return False
         return not messages.is_lines(handle.read(0, LINES_HEAD))
 
-    def read(self, source: Source, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
+    def read(self, source: SourcePattern, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
         """Read the document as it is now, if it has settled."""
         ingest = self.ingest
         settle = ingest.settings.ingest.settle.total_seconds()
@@ -79,18 +79,18 @@ class Documents:
             ingest.look_again(path, QUIET_SECONDS)
         self._take(source, path, cursor, stat, data)
 
-    def _take(self, source: Source, path: str, cursor: Cursor, stat: Stat, data: bytes) -> None:
+    def _take(self, source: SourcePattern, path: str, cursor: Cursor, stat: Stat, data: bytes) -> None:
         ingest = self.ingest
         known = cursor.hasher is not None or cursor.id is not None
         hasher = hashlib.sha256(data)
         unchanged = known and hasher.hexdigest() == cursor.prefix_sha256 and not cursor.note
-        gone = cursor.gone
+        gone = cursor.is_gone
         ingest.place(cursor, path, stat)
         cursor.hasher, cursor.offset = hasher, stat.size
         cursor.generation += int(known and not unchanged)
         is_now = source.format == now_file.NAME or self.is_one(cursor)
         try:
-            found = self._now(cursor, data) if is_now else self._array(cursor, data)
+            found = self._read_now(cursor, data) if is_now else self._array(cursor, data)
         except UnscannedError:
             reading.start(cursor)
             cursor.unfinished = True
@@ -102,13 +102,13 @@ class Documents:
         cursor.rested = found is None
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
-        ingest.take(cursor, reading.Reading(found or []))
+        ingest.take(cursor, reading.CursorReading(found or []))
 
-    def _now(self, cursor: Cursor, data: bytes) -> list[Found]:
+    def _read_now(self, cursor: Cursor, data: bytes) -> list[FoundTurn]:
         now = now_file.parse(data, closed=not cursor.unfinished)
         cursor.format = now_file.NAME
         if cursor.session_id is None:
-            identity = now_file.identify(now, reading.posix(cursor.path))
+            identity = now_file.identify(now, reading.to_posix(cursor.path))
             cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(identity))
         seen = self._lines.get(cursor.session_id)
         if seen is None:
@@ -123,16 +123,16 @@ class Documents:
             if scrubbed is not None and not scrubbed.dropped
         ]
         fresh, self._lines[cursor.session_id] = now_file.new_turns(entries, seen, cursor.session_id)
-        ended = utc(now.front_matter.get("timestamp_end"))
+        ended = read_time(now.front_matter.get("timestamp_end"))
         if ended:
             self.ingest.batch.ended[cursor.session_id] = ended
         digest = hashlib.sha256(data).digest()
-        return [Found(cursor, turn, 0, len(data), digest) for turn in fresh]
+        return [FoundTurn(cursor, turn, 0, len(data), digest) for turn in fresh]
 
     def _lines_of(self, session_id: str) -> Counter[str]:
         """Which lines of a session are stored: rebuilt from its turns after a start."""
         lines: Counter[str] = Counter()
-        with sqlite.reading(self.ingest.engine) as connection:
+        with sqlite.begin_read(self.ingest.engine) as connection:
             stored = turns.stored_turns(connection, session_id)
             lines.update(erasure.forgotten_of(connection, session_id))
         # What was stored by another version of the rules is known again as well.
@@ -140,12 +140,12 @@ class Documents:
             lines.update(now_file.line_key(turn.role, line) for line in text.split("\n") if line.strip())
         return lines
 
-    def _array(self, cursor: Cursor, data: bytes) -> list[Found] | None:
+    def _array(self, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
         records = messages.document_records(data)
         if records is None:
             return None
         reader = registry.by_name(messages.Messages.name)
-        identity = reader.identify([record.value for record in records], reading.posix(cursor.path))
+        identity = reader.identify([record.value for record in records], reading.to_posix(cursor.path))
         if identity is None:
             return None
         identity = self.ingest.without_secrets(identity)
@@ -155,7 +155,7 @@ class Documents:
         readings = [(record, reader.turns(record, identity, meetings)) for record in records]
         cursor.skipped = Counter(read.skipped for _, read in readings if read.skipped)
         return [
-            Found(cursor, turn, record.first_byte, record.last_byte, hashlib.sha256(record.data).digest())
+            FoundTurn(cursor, turn, record.first_byte, record.last_byte, hashlib.sha256(record.data).digest())
             for record, read in readings
             for turn in read.turns
         ]

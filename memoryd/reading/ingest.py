@@ -22,15 +22,15 @@ from memoryd.database import query, sqlite
 from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
 from memoryd.files import ranges, sources
 from memoryd.reading import cursor as reading
-from memoryd.reading import store, unreadable
+from memoryd.reading import store, unreadable_paths
 from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
 from memoryd.reading.documents import Documents
 from memoryd.reading.scrubbing import UnscannedError
-from memoryd.reading.sources import Source, sources_of
-from memoryd.reading.store import Batch
-from memoryd.reading.unreadable import Unreadable
-from memoryd.reading.unscanned import Unscanned
+from memoryd.reading.sources import SourcePattern, sources_of
+from memoryd.reading.store import IngestBatch
+from memoryd.reading.unreadable_paths import UnreadablePaths
+from memoryd.reading.unscanned_turns import UnscannedTurns
 from memoryd.transcripts import now_file, registry
 from memoryd.transcripts.fate import Action
 from memoryd.transcripts.format import UNHEARD, Identity, Unsupported
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.files.log import Log
     from memoryd.reading.scrubbing import Scan, Scrubber
-    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.finding import ScrubbedText
     from memoryd.transcripts.format import LineFormat
 
 READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
@@ -81,10 +81,10 @@ class Ingest:
         self.scrubber = scrubber
         self.documents = Documents(self)
         self.cursors = Cursors()
-        self.unreadable = Unreadable(engine, clock, log, scrubber)
-        self.unscanned = Unscanned(self)
-        self.batch = Batch()
-        self._frozen: tuple[Batch, Scan] | None = None  # read, and being scanned
+        self.unreadable = UnreadablePaths(engine, clock, log, scrubber)
+        self.unscanned = UnscannedTurns(self)
+        self.batch = IngestBatch()
+        self._frozen: tuple[IngestBatch, Scan] | None = None  # read, and being scanned
         self.changed: set[str] = set()  # sessions with new turns since somebody last asked
         self.unread: set[str] = set()  # sessions with a file that has more to read
         self.stopping = False
@@ -109,7 +109,7 @@ class Ingest:
         self.settings = settings
         self.sources = sources_of(settings)
         now = self.clock.text()
-        with sqlite.writing(self.engine) as connection:
+        with sqlite.begin_write(self.engine) as connection:
             for agent in settings.agents:
                 query.run(connection, _KNOW, agent.id, str(agent.workspace), agent.enabled, now)
                 self.cursors.load(connection, agent.id)
@@ -136,7 +136,7 @@ class Ingest:
                 (batch, _), self._frozen = self._frozen, None
                 self._lose_place(batch)
             self._lose_rest()
-            self._lose_place(Batch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
+            self._lose_place(IngestBatch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
             self.cursors.find_again(self.engine)
             self._held.clear()
 
@@ -149,7 +149,7 @@ class Ingest:
         refused: set[tuple[str, str]] = set()
         for source in self.sources:
             found = sources.walk(source.pattern)
-            printable = [path for path in found.paths if unreadable.printable(path) == path]
+            printable = [path for path in found.paths if unreadable_paths.make_printable(path) == path]
             self.scrubber.names(printable, self.progress)  # all at once
             for path in found.paths:
                 if not self.stopping and (source.agent.id, path) not in seen:
@@ -168,7 +168,7 @@ class Ingest:
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
         """Look at the transcripts that no pattern led to: rotated, moved or deleted ones."""
         for cursor in self.cursors.all():
-            if (cursor.agent_id, cursor.path) not in seen and not cursor.gone:
+            if (cursor.agent_id, cursor.path) not in seen and not cursor.is_gone:
                 source = self._source_of(cursor, cursor.path)
                 if source is not None:
                     self.look(source, cursor.path)
@@ -183,27 +183,27 @@ class Ingest:
         """Say whether a path is of interest."""
         return bool(self._sources_of(path))
 
-    def _sources_of(self, path: str) -> list[Source]:
+    def _sources_of(self, path: str) -> list[SourcePattern]:
         """One source of each agent that has to do with a path."""
-        found: dict[str, Source] = {}
+        found: dict[str, SourcePattern] = {}
         for source in self.sources:
             if source.pattern.matches(path):
                 found.setdefault(source.agent.id, source)
         for agent_id in dict.fromkeys(source.agent.id for source in self.sources):
-            cursor = None if agent_id in found else self.cursors.at(agent_id, path)
+            cursor = None if agent_id in found else self.cursors.find(agent_id, path)
             follower = None if cursor is None else self._source_of(cursor, path)
             if follower is not None:
                 found[agent_id] = follower
         return list(found.values())
 
-    def _claims(self, agent_id: str, path: str) -> list[Source]:
+    def _claims(self, agent_id: str, path: str) -> list[SourcePattern]:
         """The sources of an agent that name a path; else those of the folder it lies in, as for a rotated file."""
         own = [source for source in self.sources if source.agent.id == agent_id]
         return [source for source in own if source.pattern.matches(path)] or [
             source for source in own if source.format != now_file.NAME and source.pattern.covers(path)
         ]
 
-    def _source_of(self, cursor: Cursor, path: str) -> Source | None:
+    def _source_of(self, cursor: Cursor, path: str) -> SourcePattern | None:
         """The source by which a transcript is read at a path, which need not be where it was."""
         source = next(iter(self._claims(cursor.agent_id, path)), None)
         if source is None or source.pattern.matches(path):
@@ -213,7 +213,7 @@ class Ingest:
         project = source.project if cursor.session_id is None else None  # else it has been found to be the project's
         return replace(source, format=cursor.format or source.format, project=project)
 
-    def look(self, source: Source, path: str) -> None:
+    def look(self, source: SourcePattern, path: str) -> None:
         """Look at one path and read what is new in it."""
         key = source.agent.id, path
         if key in self._looking:
@@ -233,42 +233,42 @@ class Ingest:
             self._give_up(source.agent.id, path, error)
         finally:
             self._looking.discard(key)
-        if self.batch.full():
+        if self.batch.is_full():
             self.pass_on()
         self.progress()
 
     def _give_up(self, agent_id: str, path: str, error: Exception) -> None:
         """Nobody expected this of a transcript; it must not keep the others from being read."""
-        cursor = self.cursors.at(agent_id, path)
+        cursor = self.cursors.find(agent_id, path)
         if cursor is not None:
             cursor.meetings = None  # it may have counted lines that were not taken
         self.unreadable.report(agent_id, path, f"{path}: cannot be read: {_place(error)}")
 
-    def _look(self, source: Source, path: str) -> None:
-        if unreadable.printable(path) != path:
-            raise StateError("its name is no text", unreadable.printable(path), "rename it")
+    def _look(self, source: SourcePattern, path: str) -> None:
+        if unreadable_paths.make_printable(path) != path:
+            raise StateError("its name is not text", unreadable_paths.make_printable(path), "rename it")
         if self.scrubber.name(path) != path:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
         if self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic():
             return
         stat = ranges.observe(Path(path))
-        cursor = self.cursors.at(source.agent.id, path)
+        cursor = self.cursors.find(source.agent.id, path)
         poisoned, until = self._poison.pop((source.agent.id, path), (None, 0.0))
         if stat is not None and poisoned == stat and self.clock.monotonic() < until:
             self._poison[source.agent.id, path] = poisoned, until
             return
         if stat is None:
             self.unreadable.take_back(source.agent.id, path)
-            if cursor is not None and not cursor.gone:
+            if cursor is not None and not cursor.is_gone:
                 self._look_for(source, cursor)
         elif cursor is None or not _is_as_read(cursor, stat) or self._has_rested(cursor, stat):
             self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
 
-    def _look_closer(self, source: Source, path: str) -> None:
+    def _look_closer(self, source: SourcePattern, path: str) -> None:
         with self.files.borrow(Path(path)) as handle:
-            cursor = self.cursors.at(source.agent.id, path)
-            if cursor is not None and not cursor.gone and (cursor.device, cursor.inode) != (handle.dev, handle.ino):
+            cursor = self.cursors.find(source.agent.id, path)
+            if cursor is not None and not cursor.is_gone and (cursor.device, cursor.inode) != (handle.dev, handle.ino):
                 cursor = self._part(source, cursor, handle)
             stat = handle.observe()
             known = self.cursors.of_file(source.agent.id, stat)
@@ -286,7 +286,7 @@ class Ingest:
                 cursor = Cursor(source.agent.id, path, stat.dev, stat.ino, fate_at=self.clock.text())
             self._read(source, path, stat, cursor, handle)
 
-    def _part(self, source: Source, cursor: Cursor, handle: ranges.Handle) -> Cursor | None:
+    def _part(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle) -> Cursor | None:
         """The path names another file now: the old one is read to its end, under its new name if it has one.
 
         Where the new file begins with what was consumed, or is a document, it is the transcript and the old one a
@@ -296,14 +296,14 @@ class Ingest:
         rewritten = self.documents.is_one(cursor) or (cursor.offset and reading.is_same(cursor, handle))
         if not rewritten:
             self._follow(cursor)
-        left = self.cursors.at(cursor.agent_id, path)
+        left = self.cursors.find(cursor.agent_id, path)
         if left is cursor:
             self._drain(source, cursor)
         return left
 
-    def _leave(self, source: Source, cursor: Cursor | None) -> None:
+    def _leave(self, source: SourcePattern, cursor: Cursor | None) -> None:
         """Its path has become that of a file with a cursor of its own."""
-        if cursor is not None and not cursor.gone:
+        if cursor is not None and not cursor.is_gone:
             self._drain(source, cursor)
             self.set_fate(cursor, "deleted")
 
@@ -311,7 +311,7 @@ class Ingest:
         """Ask for another look at a path, some seconds from now."""
         self.again[path] = self.clock.monotonic() + seconds
 
-    def _look_for(self, source: Source, cursor: Cursor) -> None:
+    def _look_for(self, source: SourcePattern, cursor: Cursor) -> None:
         """The file is not where it was: find where it went, or read its last bytes while it is still open."""
         path = cursor.path
         self._follow(cursor)
@@ -327,7 +327,7 @@ class Ingest:
         if moved_to is not None and source is not None:
             self.look(source, moved_to)
 
-    def _drain(self, source: Source, cursor: Cursor, *, last: bool = False) -> None:
+    def _drain(self, source: SourcePattern, cursor: Cursor, *, last: bool = False) -> None:
         """Read what was added to a file before it lost its name, if it is still open."""
         with self.files.borrow_known(cursor.device, cursor.inode) as handle:
             if handle is None or self.documents.is_one(cursor):
@@ -342,7 +342,7 @@ class Ingest:
                 while cursor.unfinished:
                     self._read_on(cursor, handle, size)
                 if last:
-                    self._taking(cursor, partial(reading.take_unended, cursor, handle, size))
+                    self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, size))
 
     def _has_rested(self, cursor: Cursor, stat: ranges.Stat) -> bool:
         """Whether a file has been left alone for long and was not looked at since."""
@@ -352,7 +352,7 @@ class Ingest:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def _read(self, source: Source, path: str, stat: ranges.Stat, cursor: Cursor, handle: ranges.Handle) -> None:
+    def _read(self, source: SourcePattern, path: str, stat: ranges.Stat, cursor: Cursor, handle: ranges.Handle) -> None:
         if self.documents.wants(source, cursor, path, handle):
             self.documents.read(source, path, cursor, handle, stat)
             return
@@ -369,20 +369,20 @@ class Ingest:
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
             if rested and not cursor.unfinished:
-                self._taking(cursor, partial(reading.take_unended, cursor, handle, stat.size))
+                self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, stat.size))
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
-        self._taking(cursor, partial(reading.read_on, cursor, handle, size, READ_LIMIT))
+        self._collect_reading(cursor, partial(reading.read_on, cursor, handle, size, READ_LIMIT))
         self.cursors.keep_open(cursor)
         if cursor.session_id is not None:
             (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
         if cursor.unfinished:
             self.look_again(cursor.path, 0)
 
-    def _taking(self, cursor: Cursor, read: Callable[[reading.Reading], None]) -> None:
+    def _collect_reading(self, cursor: Cursor, read: Callable[[reading.CursorReading], None]) -> None:
         """Add the results of a reading to the batch to be stored, even if the reading fails on the way."""
-        result = reading.Reading()
+        result = reading.CursorReading()
         try:
             read(result)
         finally:
@@ -404,7 +404,7 @@ class Ingest:
         cursor.fate, cursor.fate_at = name, self.clock.text()
         self.batch.cursors[id(cursor)] = cursor
 
-    def _prepare(self, source: Source, cursor: Cursor, handle: ranges.Handle, size: int) -> bool:
+    def _prepare(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int) -> bool:
         """Know the format and the session before the first turn; False while they cannot be told."""
         if cursor.reader is None or cursor.identity is None:
             cursor.note = None
@@ -413,7 +413,7 @@ class Ingest:
                 told = self._tell(source, cursor, handle, size, reading.HEAD_READ_MAX)
             if not told:
                 cursor.unfinished = False
-                cursor.note = cursor.note or "its format, session or folder cannot be told yet"
+                cursor.note = cursor.note or "its format, session or folder is not known yet"
                 self.batch.cursors[id(cursor)] = cursor
                 self.log.debug("transcript not read", agent=cursor.agent_id, path=cursor.path, why=cursor.note)
                 return False
@@ -421,7 +421,7 @@ class Ingest:
             cursor.meetings = reading.Meetings(cursor.session_id or "", cursor.offset)
         return True
 
-    def _tell(self, source: Source, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
+    def _tell(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
         head = reading.head_records(handle, size, limit)
         reader = _reader(source.format, head, cursor, handle.read(0, 16))
         if reader is None:
@@ -429,7 +429,7 @@ class Ingest:
         if isinstance(reader, Unsupported):
             self._pass_over(cursor, f"{reader.name}: {reader.why}")
             return False
-        identity = reader.identify(head.whole + head.salvaged, reading.posix(cursor.path))
+        identity = reader.identify(head.whole + head.salvaged, reading.to_posix(cursor.path))
         if identity is None or not self._is_wanted(source, cursor, identity):
             return False
         identity = self.without_secrets(identity)
@@ -446,7 +446,7 @@ class Ingest:
             cwd=cwd and self.scrubber.redact_path(clean(cwd)),
         )
 
-    def _is_wanted(self, source: Source, cursor: Cursor, identity: Identity) -> bool:
+    def _is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
         """Whether the session's recorded folder lies in the project of a source that names the file."""
         projects = {source.project, *(other.project for other in self._claims(cursor.agent_id, cursor.path))}
         if None in projects:
@@ -466,7 +466,7 @@ class Ingest:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
         cursor.note = why
 
-    def take(self, cursor: Cursor, result: reading.Reading) -> None:
+    def take(self, cursor: Cursor, result: reading.CursorReading) -> None:
         """Add the results of a reading to the batch to be stored."""
         self.batch.found.extend(result.found)
         self.batch.bad.extend((cursor, span) for span in result.bad)
@@ -488,7 +488,7 @@ class Ingest:
     def pass_on(self) -> None:
         """Hand what was read to the scanner and read on meanwhile; what it was handed before is stored first."""
         self.finish()
-        batch, self.batch = self.batch, Batch()
+        batch, self.batch = self.batch, IngestBatch()
         if not batch.is_empty():
             batch.freeze()
             self._frozen = batch, self.scrubber.begin(batch.texts())
@@ -506,13 +506,13 @@ class Ingest:
             raise
 
     def _lose_rest(self) -> None:
-        batch, self.batch = self.batch, Batch()
+        batch, self.batch = self.batch, IngestBatch()
         self._lose_place(batch)
 
-    def _store_scanned(self, batch: Batch, scanned: Sequence[Scrubbed | None]) -> None:
+    def _store_scanned(self, batch: IngestBatch, scanned: Sequence[ScrubbedText | None]) -> None:
         """Store a batch: turns, cursors and sessions in one transaction."""
         ids = batch.names()
-        kept = self.scrubber.names(ids | batch.counted(), self.progress)
+        kept = self.scrubber.names(ids | batch.collect_skipped(), self.progress)
         unscanned = {name for name in ids if kept[name] is None}
         batch.take_scanned(scanned, kept)
         try:
@@ -530,9 +530,9 @@ class Ingest:
             self._store_apart(batch, unscanned)
         self.unscanned.note(batch)
 
-    def _store_apart(self, batch: Batch, unscanned: set[str]) -> None:
+    def _store_apart(self, batch: IngestBatch, unscanned: set[str]) -> None:
         """Something in the batch cannot be stored: find whose it is, say so, and store the rest."""
-        for part in store.apart(batch):
+        for part in store.split_batch(batch):
             if unscanned and unscanned.intersection(part.names()):
                 batch.sessions.update(part.sessions)
                 self._hold(part)
@@ -551,7 +551,7 @@ class Ingest:
                     self._poison[key] = stat, self.clock.monotonic() + POISON_SECONDS
                     self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
 
-    def _hold(self, batch: Batch) -> None:
+    def _hold(self, batch: IngestBatch) -> None:
         """Read it again later: an id that is stored otherwise than as it is would make it another record."""
         self._lose_place(batch)
         for cursor in batch.cursors.values():
@@ -561,7 +561,7 @@ class Ingest:
             self.look_again(cursor.path, wait)
             self.unreadable.report(*key, f"{cursor.path}: its ids could not be scanned for secrets; it is tried again")
 
-    def _store(self, batch: Batch) -> None:
+    def _store(self, batch: IngestBatch) -> None:
         stored = store.store(self.engine, batch, self.clock.text(), self.restored)
         self.changed.update(stored.sessions)
         if self._held:
@@ -573,7 +573,7 @@ class Ingest:
         count_of = Counter(id(cursor) for cursor, _ in stored.bad)
         for cursor, span in first_of.values():
             self.log.warning(
-                "bytes that are no record",
+                "bytes that are not a record",
                 agent=cursor.agent_id,
                 path=cursor.path,
                 first_byte=span.first_byte,
@@ -583,7 +583,7 @@ class Ingest:
             )
         self._tell_unheard(batch)
 
-    def _tell_unheard(self, batch: Batch) -> None:
+    def _tell_unheard(self, batch: IngestBatch) -> None:
         """Say once of each file that messages in it are passed over, by roles that nobody known has."""
         for key, cursor in batch.cursors.items():
             skipped = json.loads(batch.rows[key]["skipped"])
@@ -592,7 +592,7 @@ class Ingest:
                 self.log.warning("messages passed over", agent=cursor.agent_id, path=cursor.path, roles=roles)
                 cursor.unheard = True
 
-    def _lose_place(self, batch: Batch) -> None:
+    def _lose_place(self, batch: IngestBatch) -> None:
         """The transaction failed: what these cursors consumed is not stored, so they go back to what is."""
         self.documents.forget({cursor.session_id for cursor in batch.cursors.values() if cursor.session_id})
         self.cursors.lose(batch.cursors.values())
@@ -602,7 +602,7 @@ class Ingest:
 
 def _is_as_read(cursor: Cursor, stat: ranges.Stat) -> bool:
     return (
-        not (cursor.gone or cursor.unfinished or cursor.doubtful)
+        not (cursor.is_gone or cursor.unfinished or cursor.doubtful)
         and cursor.hasher is not None
         and (cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns) == tuple(stat)
     )
@@ -637,7 +637,7 @@ def _still_there(cursor: Cursor) -> bool:
 def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
     if name != "auto":
         return registry.by_name(name)
-    path = reading.posix(cursor.path)
+    path = reading.to_posix(cursor.path)
     reader = registry.detect(head.whole, path, begin)
     if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
         # The inside of another format's broken record looks like a generic message.

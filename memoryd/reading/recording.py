@@ -34,7 +34,7 @@ _HEAD_CHARS = 16
 _SYSTEM = "system"  # stands for the neighbour of a message of the system's
 
 
-class Recorded(NamedTuple):
+class Recording(NamedTuple):
     """Where a conversation is recorded."""
 
     path: Path
@@ -55,14 +55,14 @@ def folder_of(state_dir: Path, agent_id: str) -> Path:
 
 def record(
     state_dir: Path, agent_id: str, messages: Sequence[dict[str, Any]], scrubber: Scrubber, clock: Clock
-) -> Recorded:
+) -> Recording:
     """Record what of a conversation is new; nothing where it was recorded before.
 
     The messages are checked, and at least one of them is not the system's.
     """
-    given = redacted(list(map(chat.recorded, messages)), scrubber)
+    given = redact_messages(list(map(chat.select_recorded, messages)), scrubber)
     folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
-    with _alone(folder):
+    with _lock_recording(folder):
         session = _session_of(folder, given)
         new = _news(session, _as_kept(folder, given))
         at = clock.text()
@@ -70,17 +70,17 @@ def record(
             stamped = ({"timestamp": at} | message | {"uuid": str(uuid.uuid4())} for message in new)
             with as_state_error("cannot be written", session.path):
                 Journal(session.path).append(*stamped)
-        return Recorded(session.path, session.path.stat().st_size, len(new))
+        return Recording(session.path, session.path.stat().st_size, len(new))
 
 
-def paths(state_dir: Path, agent_id: str) -> list[Path]:
+def list_paths(state_dir: Path, agent_id: str) -> list[Path]:
     """List the recorded sessions of an agent."""
     return sorted(folder_of(state_dir, agent_id).glob("*.jsonl"))
 
 
 def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bool:
     """Change the messages of a recorded session; returns whether one was another one then."""
-    with _alone(path.parent):  # who appended meanwhile would do so to a file that has lost its name
+    with _lock_recording(path.parent):  # who appended meanwhile would do so to a file that has lost its name
         old = Journal(path).entries()
         new = changed(old)
         if new == old:
@@ -90,25 +90,25 @@ def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, 
         return True
 
 
-def _alone(folder: Path) -> Lock:
+def _lock_recording(folder: Path) -> Lock:
     return Lock(folder / ".lock", PATIENCE)
 
 
-def without(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
+def remove_text(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
     """A recorded message without what is forgotten of it; handed over again, it is known by its digest."""
     left: dict[str, Any] = chat.with_texts(message, lambda text, is_name: text if is_name else cut(text))
-    return message if left == message else {**left, chat.FORGOTTEN: chat.digest(message)}
+    return message if left == message else {**left, chat.FORGOTTEN: chat.compute_digest(message)}
 
 
 def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
     """The session that goes on, or has been handed over before; else a new one."""
-    digests = _spoken(given)
+    digests = _list_texts(given)
     head = digests[0][:_HEAD_CHARS]
     paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for number, path in enumerate(paths):
         if number < NEWEST or path.name.startswith(f"flushed-{head}-"):
             recorded = [entry for entry in Journal(path).entries() if "role" in entry]
-            known = chat.known_until(_spoken(recorded), digests)
+            known = chat.known_until(_list_texts(recorded), digests)
             if known is not None:
                 return _Session(path, recorded, known)
     return _Session(folder / f"flushed-{head}-{secrets.token_hex(4)}.jsonl", [], 0)
@@ -141,11 +141,11 @@ def _in_its_place(message: dict[str, Any], left: dict[str, Any]) -> dict[str, An
 
 def _links(messages: Sequence[dict[str, Any]]) -> Iterator[list[tuple[str, str]]]:
     """By what each message is known: with the one before it, and with the one after; the system's by itself."""
-    digests = _spoken(messages)
+    digests = _list_texts(messages)
     place = 0
     for message in messages:
         if chat.role_of(message) is Role.SYSTEM:
-            yield [(_SYSTEM, chat.digest(message))]
+            yield [(_SYSTEM, chat.compute_digest(message))]
             continue
         before = digests[place - 1] if place else ""
         after = [(digests[place], f"{digests[place + 1]}>")] if place + 1 < len(digests) else []
@@ -153,25 +153,25 @@ def _links(messages: Sequence[dict[str, Any]]) -> Iterator[list[tuple[str, str]]
         place += 1
 
 
-def _spoken(messages: Sequence[dict[str, Any]]) -> list[str]:
-    return [chat.digest(message) for message in messages if chat.role_of(message) is not Role.SYSTEM]
+def _list_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
+    return [chat.compute_digest(message) for message in messages if chat.role_of(message) is not Role.SYSTEM]
 
 
 def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is not recorded: all behind what is known, and the system's messages that never were."""
-    known = {chat.digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
+    known = {chat.compute_digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
     new, spoken = [], 0
     for message in given:
         if chat.role_of(message) is not Role.SYSTEM:
             spoken += 1
             is_new = spoken > session.known
-        elif is_new := (digest := chat.digest(message)) not in known:
+        elif is_new := (digest := chat.compute_digest(message)) not in known:
             known.add(digest)
         new += [message] if is_new else []
     return new
 
 
-def redacted(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
+def redact_messages(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
     """Return messages without their secrets; a text that the policy drops is an empty one."""
     texts: dict[str, str] = {}
     names: dict[str, str] = {}

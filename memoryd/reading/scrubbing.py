@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from memoryd import config
     from memoryd.files.log import Log
-    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.finding import ScrubbedText
     from memoryd.worker.client import Worker
 
     Progress = Callable[[], None]
@@ -50,20 +50,20 @@ class UnscannedError(StateError):
     """A text that was to be sent or written could not be scanned, so it was not."""
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
 class Scan:
     """A scan on a thread of its own."""
 
-    def __init__(self, work: Callable[[Progress], list[Scrubbed | None]]) -> None:
+    def __init__(self, work: Callable[[Progress], list[ScrubbedText | None]]) -> None:
         """Args: what scans, given what to call between parts."""
         self._more: SimpleQueue[bool] = SimpleQueue()
-        self._outcome: Future[list[Scrubbed | None]] = Future()
+        self._outcome: Future[list[ScrubbedText | None]] = Future()
         threading.Thread(target=self._run, args=(work,), name="scan", daemon=True).start()
 
-    def _run(self, work: Callable[[Progress], list[Scrubbed | None]]) -> None:
+    def _run(self, work: Callable[[Progress], list[ScrubbedText | None]]) -> None:
         try:
             self._outcome.set_result(work(lambda: self._more.put(item=True)))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
@@ -71,14 +71,14 @@ class Scan:
         finally:
             self._more.put(item=False)
 
-    def result(self, progress: Progress = _nothing) -> list[Scrubbed | None]:
+    def result(self, progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
         """Wait for the texts, once; `progress` is called, on this thread, for each part that was done."""
         while self._more.get():
             progress()
         return self._outcome.result()
 
 
-class _Known(NamedTuple):
+class _CleanTexts(NamedTuple):
     """A policy, names as they may be kept by it, and the hashes of texts in which nothing was found by it."""
 
     policy: Policy
@@ -93,7 +93,7 @@ class Scrubber:
         self._scanner = scanner
         self._log = log
         # With what was found by it: an answer that comes after a change goes with the old one.
-        self._known = _Known(Policy(), {}, set())
+        self._known = _CleanTexts(Policy(), {}, set())
 
     @property
     def policy(self) -> Policy:
@@ -106,7 +106,7 @@ class Scrubber:
         policy = Policy(given.secrets, given.pii, given.allow)
         if policy == self.policy:
             return False
-        self._known = _Known(policy, {}, set())
+        self._known = _CleanTexts(policy, {}, set())
         return True
 
     def tick(self, now_monotonic: float) -> None:
@@ -119,22 +119,22 @@ class Scrubber:
 
     # --- what comes in --------------------------------------------------------------------------------------------
 
-    def scan(self, texts: Sequence[str], progress: Progress = _nothing) -> list[Scrubbed | None]:
+    def scan(self, texts: Sequence[str], progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
         """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts."""
         return self._scan(texts, self.policy, progress)
 
-    def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[Scrubbed | None]:
+    def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[ScrubbedText | None]:
         """Return each text without its secrets, also where the policy is to skip such texts.
 
         `private`: also without what stands between `<private>` tags.
         """
-        return self._scan(texts, _redacting(self.policy, private=private), _nothing)
+        return self._scan(texts, _make_redacting(self.policy, private=private), _do_nothing)
 
     def begin(self, texts: Sequence[str]) -> Scan:
         """Scan on another thread, while the caller does something else."""
         return Scan(lambda progress: self.scan(texts, progress))
 
-    def _scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[Scrubbed | None]:
+    def _scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[ScrubbedText | None]:
         if not texts:
             return []
         try:
@@ -145,7 +145,7 @@ class Scrubber:
             self._log.warning("texts not scanned", texts=len(texts), why=str(error))
             return [None] * len(texts)
 
-    def names(self, given: Iterable[str], progress: Progress = _nothing) -> dict[str, str | None]:
+    def names(self, given: Iterable[str], progress: Progress = _do_nothing) -> dict[str, str | None]:
         """Return ids and other short names as they may be kept; None for one that could not be scanned.
 
         One with a secret in it is replaced by its own hash, so that it still tells things apart, and the same way
@@ -161,8 +161,8 @@ class Scrubber:
                 unknown.append(name)
             else:
                 found[name] = known
-        for name, scrubbed in zip(unknown, self._scan(unknown, _redacting(policy), progress), strict=True):
-            found[name] = None if scrubbed is None else hashed(name) if scrubbed.findings else name
+        for name, scrubbed in zip(unknown, self._scan(unknown, _make_redacting(policy), progress), strict=True):
+            found[name] = None if scrubbed is None else hash_name(name) if scrubbed.findings else name
         if len(cache) > KEPT_NAMES:
             cache.clear()
         cache.update((name, kept) for name in unknown if (kept := found[name]) is not None)
@@ -172,7 +172,7 @@ class Scrubber:
         """Return one name as it may be kept."""
         kept = self.names([given])[given]
         if kept is None:
-            raise _unscanned("a name")
+            raise _make_unscanned_error("a name")
         return kept
 
     def redact(self, texts: Sequence[str]) -> list[str]:
@@ -187,9 +187,9 @@ class Scrubber:
         changed: dict[str, str] = {}
         if len(clean) > KEPT_CLEAN:
             clean.clear()
-        for text, scrubbed in zip(asked, self._scan(asked, _redacting(policy), _nothing), strict=True):
+        for text, scrubbed in zip(asked, self._scan(asked, _make_redacting(policy), _do_nothing), strict=True):
             if scrubbed is None:
-                raise _unscanned("a text")
+                raise _make_unscanned_error("a text")
             if scrubbed.findings:
                 changed[text] = scrubbed.text
             else:
@@ -202,7 +202,7 @@ class Scrubber:
             return list(texts)  # without starting the scanner, which does nothing then
         found = [scrubbed for scrubbed in self.scan_redacting(texts, private=False) if scrubbed is not None]
         if len(found) < len(texts):
-            raise _unscanned("a text")
+            raise _make_unscanned_error("a text")
         return [scrubbed.text for scrubbed in found]
 
     def redact_path(self, path: str) -> str:
@@ -221,7 +221,7 @@ class Scrubber:
         rules: set[str] = set()
         for scrubbed in self.scan_redacting([text for text in texts if text]):
             if scrubbed is None:
-                raise _unscanned(where)
+                raise _make_unscanned_error(where)
             rules.update(finding.rule for finding in scrubbed.findings)
         if rules:
             raise SecretError(
@@ -231,7 +231,7 @@ class Scrubber:
             )
 
 
-def hashed(name: str) -> str:
+def hash_name(name: str) -> str:
     """Return what stands in place of an id that must not be kept."""
     return f"sha256:{_hash_of(name).hex()}"
 
@@ -264,12 +264,12 @@ def with_strings(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def named(kept: Mapping[str, str | None], name: str | None) -> str | None:
+def get_kept_name(kept: Mapping[str, str | None], name: str | None) -> str | None:
     """Return a name as `names` found it; as it is where it could not be scanned: it must not be stored then."""
     return None if name is None else kept[name] or name
 
 
-def _redacting(policy: Policy, *, private: bool = True) -> Policy:
+def _make_redacting(policy: Policy, *, private: bool = True) -> Policy:
     return replace(policy, secrets="redact" if policy.secrets == "skip" else policy.secrets, private=private)
 
 
@@ -277,7 +277,7 @@ def _hash_of(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _unscanned(where: str) -> UnscannedError:
+def _make_unscanned_error(where: str) -> UnscannedError:
     return UnscannedError("could not be scanned for secrets", where, "it is tried again; see the log")
 
 

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.files import ranges
     from memoryd.files.log import Log
-    from memoryd.reading.cursor import Cursor, Reading
+    from memoryd.reading.cursor import Cursor, CursorReading
     from memoryd.reading.cursors import Cursors
     from memoryd.reading.scrubbing import Scrubber
-    from memoryd.reading.store import Batch
+    from memoryd.reading.store import IngestBatch
     from memoryd.transcripts.format import Identity
 
 NOW_PATTERN = ".continuum/memory/NOW-*.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourcePattern:
     """One pattern of one agent."""
 
     agent: Agent
@@ -43,19 +43,19 @@ class Source:
     watched: bool = True  # whether a change of it is noticed only by watching
 
 
-def sources_of(settings: Settings) -> list[Source]:
+def sources_of(settings: Settings) -> list[SourcePattern]:
     """List the patterns of all enabled agents; NOW files, and what programs hand over, are always among them."""
     found = []
     for agent in settings.agents:
         if not agent.enabled:
             continue
-        now_files = sources.pattern(NOW_PATTERN, agent.workspace, without=settings.state_dir)
-        found.append(Source(agent, now_files, "now", None))
-        handed_over = sources.pattern("*.jsonl", recording.folder_of(settings.state_dir, agent.id))
-        found.append(Source(agent, handed_over, Messages.name, None, watched=False))
+        now_files = sources.make_pattern(NOW_PATTERN, agent.workspace, without=settings.state_dir)
+        found.append(SourcePattern(agent, now_files, "now", None))
+        handed_over = sources.make_pattern("*.jsonl", recording.folder_of(settings.state_dir, agent.id))
+        found.append(SourcePattern(agent, handed_over, Messages.name, None, watched=False))
         for source in agent.transcripts:
-            pattern = sources.pattern(source.pattern, source.root, without=settings.state_dir)
-            found.append(Source(agent, pattern, source.format, source.project))
+            pattern = sources.make_pattern(source.pattern, source.root, without=settings.state_dir)
+            found.append(SourcePattern(agent, pattern, source.format, source.project))
     return found
 
 
@@ -69,7 +69,7 @@ class WholeReading(Protocol):
     files: ranges.OpenFiles
     scrubber: Scrubber
     cursors: Cursors
-    batch: Batch
+    batch: IngestBatch
     changed: set[str]
     progress: Callable[[], None]
 
@@ -94,7 +94,7 @@ class WholeReading(Protocol):
     def without_secrets(self, identity: Identity) -> Identity:
         """Return whose session it is, as it may be kept."""
 
-    def take(self, cursor: Cursor, result: Reading) -> None:
+    def take(self, cursor: Cursor, result: CursorReading) -> None:
         """Add the results of a reading to the batch to be stored."""
 
     def session_for(self, cursor: Cursor, identity: Identity) -> str:

@@ -13,25 +13,25 @@ from memoryd.clock import moment_of, text_of
 from memoryd.database import erasure, query, sqlite, turns
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
-from memoryd.reading.scrubbing import named
+from memoryd.reading.scrubbing import get_kept_name
 from memoryd.transcripts import dialogs, now_file
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.lines import clean
-from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role
+from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Engine
 
-    from memoryd.reading.cursor import Cursor, Found
-    from memoryd.scrub.finding import Scrubbed
+    from memoryd.reading.cursor import Cursor, FoundTurn
+    from memoryd.scrub.finding import ScrubbedText
     from memoryd.transcripts.format import Identity
     from memoryd.transcripts.lines import BadSpan
     from memoryd.transcripts.turn import Turn
 
-    Restore = Callable[[Connection, str, Sequence[Found], Sequence[int]], None]
+    Restore = Callable[[Connection, str, Sequence[FoundTurn], Sequence[int]], None]
 
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 4 << 20
@@ -40,10 +40,10 @@ _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of
 
 
 @dataclass(slots=True)
-class Batch:
+class IngestBatch:
     """What was read and is not stored yet."""
 
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundTurn] = field(default_factory=list)
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)
     cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to be made, by id
@@ -51,7 +51,7 @@ class Batch:
     size: int = 0
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the cursors as they were when it was frozen
 
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether it is time to store."""
         return len(self.found) >= FLUSH_TURNS or self.size >= FLUSH_BYTES
 
@@ -73,11 +73,11 @@ class Batch:
         """Gather what else of its turns a transcript decides: ids and names."""
         return {name for _, turn, *_ in self.found for field in _NAMES if (name := getattr(turn, field)) is not None}
 
-    def counted(self) -> set[str]:
+    def collect_skipped(self) -> set[str]:
         """Gather the names of the records that were passed over, which a transcript decides as well."""
         return {name for row in self.rows.values() for name in json.loads(row["skipped"])}
 
-    def take_scanned(self, scanned: Sequence[Scrubbed | None], kept: Mapping[str, str | None]) -> None:
+    def take_scanned(self, scanned: Sequence[ScrubbedText | None], kept: Mapping[str, str | None]) -> None:
         """Put redacted texts and names in the place of those that were read; a name not scanned stays as it is."""
         for row in self.rows.values():
             row["skipped"] = _counts(json.loads(row["skipped"]), kept)
@@ -89,11 +89,11 @@ class Batch:
             text = "" if scrubbed is None else scrubbed.text
             if text == turn.text and not (changed and changed.intersection(turn)):
                 continue
-            self.found[place] = found._replace(turn=_renamed(turn._replace(text=text), kept), withheld=withheld)
+            self.found[place] = found._replace(turn=_rename_turn(turn._replace(text=text), kept), withheld=withheld)
 
 
 @dataclass(slots=True)
-class Stored:
+class StoreResult:
     """What a batch came to."""
 
     turns: int = 0
@@ -109,20 +109,20 @@ def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
     return json.dumps(counts, sort_keys=True)
 
 
-def _renamed(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
-    names: dict[str, Any] = {field: named(kept, getattr(turn, field)) for field in _NAMES}
+def _rename_turn(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
+    names: dict[str, Any] = {field: get_kept_name(kept, getattr(turn, field)) for field in _NAMES}
     return turn._replace(**names)
 
 
-def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
+def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None) -> StoreResult:
     """Store a batch, all or none.
 
     `restored` is told of the new turns and their seqs inside the transaction, where the database was made anew.
     """
-    result = Stored()
+    result = StoreResult()
     fresh = [cursor for cursor in batch.cursors.values() if cursor.id is None]
     try:
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             for row in batch.sessions.values():
                 sql = f"INSERT INTO session ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
                 query.run(connection, sql, *row.values())
@@ -137,14 +137,14 @@ def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> S
     return result
 
 
-def apart(batch: Batch) -> Iterator[Batch]:
+def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
     """Part a batch that could not be stored into one for each cursor.
 
     A session waits with the first of its cursors; whoever could not store that one puts `sessions` back for the next.
     """
     for key, cursor in batch.cursors.items():
         session_id = cursor.session_id or ""
-        yield Batch(
+        yield IngestBatch(
             found=[one for one in batch.found if one.cursor is cursor],
             bad=[one for one in batch.bad if one[0] is cursor],
             cursors={key: cursor},
@@ -154,10 +154,10 @@ def apart(batch: Batch) -> Iterator[Batch]:
         )
 
 
-def session_for(engine: Engine, batches: Sequence[Batch], cursor: Cursor, identity: Identity, now: str) -> str:
+def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, identity: Identity, now: str) -> str:
     """Find the session of a transcript, or have it made with the last batch; a copy joins the session it is of."""
     number = 1
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         while True:
             candidate = identity.session_id if number == 1 else f"{identity.session_id}~{number}"
             waiting = next((batch.sessions[candidate] for batch in batches if candidate in batch.sessions), None)
@@ -197,13 +197,13 @@ def _is_own(cursor: Cursor, identity: Identity) -> bool:
     return cursor.format == ClaudeCode.name and is_session_id(identity.parent_session_id or identity.session_id)
 
 
-def _is_free(connection: Connection, batches: Sequence[Batch], session_id: str) -> bool:
+def _is_free(connection: Connection, batches: Sequence[IngestBatch], session_id: str) -> bool:
     if any(cursor.session_id == session_id for batch in batches for cursor in batch.cursors.values()):
         return False
-    return not query.exists(connection, "SELECT 1 FROM transcript WHERE session_id = ?", session_id)
+    return not query.has_row(connection, "SELECT 1 FROM transcript WHERE session_id = ?", session_id)
 
 
-def _store_cursors(connection: Connection, batch: Batch) -> None:
+def _store_cursors(connection: Connection, batch: IngestBatch) -> None:
     for key, cursor in batch.cursors.items():
         row = {name: value for name, value in batch.rows[key].items() if name != "id"}
         if cursor.id is None:
@@ -215,29 +215,31 @@ def _store_cursors(connection: Connection, batch: Batch) -> None:
             query.run(connection, f"UPDATE transcript SET {names} WHERE id = ?", *row.values(), cursor.id)  # noqa: S608
 
 
-def _store_bad(connection: Connection, batch: Batch, now: str, result: Stored) -> None:
+def _store_bad(connection: Connection, batch: IngestBatch, now: str, result: StoreResult) -> None:
     sql = (
         "INSERT OR IGNORE INTO bad_span (transcript_id, first_byte, last_byte, sha256, reason, seen_at)"
         " VALUES (?, ?, ?, ?, ?, ?)"
     )
     for cursor, span in batch.bad:
-        if query.changed(connection, sql, cursor.id, *span, now):
+        if query.change_one(connection, sql, cursor.id, *span, now):
             result.bad.append((cursor, span))
 
 
-def _store_turns(connection: Connection, batch: Batch, result: Stored, restored: Restore | None) -> None:
-    by_agent: dict[str, list[Found]] = {}
+def _store_turns(connection: Connection, batch: IngestBatch, result: StoreResult, restored: Restore | None) -> None:
+    by_agent: dict[str, list[FoundTurn]] = {}
     for found in batch.found:
         by_agent.setdefault(found.cursor.agent_id, []).append(found)
     for agent_id, listed in by_agent.items():
-        seen = turns.Seen(connection, agent_id, list({found.turn.record_id for found in listed}))
-        new = list(_unseen(connection, batch, listed, seen, result))
+        seen = turns.SeenRecords(connection, agent_id, list({found.turn.record_id for found in listed}))
+        new = list(_iter_unseen(connection, batch, listed, seen, result))
         seqs = _insert(connection, agent_id, batch, new, result)
         if restored is not None and new:
             restored(connection, agent_id, new, seqs)
 
 
-def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[Found], result: Stored) -> list[int]:
+def _insert(
+    connection: Connection, agent_id: str, batch: IngestBatch, new: Sequence[FoundTurn], result: StoreResult
+) -> list[int]:
     states: dict[str, _SessionState] = {}
     calls: dict[tuple[str, str], str | None] = {}  # of this batch: they are stored with it
     rows: list[tuple[Any, ...]] = []
@@ -250,8 +252,8 @@ def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[F
         if state is None:
             state = states[session_id] = _SessionState(connection, session_id)
         if turn.role is Role.USER and turn.kind in SPOKEN and turn.tool_call_id is not None:
-            turn = _confirmed(connection, session_id, turn, calls)
-        elif turn.kind is Kind.TOOL_CALL and turn.tool_call_id is not None:
+            turn = _confirm_origin(connection, session_id, turn, calls)
+        elif turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id is not None:
             calls[session_id, turn.tool_call_id] = turn.tool_name
         seq = state.take(turn, read_as["mtime_ns"])
         seqs.append(seq)
@@ -270,31 +272,35 @@ def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[F
     return seqs
 
 
-def _confirmed(
+def _confirm_origin(
     connection: Connection, session_id: str, turn: Turn, calls: Mapping[tuple[str, str], str | None]
 ) -> Turn:
     """Return an answer as the person's if it belongs to such a call of the session, else as nobody's."""
     call = turn.tool_call_id or ""
     name = calls.get((session_id, call)) or turns.tool_of(connection, session_id, call)
-    if dialogs.confirms(name, turn.tool_name):
+    if dialogs.is_confirmed(name, turn.tool_name):
         return turn._replace(tool_name=name)
-    return turn._replace(role=Role.SYSTEM, origin=Origin.UNKNOWN, kind=Kind.MESSAGE, tool_name=None)
+    return turn._replace(role=Role.SYSTEM, origin=Origin.UNKNOWN, kind=TurnKind.MESSAGE, tool_name=None)
 
 
-def _end_sessions(connection: Connection, batch: Batch, result: Stored) -> None:
+def _end_sessions(connection: Connection, batch: IngestBatch, result: StoreResult) -> None:
     sql = "UPDATE session SET state = 'ended', ended_at = ?1 WHERE id = ?2 AND (state <> 'ended' OR ended_at <> ?1)"
     for session_id, ended_at in batch.ended.items():
-        if query.changed(connection, sql, ended_at, session_id):
+        if query.change_one(connection, sql, ended_at, session_id):
             result.sessions.add(session_id)
 
 
-def _unseen(
-    connection: Connection, batch: Batch, listed: Sequence[Found], seen: turns.Seen, result: Stored
-) -> Iterable[Found]:
+def _iter_unseen(
+    connection: Connection,
+    batch: IngestBatch,
+    listed: Sequence[FoundTurn],
+    seen: turns.SeenRecords,
+    result: StoreResult,
+) -> Iterable[FoundTurn]:
     """Pass on what is new; a record whose text was changed under its id is new under an id of its own."""
     confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
-    waiting: dict[tuple[str, int], list[Found]] = {}  # passed on in this batch, by the record's own id
-    forgotten = _Forgotten(connection, listed[0].cursor.agent_id)
+    waiting: dict[tuple[str, int], list[FoundTurn]] = {}  # passed on in this batch, by the record's own id
+    forgotten = _ForgottenTexts(connection, listed[0].cursor.agent_id)
     for found in listed:
         generation = batch.rows[id(found.cursor)]["generation"]
         key = found.turn.record_id, found.turn.part
@@ -323,11 +329,11 @@ def _unseen(
                 found.cursor.agent_id, same.record_id, found.turn.part,
             ))  # fmt: skip
             if same.record_id == found.turn.record_id:
-                seen.rows[key] = turns.Known(same.transcript_id, generation, found.sha256, None)
+                seen.rows[key] = turns.KnownTurn(same.transcript_id, generation, found.sha256, None)
     turns.confirm_spans(connection, confirmed)
 
 
-class _Forgotten:
+class _ForgottenTexts:
     """What an agent has forgotten, while a batch is being looked through."""
 
     def __init__(self, connection: Connection, agent_id: str) -> None:
@@ -335,7 +341,7 @@ class _Forgotten:
         self.keys = erasure.forgotten_by(connection, agent_id)
         self.left: dict[tuple[str, str], int] = {}  # how often a text without a time may still be met, by session
 
-    def as_kept(self, found: Found, session_id: str) -> Found:
+    def as_kept(self, found: FoundTurn, session_id: str) -> FoundTurn:
         """A turn without its text, where that was forgotten; one without a time may say it once more."""
         turn = found.turn
         key = erasure.text_key(turn.role, turn.at, turn.text) if self.keys else ""
@@ -343,7 +349,7 @@ class _Forgotten:
             return found
         return found._replace(turn=turn._replace(text=""), withheld=turns.FORGOTTEN)
 
-    def _is_left(self, found: Found, session_id: str, key: str) -> bool:
+    def _is_left(self, found: FoundTurn, session_id: str, key: str) -> bool:
         left = self.left.get((session_id, key))
         if left is None:
             left = erasure.forgotten_of(self.connection, session_id)[key] - turns.forgotten_again(
@@ -353,15 +359,15 @@ class _Forgotten:
         return left > 0
 
 
-def _says_the_same(one: Found, other: Found) -> bool:
+def _says_the_same(one: FoundTurn, other: FoundTurn) -> bool:
     return one.sha256 == other.sha256 or (not (one.withheld or other.withheld) and one.turn.text == other.turn.text)
 
 
-def _is_later(known: turns.Known | turns.Version, found: Found, generation: int) -> bool:
+def _is_later(known: turns.KnownTurn | turns.TurnVersion, found: FoundTurn, generation: int) -> bool:
     return known.transcript_id == found.cursor.id and known.generation < generation
 
 
-def _same_version(connection: Connection, found: Found) -> turns.Version | None:
+def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion | None:
     """The stored version that says the same; else one whose text is not known, and may be taken to."""
     versions = turns.versions_of(connection, found.cursor.agent_id, found.turn.record_id, found.turn.part)
     exact = (
@@ -374,7 +380,7 @@ def _same_version(connection: Connection, found: Found) -> turns.Version | None:
     )
 
 
-def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) -> set[str]:
+def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTurn) -> set[str]:
     """Give a turn its text that was stored without one; gauge, counts and what has not slept yet follow.
 
     Where a consumer has passed the turn, or a run that is open already settled on passing it, a message moves to the
@@ -386,7 +392,7 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) 
         return set()
     session_id, seq = row["session_id"], row["seq"]
     state = _SessionState(connection, session_id)
-    passed = turns.passed(connection, session_id)
+    passed = turns.read_consumed(connection, session_id)
     new_seq = state.seq + 1 if seq <= passed and found.turn.kind in SPOKEN else seq
     turns.give_text(connection, row["id"], new_seq, found.turn.text)
     state.reveal(found.turn, seq, new_seq, turns.seq_of_record(connection, session_id, state.gauge.record_id))

@@ -32,20 +32,20 @@ class Chunk:
     is_bullet: bool = False  # whether it is one bullet, with what hangs below it
 
 
-class _Block(NamedTuple):
+class _MarkdownBlock(NamedTuple):
     lines: list[bytes]
     heading: tuple[str, ...]
     kind: str  # heading, bullet, text
 
 
-def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
+def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
     """Return the chunks of a file, in order; every line of it is in one of them.
 
     With `apart` each bullet is a chunk of its own, since each is a memory of its own.
     """
     found: list[Chunk] = []
     line = 1
-    for group in _grouped(_blocks(data), apart=apart):
+    for group in _group_blocks(_blocks(data), apart=apart):
         lines = [raw for block in group for raw in block.lines]
         is_bullet = apart and any(block.kind == "bullet" for block in group)
         for part in _parts(lines):
@@ -63,11 +63,11 @@ def below_headings(text: str) -> str:
     return "\n".join(lines) or text
 
 
-def _blocks(data: bytes) -> Iterator[_Block]:
+def _blocks(data: bytes) -> Iterator[_MarkdownBlock]:
     """Headings, bullets with what hangs below them, and paragraphs; blank lines belong to what is above them."""
     path: list[tuple[int, str]] = []
     fence: bytes | None = None
-    block = _Block([], (), "text")
+    block = _MarkdownBlock([], (), "text")
     blank = False
     front = FRONT_MATTER.match(data)
     front_lines = len(lines_of(front[0])) if front else 0
@@ -80,7 +80,7 @@ def _blocks(data: bytes) -> Iterator[_Block]:
         if heading is not None:
             path = [one for one in path if one[0] < heading[0]] + [heading]
         if begins is not None:
-            block = _Block([], tuple(name for _, name in path if name), begins)
+            block = _MarkdownBlock([], tuple(name for _, name in path if name), begins)
         block.lines.append(raw)
         fence = None if number < front_lines else open_fence(fence, raw)
         blank = not raw.strip()
@@ -99,9 +99,9 @@ def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet
     return None if in_bullet and raw[:1] in b" \t" else "text"
 
 
-def _grouped(blocks: Iterator[_Block], *, apart: bool) -> Iterator[list[_Block]]:
+def _group_blocks(blocks: Iterator[_MarkdownBlock], *, apart: bool) -> Iterator[list[_MarkdownBlock]]:
     """Blocks that are found together: a heading with what it stands over, then as many as are short enough."""
-    group: list[_Block] = []
+    group: list[_MarkdownBlock] = []
     size = 0
     for block in blocks:
         length = sum(map(len, block.lines))

@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.recall.words import indexable, names_in
-from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role
+from memoryd.recall.words import make_indexable, names_in
+from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +29,13 @@ NEIGHBOURS = 2  # on each side
 _NEAR = 250  # characters of each neighbour: what an answer is about is said at its beginning
 PIECE = 8000  # characters of a turn that are one document
 _USER = str(Origin.USER)
-_SPOKEN = frozenset(map(str, SPOKEN | {Kind.SUMMARY}))
+_SPOKEN = frozenset(map(str, SPOKEN | {TurnKind.SUMMARY}))
 _SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
 _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)})
 _TAG = re.compile(r"(?<![\w#&/])#([^\W\d_][\w/-]*)")
 
 
-class Document(NamedTuple):
+class IndexDocument(NamedTuple):
     """What is found as one thing. A NamedTuple, since one is built for each turn."""
 
     first_line: int  # of the file; of a turn its number in the session
@@ -51,7 +51,7 @@ class Document(NamedTuple):
         return not self.columns[_TOOL]
 
 
-class Said(NamedTuple):
+class IndexTurn(NamedTuple):
     """A turn as the index needs it."""
 
     seq: int
@@ -78,12 +78,12 @@ def digest_of(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
 
 
-def of_turns(turns: Sequence[Said]) -> list[Document]:
+def of_turns(turns: Sequence[IndexTurn]) -> list[IndexDocument]:
     """Return the documents of a session's turns."""
     talk = [turn for turn in turns if turn.is_conversation]
-    near = [(turn.sidechain, indexable(turn.text[:_NEAR])) for turn in talk]
+    near = [(turn.sidechain, make_indexable(turn.text[:_NEAR])) for turn in talk]
     place = {turn.seq: at for at, turn in enumerate(talk)}
-    found: list[Document] = []
+    found: list[IndexDocument] = []
     for turn in turns:
         if not turn.is_evidence:
             continue
@@ -96,7 +96,7 @@ def of_turns(turns: Sequence[Said]) -> list[Document]:
     return found
 
 
-def _of_turn(turn: Said, column: str, near: str) -> list[Document]:
+def _of_turn(turn: IndexTurn, column: str, near: str) -> list[IndexDocument]:
     seq, text = turn.seq, turn.text
     digest = digest_of(text)
     about = "" if turn.day is None else day_words(turn.day)
@@ -104,25 +104,29 @@ def _of_turn(turn: Said, column: str, near: str) -> list[Document]:
     if turn.origin == _USER:
         column = "person"
     return [
-        Document(seq, seq, digest, _columns(text[start : start + PIECE], column, near=near, about=about), day, piece)
+        IndexDocument(
+            seq, seq, digest, _columns(text[start : start + PIECE], column, near=near, about=about), day, piece
+        )
         for piece, start in enumerate(range(0, len(text), PIECE))
     ]
 
 
 def _columns(own: str, column: str, *, near: str = "", about: str = "") -> tuple[str, ...]:
-    given = {column: indexable(own), "near": near, "about": about, "names": names_in(own)}
+    given = {column: make_indexable(own), "near": near, "about": about, "names": names_in(own)}
     return tuple(given.get(name, "") for name in COLUMNS)
 
 
-def of_chunk(chunk: Chunk, shown: str, about: str, day: str | None) -> Document:
+def of_chunk(chunk: Chunk, shown: str, about: str, day: str | None) -> IndexDocument:
     """Return the document of a part of a file."""
-    words = indexable("\n".join((*chunk.heading, about)))
-    return Document(chunk.first_line, chunk.last_line, digest_of(chunk.text), _columns(shown, "text", about=words), day)
+    words = make_indexable("\n".join((*chunk.heading, about)))
+    return IndexDocument(
+        chunk.first_line, chunk.last_line, digest_of(chunk.text), _columns(shown, "text", about=words), day
+    )
 
 
-def of_fact(content: str, about: str, day: str | None) -> Document:
+def of_fact(content: str, about: str, day: str | None) -> IndexDocument:
     """Return the document of a fact."""
-    return Document(1, 1, digest_of(content), _columns(content, "text", about=indexable(about)), day)
+    return IndexDocument(1, 1, digest_of(content), _columns(content, "text", about=make_indexable(about)), day)
 
 
 @lru_cache(maxsize=1024)

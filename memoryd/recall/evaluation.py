@@ -25,9 +25,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memoryd.gauge.estimate import estimate
-from memoryd.text.content import content
-from memoryd.text.voice import own
-from memoryd.text.wording import stem
+from memoryd.text.content import list_content_words
+from memoryd.text.voice import keep_own_words
+from memoryd.text.wording import find_stem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PastQuestion:
     """A question of the user, the answer they let stand, and when its session began (UTC, ISO 8601)."""
 
     question: str
@@ -60,7 +60,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DatedEntry:
     """One thing that a daily file says, and when it was there (UTC, ISO 8601)."""
 
     text: str
@@ -68,7 +68,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Tally:
+class RetrievalTally:
     """What one retrieval came to."""
 
     hits: int = 0
@@ -81,9 +81,11 @@ class Evaluation:
 
     asked: int = 0
     counted: int = 0  # whose answer some memory held
-    days: Tally = field(default_factory=Tally)  # a search in the daily files alone
-    consolidated: Tally = field(default_factory=Tally)  # the core, and such a search in the rest of the same budget
-    core: Tally = field(default_factory=Tally)  # alone
+    days: RetrievalTally = field(default_factory=RetrievalTally)  # a search in the daily files alone
+    consolidated: RetrievalTally = field(
+        default_factory=RetrievalTally
+    )  # the core, and such a search in the rest of the same budget
+    core: RetrievalTally = field(default_factory=RetrievalTally)  # alone
     wins: int = 0  # only `consolidated` answers
     losses: int = 0  # only `days` answers
 
@@ -100,30 +102,32 @@ class Evaluation:
         return "loses" if most == self.losses else "helps"
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Return whether a message of the user asks something, in their own voice."""
-    return bool(_ASKS.search(own(text).strip()))
+    return bool(_ASKS.search(keep_own_words(text).strip()))
 
 
 @lru_cache(maxsize=1 << 15)
-def terms(text: str) -> frozenset[str]:
+def list_terms(text: str) -> frozenset[str]:
     """Return the content words of a text by their stems, and its numbers."""
-    return frozenset([*map(stem, content(text)), *_NUMBER.findall(text)])
+    return frozenset([*map(find_stem, list_content_words(text)), *_NUMBER.findall(text)])
 
 
-def evaluate(questions: Iterable[tuple[Asked, Sequence[str]]], days: Sequence[Entry], most_tokens: int) -> Evaluation:
+def evaluate(
+    questions: Iterable[tuple[PastQuestion, Sequence[str]]], days: Sequence[DatedEntry], most_tokens: int
+) -> Evaluation:
     """Answer each question from both memories, as they were when its session began."""
     told = Evaluation()
     all_days = _Days(days)
     for asked, core in questions:
         told.asked += 1
-        memory = _Memory(all_days, asked.since, core)
+        memory = _MemoryIndex(all_days, asked.since, core)
         evidence = memory.evidence(asked)
         if len(evidence) < FEWEST_EVIDENCE:
             continue
         told.counted += 1
         found = memory.retrieve(asked, most_tokens)
-        held = [frozenset[str]().union(*map(terms, texts)) for texts in found]
+        held = [frozenset[str]().union(*map(list_terms, texts)) for texts in found]
         enough = HIT * sum(evidence.values())
         hits = [sum(weight for term, weight in evidence.items() if term in one) >= enough for one in held]
         for tally, texts, hit in zip((told.days, told.consolidated, told.core), found, hits, strict=True):
@@ -137,7 +141,7 @@ def evaluate(questions: Iterable[tuple[Asked, Sequence[str]]], days: Sequence[En
 class _Days:
     """What the daily files say, by its words; of a time those that were there."""
 
-    def __init__(self, days: Sequence[Entry]) -> None:
+    def __init__(self, days: Sequence[DatedEntry]) -> None:
         self.at = [one.at for one in days]
         self.texts = [one.text for one in days]
         self._places = _by_term(self.texts)
@@ -148,7 +152,7 @@ class _Days:
         return found if not found or found[-1] < count else found[: bisect_left(found, count)]
 
 
-class _Memory:
+class _MemoryIndex:
     """What was held at one time, by its words."""
 
     def __init__(self, days: _Days, since: str, core: Sequence[str]) -> None:
@@ -161,40 +165,40 @@ class _Memory:
         holding = len(self.days.places(term, self.count)) + len(self._in_core.get(term, ()))
         return math.log(1 + (self.count + len(self.core)) / holding) if holding else 0.0
 
-    def evidence(self, asked: Asked) -> dict[str, float]:
+    def evidence(self, asked: PastQuestion) -> dict[str, float]:
         """Return the words by which an answer is recognised, with weights: the rarest ones that the question lacks."""
-        return self._rarest(terms(asked.answer) - terms(asked.question), MOST_EVIDENCE)
+        return self._rarest(list_terms(asked.answer) - list_terms(asked.question), MOST_EVIDENCE)
 
     def _rarest(self, given: Iterable[str], most: int) -> dict[str, float]:
         weights = {term: weight for term in given if (weight := self.weight(term))}
         return dict(sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:most])
 
-    def retrieve(self, asked: Asked, most_tokens: int) -> tuple[list[str], list[str], list[str]]:
+    def retrieve(self, asked: PastQuestion, most_tokens: int) -> tuple[list[str], list[str], list[str]]:
         """Return what is found in the days, with the core, and in the core alone, at the same cost."""
-        wanted = self._rarest(terms(asked.question), MOST_TERMS)
-        found = _ranked({term: self.days.places(term, self.count) for term in wanted}, wanted, newest_first=True)
+        wanted = self._rarest(list_terms(asked.question), MOST_TERMS)
+        found = _rank_places({term: self.days.places(term, self.count) for term in wanted}, wanted, newest_first=True)
         days = list(dict.fromkeys(self.days.texts[place] for place in found))
         size = sum(map(estimate, self.core))
         budget = min(max(2 * size, LEAST_BUDGET), most_tokens)
         first = self.core
         if size > budget // 2:
             places = {term: self._in_core.get(term, []) for term in wanted}
-            first = [self.core[place] for place in _ranked(places, wanted, newest_first=False)]
-        core = _within(first, budget // 2)
+            first = [self.core[place] for place in _rank_places(places, wanted, newest_first=False)]
+        core = _fit_budget(first, budget // 2)
         told = set(core)
-        rest = _within((one for one in days if one not in told), budget - sum(map(estimate, core)))
-        return _within(days, budget), [*core, *rest], core
+        rest = _fit_budget((one for one in days if one not in told), budget - sum(map(estimate, core)))
+        return _fit_budget(days, budget), [*core, *rest], core
 
 
 def _by_term(texts: Sequence[str]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
-        for term in terms(text):
+        for term in list_terms(text):
             found[term].append(place)
     return found
 
 
-def _ranked(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *, newest_first: bool) -> list[int]:
+def _rank_places(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *, newest_first: bool) -> list[int]:
     """Return the places of texts that hold something of a question, the most telling first; of equals as is said."""
     scores: dict[int, float] = defaultdict(float)
     for term, held in places.items():
@@ -204,7 +208,7 @@ def _ranked(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *
     return sorted(scores, key=lambda place: (-scores[place], order * place))
 
 
-def _within(texts: Iterable[str], budget: int) -> list[str]:
+def _fit_budget(texts: Iterable[str], budget: int) -> list[str]:
     """Return the first texts that fit; one that is too long does not keep the next from fitting."""
     found, left = [], budget
     for text in texts:

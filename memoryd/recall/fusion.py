@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memoryd.recall.ranking import Ranked
+from memoryd.recall.ranking import RankedCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,22 +20,24 @@ WORDS = 2.0
 MEANING = 1.0
 
 
-def fuse(by_words: Sequence[Ranked], by_meaning: Sequence[Ranked], quoting: frozenset[int]) -> list[Ranked]:
+def fuse(
+    by_words: Sequence[RankedCandidate], by_meaning: Sequence[RankedCandidate], quoting: frozenset[int]
+) -> list[RankedCandidate]:
     """Return both orders as one, each thing once, the best first; what holds a quoted phrase before all others.
 
     The score is 1 for what is first in both.
     """
-    words = {_what(one): place for place, one in enumerate(by_words, 1)}
-    meaning = {_what(one): place for place, one in enumerate(by_meaning, 1)}
+    words = {_get_key(one): place for place, one in enumerate(by_words, 1)}
+    meaning = {_get_key(one): place for place, one in enumerate(by_meaning, 1)}
     best = (WORDS + MEANING) / (K + 1)
     fused = []
-    for what, one in {_what(one): one for one in (*by_meaning, *by_words)}.items():
+    for what, one in {_get_key(one): one for one in (*by_meaning, *by_words)}.items():
         places = (words.get(what), meaning.get(what))
         score = sum(weight / (K + at) for weight, at in zip((WORDS, MEANING), places, strict=True) if at is not None)
-        fused.append(Ranked(one.candidate, score / best, one.known, one.boosts, *places))
+        fused.append(RankedCandidate(one.candidate, score / best, one.known, one.boosts, *places))
     return sorted(fused, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
 
 
-def _what(one: Ranked) -> tuple[str, int]:
+def _get_key(one: RankedCandidate) -> tuple[str, int]:
     """Return what a candidate is part of: the pieces of a long turn are one thing."""
     return one.candidate.path, one.candidate.first_line

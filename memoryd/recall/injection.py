@@ -32,9 +32,9 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.counted import counted
+from memoryd.counted import count_noun
 from memoryd.text.fences import open_after
-from memoryd.text.neutral import neutral, shaped
+from memoryd.text.neutral import neutralize, split_shape
 from memoryd.tiers import core
 from memoryd.transcripts.injected import CLOSE, OPEN
 
@@ -83,7 +83,7 @@ class Injection(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
-class _Line(NamedTuple):
+class _PartLine(NamedTuple):
     """A line of a part."""
 
     number: int  # in the file
@@ -92,11 +92,11 @@ class _Line(NamedTuple):
     said: str  # normalised; empty of a line that is told wherever it stands
 
 
-class _Block(NamedTuple):
+class _PartBlock(NamedTuple):
     """A part as lines."""
 
     name: str
-    lines: Sequence[_Line]
+    lines: Sequence[_PartLine]
     heading: int  # tokens of the line that names it, with the one below, if any
     mark: int  # and of the one that says what is cut
     newest_last: bool
@@ -104,7 +104,7 @@ class _Block(NamedTuple):
     above: str = ""  # a line that tells of what is said above
 
 
-class _Chosen(NamedTuple):
+class _ChosenText(NamedTuple):
     text: str
     left_out: tuple[str, ...]
     untold: tuple[str, ...] = ()  # what of it the text does not name
@@ -128,42 +128,50 @@ def render(
     ahead of the files; `notes` are told behind the lines that they are of.
     """
     sections = _Sections(profile, facts, count, notes)
-    blocks, handed = _blocks(parts, count, notes), _handed(_blocks(others, count, {}), budget, count)
+    blocks, handed = _blocks(parts, count, notes), _choose_sessions(_blocks(others, count, {}), budget, count)
     if not (profile or facts or blocks or handed.text):
         return Injection("", 0, handed.left_out)
     for is_named in (True, False):
-        made = _fitted(sections, blocks, handed, budget, count, is_named=is_named)
+        made = _fit_text(sections, blocks, handed, budget, count, is_named=is_named)
         if made is not None:
             return made
-    names = tuple(neutral(part.name) for part in others) if budget.others else ()
-    return Injection("", 0, sections.chosen(0).left_out + names + _files(blocks, 0, count).left_out)
+    names = tuple(neutralize(part.name) for part in others) if budget.others else ()
+    return Injection("", 0, sections.choose_lines(0).left_out + names + _files(blocks, 0, count).left_out)
 
 
-def _fitted(
-    sections: _Sections, blocks: Sequence[_Block], handed: _Chosen, budget: Budget, count: Count, *, is_named: bool
+def _fit_text(
+    sections: _Sections,
+    blocks: Sequence[_PartBlock],
+    handed: _ChosenText,
+    budget: Budget,
+    count: Count,
+    *,
+    is_named: bool,
 ) -> Injection | None:
     """Return what is told within the budget, with a last line for what is left out and not named, if `is_named`."""
-    rest_of = _less(budget, handed.text, count)
+    rest_of = _reduce_budget(budget, handed.text, count)
     most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
     room, rest = most, budget.files
     names: list[str] = []  # for which the last line keeps room
     for _ in range(_ROUNDS):
-        spare = _missing(names)
-        told = sections.chosen(room - (count([spare])[0] + 1 if names else 0))  # together they may take a token more
+        spare = _name_missing(names)
+        told = sections.choose_lines(
+            room - (count([spare])[0] + 1 if names else 0)
+        )  # together they may take a token more
         framed = f"{OPEN}\n{LEAD}\n{told.text}{spare}{CLOSE}\n"
         frame = count([framed])[0]
         # The mark counts with the sections, but with the files where the sections have not even room for it.
         apart = bool(told.text) or frame <= most
         left = rest if apart else rest - frame
         most_files = left if rest_of.whole is None else min(left, rest_of.whole - frame)
-        files = _once(blocks, sections.said(told.text), most_files, count)
+        files = _choose_unsaid(blocks, sections.find_said(told.text), most_files, count)
         chosen = (told, handed, files)
         untold = [name for one in chosen for name in one.untold]
         if is_named and not set(untold) <= set(names):
             names = list(dict.fromkeys((*names, *untold)))
             continue
         whole = "".join(one.text for one in chosen)
-        last = _missing(untold) if is_named else ""
+        last = _name_missing(untold) if is_named else ""
         text = f"{OPEN}\n{LEAD}\n{whole}{last}{CLOSE}\n" if whole else ""
         sizes = count([framed, files.text if apart else f"{OPEN}\n{LEAD}\n{files.text}{last}{CLOSE}\n", text])
         over_sections = max(sizes[0] / max(1, most), _units(framed, rest_of)) if apart else 0.0
@@ -180,15 +188,15 @@ def _fitted(
     return None
 
 
-def _missing(names: Sequence[str]) -> str:
+def _name_missing(names: Sequence[str]) -> str:
     return f"... left out: {', '.join(names)}\n" if names else ""
 
 
-def _handed(blocks: Sequence[_Block], budget: Budget, count: Count) -> _Chosen:
+def _choose_sessions(blocks: Sequence[_PartBlock], budget: Budget, count: Count) -> _ChosenText:
     """Return what other sessions hand over, within its own budget."""
     most = budget.others if budget.whole is None else min(budget.others, budget.whole // _SHARE)
     if not most:
-        return _Chosen("", ())
+        return _ChosenText("", ())
     room = most
     for _ in range(_ROUNDS):
         chosen = _files(blocks, room, count)
@@ -200,7 +208,7 @@ def _handed(blocks: Sequence[_Block], budget: Budget, count: Count) -> _Chosen:
     return _files(blocks, 0, count)
 
 
-def _less(budget: Budget, text: str, count: Count) -> Budget:
+def _reduce_budget(budget: Budget, text: str, count: Count) -> Budget:
     """Return the budget that is left beside a text."""
     whole = None if budget.whole is None else budget.whole - count([text])[0]
     units = None if budget.units is None else budget.units - len(text.encode("utf-16-le", "surrogatepass")) // 2
@@ -223,49 +231,49 @@ class _Sections:
         self._plain = facts
         self._facts = [f"{line}{_note(line, notes)}\n" for line in facts]
         self._count = count
-        own = [f"{OPEN}\n{LEAD}\n", f"{CLOSE}\n", f"{FACTS}\n", _fewer(len(facts)), "..."]
+        own = [f"{OPEN}\n{LEAD}\n", f"{CLOSE}\n", f"{FACTS}\n", _describe_fewer(len(facts)), "..."]
         sizes = count([*own, *self._profile, *self._facts])
         self._frame, self._title, self._note, self._dots = sizes[0] + sizes[1], *sizes[2:5]
         self._profile_size = sum(sizes[5 : 5 + len(profile)])
         self._fact_sizes = sizes[5 + len(profile) :]
 
-    def said(self, text: str) -> frozenset[str]:
+    def find_said(self, text: str) -> frozenset[str]:
         """Return what those facts say that stand in a text."""
         told = frozenset(text.splitlines(keepends=True))
         facts = (plain for line, plain in zip(self._facts, self._plain, strict=True) if line in told)
-        said = frozenset(_said(line.partition("] ")[2]) for line in facts)
+        said = frozenset(_normalize(line.partition("] ")[2]) for line in facts)
         return said | {f"{BY_USER}{one}" for one in said}
 
-    def chosen(self, room: int) -> _Chosen:
+    def choose_lines(self, room: int) -> _ChosenText:
         """As much as takes no more than `room` tokens, counted line by line."""
         room -= self._frame
         text, total = "".join(self._profile), len(self._facts)
         if self._profile and self._profile_size > room:
             cut = _cut(text, room - self._dots, self._count, end=False).rstrip()
-            facts = self._without(total)
+            facts = self._list_left_out(total)
             if cut:
-                return _Chosen(f"{cut}\n...\n", ("part of the profile", *facts), facts)
-            return _Chosen("", ("the profile", *facts), ("the profile", *facts))
+                return _ChosenText(f"{cut}\n...\n", ("part of the profile", *facts), facts)
+            return _ChosenText("", ("the profile", *facts), ("the profile", *facts))
         room -= self._profile_size + self._title
         if sum(self._fact_sizes) <= room:
-            return _Chosen(text + (f"{FACTS}\n{''.join(self._facts)}" if total else ""), ())
+            return _ChosenText(text + (f"{FACTS}\n{''.join(self._facts)}" if total else ""), ())
         room -= self._note
         shown = 0
         while shown < total and room >= self._fact_sizes[shown]:
             room -= self._fact_sizes[shown]
             shown += 1
         told = f"{FACTS}\n{''.join(self._facts[:shown])}" if shown else ""
-        left_out = self._without(total - shown)
+        left_out = self._list_left_out(total - shown)
         if room < 0:
-            return _Chosen(text, left_out, left_out)
-        return _Chosen(text + told + _fewer(total - shown), left_out)
+            return _ChosenText(text, left_out, left_out)
+        return _ChosenText(text + told + _describe_fewer(total - shown), left_out)
 
-    def _without(self, left: int) -> tuple[str, ...]:
-        return (f"{left} of {counted(len(self._facts), 'fact')}",) if left else ()
+    def _list_left_out(self, left: int) -> tuple[str, ...]:
+        return (f"{left} of {count_noun(len(self._facts), 'fact')}",) if left else ()
 
 
-def _fewer(left: int) -> str:
-    return f"... {counted(left, 'less sure fact')} left out: memoryd search --tier fact WORDS\n"
+def _describe_fewer(left: int) -> str:
+    return f"... {count_noun(left, 'less sure fact')} left out: memoryd search --tier fact WORDS\n"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -276,23 +284,23 @@ def _note(line: str, notes: Mapping[str, str]) -> str:
     return f" ({note})" if note else ""
 
 
-def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _Block:
-    found = list(_contained(part.text))
-    name = f"{neutral(part.name)}:\n"
+def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _PartBlock:
+    found = list(_contain_lines(part.text))
+    name = f"{neutralize(part.name)}:\n"
     texts = [f"{line}{_note(line, notes)}\n" for _, line in found]
     highest = found[-1][0] if found else 0
     heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *texts])
-    alone = dict(_alone(part))
+    alone = dict(_list_standalone(part))
     given = zip(found, texts, sizes, strict=True)
-    lines = [_Line(number, text, size, alone.get(number, "")) for (number, _), text, size in given]
-    return _Block(name, lines, heading, mark, part.newest_last, part.whole)
+    lines = [_PartLine(number, text, size, alone.get(number, "")) for (number, _), text, size in given]
+    return _PartBlock(name, lines, heading, mark, part.newest_last, part.whole)
 
 
-def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> list[_Block]:
+def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> list[_PartBlock]:
     return [block for block in (_block(part, count, notes) for part in parts) if block.lines]
 
 
-def _alone(part: Part) -> Iterator[tuple[int, str]]:
+def _list_standalone(part: Part) -> Iterator[tuple[int, str]]:
     """Yield the bullets that mean the same wherever they stand, by the numbers of their lines.
 
     None of a section with anything beside its bullets, such as "No longer true:".
@@ -317,23 +325,23 @@ def _alone(part: Part) -> Iterator[tuple[int, str]]:
         elif item and len(line.splitlines()) == 1:
             is_listed = True
             is_plain = is_plain and not line.rstrip().endswith((":", "："))  # noqa: RUF001
-            bullet = number, _said(item[1])
+            bullet = number, _normalize(item[1])
         elif line.strip() and not (is_listed and line[0].isspace()):
             is_plain = is_plain and not is_listed and line.strip() in part.plain
     if is_plain:
         yield from section if bullet is None else (*section, bullet)
 
 
-def _said(text: str) -> str:
+def _normalize(text: str) -> str:
     """Return what a text says, equal for texts that are the same to a duplicate's finder."""
-    return core.normal(neutral(text))
+    return core.normalize(neutralize(text))
 
 
-def _contained(text: str) -> Iterator[tuple[int, str]]:
+def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text with their numbers, each neutral; blank ones are left out."""
     for number, raw in enumerate(text.split("\n"), 1):
         for line in raw.splitlines():
-            indent, mark, said = shaped(line)
+            indent, mark, said = split_shape(line)
             if said:
                 yield number, f" {indent[:_DEEPEST]}{mark}{said}"
 
@@ -344,10 +352,10 @@ def lines_of(first: int, last: int) -> str:
 
 
 def _gap(first: int, last: int, whole: str) -> str:
-    return f"... {lines_of(first, last)} left out: {neutral(whole)} has them\n"
+    return f"... {lines_of(first, last)} left out: {neutralize(whole)} has them\n"
 
 
-def _once(blocks: Sequence[_Block], said: frozenset[str], room: int, count: Count) -> _Chosen:
+def _choose_unsaid(blocks: Sequence[_PartBlock], said: frozenset[str], room: int, count: Count) -> _ChosenText:
     """Return the blocks within `room`, without repetitions; a line that does not fit is kept where it is repeated."""
     untold: set[str] = set()
     for _ in range(_ROUNDS):
@@ -360,7 +368,7 @@ def _once(blocks: Sequence[_Block], said: frozenset[str], room: int, count: Coun
             first = new | first
             gone = {one.said for one, is_again in zip(block.lines, again, strict=True) if is_again}
             dropped |= gone - said
-            fewer.append(_without(block, again, count) if any(again) else block)
+            fewer.append(_remove_repeated(block, again, count) if any(again) else block)
         chosen = _files(fewer, room, count)
         shown = f"\n{chosen.text}"
         missing = {one for one in dropped if f"\n{first[one]}" not in shown}
@@ -370,7 +378,7 @@ def _once(blocks: Sequence[_Block], said: frozenset[str], room: int, count: Coun
     return _files(blocks, room, count)
 
 
-def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
+def _remove_repeated(block: _PartBlock, again: Sequence[bool], count: Count) -> _PartBlock:
     """Return a block without repeated lines and without headings left empty; the whole block if that is shorter."""
     gone = {place for place, is_again in enumerate(again) if is_again}
     left, below = len(gone), 1  # below the last line the file ends as at a title
@@ -383,7 +391,7 @@ def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
             gone.add(place)
         else:
             below = level
-    above = f"... {counted(left, 'line')} said above left out: {neutral(block.whole)} has them\n"
+    above = f"... {count_noun(left, 'line')} said above left out: {neutralize(block.whole)} has them\n"
     size = count([above])[0]
     if size >= sum(block.lines[place].size for place in gone):
         return block
@@ -391,7 +399,7 @@ def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
     return block._replace(lines=kept, heading=block.heading + size, above=above)
 
 
-def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
+def _files(blocks: Sequence[_PartBlock], room: int, count: Count) -> _ChosenText:
     """Return the blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger."""
     needs = [block.heading + sum(line.size for line in block.lines) for block in blocks]
     shares = [0] * len(blocks)
@@ -402,13 +410,15 @@ def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
         waiting -= 1
     chosen = [_part_of(block, share, need, count) for block, share, need in zip(blocks, shares, needs, strict=True)]
     left_out = tuple(left for one in chosen for left in one.left_out)
-    return _Chosen("".join(one.text for one in chosen), left_out, tuple(left for one in chosen for left in one.untold))
+    return _ChosenText(
+        "".join(one.text for one in chosen), left_out, tuple(left for one in chosen for left in one.untold)
+    )
 
 
-def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
+def _part_of(block: _PartBlock, share: int, need: int, count: Count) -> _ChosenText:
     name = block.name.removesuffix(":\n")
     if share >= need:
-        return _Chosen(block.name + block.above + "".join(line.text for line in block.lines), ())
+        return _ChosenText(block.name + block.above + "".join(line.text for line in block.lines), ())
     share -= block.heading + block.mark
     lines = list(reversed(block.lines)) if block.newest_last else block.lines
     kept: list[str] = []
@@ -421,14 +431,14 @@ def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
             left.append(line.number)
     if not kept and lines:
         cut = _cut(lines[0].text.rstrip("\n"), share - 1, count, end=block.newest_last)
-        kept = [f" {bare}\n"] if (bare := neutral(cut)) else []
+        kept = [f" {bare}\n"] if (bare := neutralize(cut)) else []
     if not kept:
-        return _Chosen("", (name,), (name,))
+        return _ChosenText("", (name,), (name,))
     first, last = min(left), max(left)
     told, gap = (f"{name}, {lines_of(first, last)}",), _gap(first, last, block.whole)
     if block.newest_last:
-        return _Chosen(block.name + block.above + gap + "".join(reversed(kept)), told)
-    return _Chosen(block.name + block.above + "".join(kept) + gap, told)
+        return _ChosenText(block.name + block.above + gap + "".join(reversed(kept)), told)
+    return _ChosenText(block.name + block.above + "".join(kept) + gap, told)
 
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from memoryd.recall.words import STOP_WORDS, folded, indexable, inner_words, is_unspaced, runs, signed_names
+from memoryd.recall.words import STOP_WORDS, fold, inner_words, is_unspaced, list_runs, make_indexable, signed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ _BROKEN_END, _BROKEN_START = re.compile(r"\s\S{1,200}\Z"), re.compile(r"\A\S{1,2
 _POSSESSIVE = re.compile(r"'s\b", re.IGNORECASE)
 
 
-class Kind(StrEnum):
+class TermKind(StrEnum):
     """What a term is."""
 
     WORD = "word"
@@ -42,7 +42,7 @@ class Kind(StrEnum):
 class Term:
     """One thing that is looked for."""
 
-    kind: Kind
+    kind: TermKind
     text: str  # as people read it
     match: str  # as FTS5 reads it
 
@@ -55,19 +55,21 @@ class Query:
 
     @property
     def phrases(self) -> tuple[Term, ...]:
-        return tuple(term for term in self.terms if term.kind is Kind.PHRASE)
+        return tuple(term for term in self.terms if term.kind is TermKind.PHRASE)
 
 
 def parse(text: str) -> Query:
     """Return the terms in a text: words, `"phrases"`, `prefix*`, and names such as `snake_case` and `a/path.py`."""
     found: dict[str, Term] = {}
-    for term in _terms(_ends(folded(_ends(text))).translate(_QUOTES)):
+    for term in _terms(_ends(fold(_ends(text))).translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
-    telling = [term for term in terms if term.kind is not Kind.WORD or term.text.lower() not in STOP_WORDS] or terms
+    telling = [term for term in terms if term.kind is not TermKind.WORD or term.text.lower() not in STOP_WORDS] or terms
     # From both ends: an error stands at the end of what it is quoted with, a wish often behind what it is about.
     order = sorted(range(len(telling)), key=lambda at: min(at, len(telling) - 1 - at))
-    words = accumulate(_PREFIX if telling[at].kind is Kind.PREFIX else len(runs(telling[at].match)) for at in order)
+    words = accumulate(
+        _PREFIX if telling[at].kind is TermKind.PREFIX else len(list_runs(telling[at].match)) for at in order
+    )
     most = min(bisect_right(list(words), MOST_WORDS), MOST_TERMS)
     return Query(tuple(telling[at] for at in sorted(order[:most])))
 
@@ -80,7 +82,7 @@ def _ends(text: str) -> str:
     return f"{_BROKEN_END.sub('', text[:half])} {_BROKEN_START.sub('', text[-half + 1 :])}"
 
 
-def expression(terms: tuple[Term, ...]) -> str:
+def build_expression(terms: tuple[Term, ...]) -> str:
     """Return the FTS5 expression that any of the terms matches."""
     return " OR ".join(term.match for term in terms)
 
@@ -91,27 +93,29 @@ def _terms(text: str) -> Iterator[Term]:
         if quoted is None:
             yield from _of_word(word)
         else:
-            parts = runs(quoted)
+            parts = list_runs(quoted)
             if len(parts) > 1 or (parts and is_unspaced(parts[0])):
-                yield from (Term(Kind.PHRASE, row, _quoted(row)) for row in _rows(quoted))
+                yield from (Term(TermKind.PHRASE, row, _quote_term(row)) for row in _rows(quoted))
             else:
-                yield from (Term(Kind.PHRASE, part, _quoted(part)) for part in parts)
+                yield from (Term(TermKind.PHRASE, part, _quote_term(part)) for part in parts)
 
 
 def _of_word(word: str) -> Iterator[Term]:
     bare = _POSSESSIVE.sub(" ", word)
     signed = signed_names(bare)
-    yield from (Term(Kind.NAME, name, _quoted(one)) for name, one in signed)
+    yield from (Term(TermKind.NAME, name, _quote_term(one)) for name, one in signed)
     letters = {name[:1] for name, one in signed if not name[1:2].isalnum()}
-    parts = [part for part in runs(bare) if part not in letters]  # a language named by one letter is not that letter
+    parts = [
+        part for part in list_runs(bare) if part not in letters
+    ]  # a language named by one letter is not that letter
     if not parts:
         return
     if word.endswith("*") and len(parts[-1]) > 1 and not is_unspaced(parts[-1]):
-        yield Term(Kind.PREFIX, f"{parts[-1]}*", f"{_quoted(parts[-1])}*")
+        yield Term(TermKind.PREFIX, f"{parts[-1]}*", f"{_quote_term(parts[-1])}*")
         parts = parts[:-1]
     elif len(parts) > 1 and "'" not in word:
         name = next(_rows(bare))
-        yield Term(Kind.NAME, name.strip(".,;:!?()[]{}<>"), _quoted(name))
+        yield Term(TermKind.NAME, name.strip(".,;:!?()[]{}<>"), _quote_term(name))
     for part in parts:
         yield from _of_run(part)
 
@@ -119,24 +123,26 @@ def _of_word(word: str) -> Iterator[Term]:
 def _of_run(run: str) -> Iterator[Term]:
     if is_unspaced(run):
         row = run[:_ROW]
-        yield Term(Kind.NAME if len(row) > 1 else Kind.WORD, row, _quoted(row))
+        yield Term(TermKind.NAME if len(row) > 1 else TermKind.WORD, row, _quote_term(row))
         if len(run) > 2:  # where its words end is not known: any two characters may be one
-            yield from (Term(Kind.NAME, run[at : at + 2], _quoted(run[at : at + 2])) for at in range(len(run) - 1))
+            yield from (
+                Term(TermKind.NAME, run[at : at + 2], _quote_term(run[at : at + 2])) for at in range(len(run) - 1)
+            )
         return
-    yield Term(Kind.WORD, run, _quoted(run))
+    yield Term(TermKind.WORD, run, _quote_term(run))
     inner = inner_words(run)
     if len(inner) > 1:
-        yield Term(Kind.NAME, "".join(inner[:_ROW]), _quoted(" ".join(inner[:_ROW])))
+        yield Term(TermKind.NAME, "".join(inner[:_ROW]), _quote_term(" ".join(inner[:_ROW])))
 
 
 def _rows(text: str) -> Iterator[str]:
     """Yield the text, in parts where it has more words than one term may have."""
-    words = runs(indexable(text))
+    words = list_runs(make_indexable(text))
     if len(words) <= _ROW:
         yield text
     else:
         yield from (" ".join(words[at : at + _ROW]) for at in range(0, len(words), _ROW))
 
 
-def _quoted(text: str) -> str:
-    return '"' + indexable(text).replace('"', " ").strip() + '"'
+def _quote_term(text: str) -> str:
+    return '"' + make_indexable(text).replace('"', " ").strip() + '"'

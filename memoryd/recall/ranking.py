@@ -44,7 +44,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownMemory:
     """What the ledger knows of a document that is one memory."""
 
     memory_id: str
@@ -55,12 +55,12 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedCandidate:
     """A candidate with its final score, and what raised or lowered it."""
 
     candidate: Candidate
     score: float
-    known: Known | None = None
+    known: KnownMemory | None = None
     boosts: tuple[str, ...] = field(default=())  # what raised or lowered its score
     # its place among those that hold the words, from 1; None where it is not among them, or not asked
     by_words: int | None = None
@@ -68,15 +68,20 @@ class Ranked:
 
 
 def rank(
-    candidates: Sequence[Candidate], known: Callable[[Candidate], Known | None], today: date, quoting: frozenset[int]
-) -> list[Ranked]:
+    candidates: Sequence[Candidate],
+    known: Callable[[Candidate], KnownMemory | None],
+    today: date,
+    quoting: frozenset[int],
+) -> list[RankedCandidate]:
     """Return the candidates in the order in which they are shown; those with a quoted phrase before all others."""
-    scored = [_scored(one, known(one), today) for one in candidates]
+    scored = [_score(one, known(one), today) for one in candidates]
     order = sorted(scored, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
-    return sorted(_apart(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
+    return sorted(
+        _penalize_repeats(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id)
+    )
 
 
-def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
+def _score(candidate: Candidate, known: KnownMemory | None, today: date) -> RankedCandidate:
     score, boosts = candidate.score, []
     if candidate.tier in DATED and candidate.day is not None:
         age = max(0, (today - date.fromisoformat(candidate.day)).days)  # a day that is yet to come is as today
@@ -88,10 +93,10 @@ def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
         boosts.append("important")
     if known is not None and known.votes:
         boosts.append(f"feedback {known.votes:+d}")
-    return Ranked(candidate, score * boost(known), known, tuple(boosts))
+    return RankedCandidate(candidate, score * compute_boost(known), known, tuple(boosts))
 
 
-def boost(known: Known | None) -> float:
+def compute_boost(known: KnownMemory | None) -> float:
     """Return what the score of a memory is multiplied by: how important it is, and what was said of it."""
     if known is None:
         return 1.0
@@ -100,7 +105,7 @@ def boost(known: Known | None) -> float:
     return float((1 + IMPORTANT * (importance - 0.5)) * VOTE**votes)
 
 
-def _apart(order: Sequence[Ranked]) -> list[Ranked]:
+def _penalize_repeats(order: Sequence[RankedCandidate]) -> list[RankedCandidate]:
     """Return each hit of a file less than the better ones of that file."""
     seen: Counter[str] = Counter()
     found = []
@@ -109,5 +114,5 @@ def _apart(order: Sequence[Ranked]) -> list[Ranked]:
         is_file = one.candidate.tier not in {SESSION, FACT}
         weight = CROWD ** seen[path] if is_file else 1.0
         seen[path] += 1
-        found.append(Ranked(one.candidate, one.score * weight, one.known, one.boosts))
+        found.append(RankedCandidate(one.candidate, one.score * weight, one.known, one.boosts))
     return found

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memoryd.recall.query import Kind
-from memoryd.recall.snippet import held
+from memoryd.recall.query import TermKind
+from memoryd.recall.snippet import find_held
 
 if TYPE_CHECKING:
     from memoryd.recall.query import Query
 
 _WORDS = 2
-_TELLING = frozenset({Kind.NAME, Kind.PHRASE})
+_TELLING = frozenset({TermKind.NAME, TermKind.PHRASE})
 
 
 def is_about(text: str, prompt: Query) -> bool:
     """Return whether a text holds two words of a prompt, or one name or quoted phrase; stop words do not count."""
-    own = set(held(text, [term.text for term in prompt.terms]))
+    own = set(find_held(text, [term.text for term in prompt.terms]))
     return len(own) >= _WORDS or any(term.text in own for term in prompt.terms if term.kind in _TELLING)

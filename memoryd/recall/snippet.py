@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from memoryd.recall.words import STROKES, plain, runs
+from memoryd.recall.words import STROKES, list_runs, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,12 +17,12 @@ _LEAD = 60  # of them ahead of the first word that was looked for
 _ENDING = 3  # letters at most in which two forms of a word differ
 
 
-def snippet(text: str, words: Iterable[str]) -> str:
+def cut_snippet(text: str, words: Iterable[str]) -> str:
     """Return the part of `text` that tells most about `words`; an ellipsis stands where something was left out."""
     line = " ".join(text.split())
     if len(line) <= LENGTH:
         return line
-    start = _best(_flat(line), frozenset(stem for word in words for stem in _stems(word)))
+    start = _find_window(_flatten(line), frozenset(stem for word in words for stem in _stems(word)))
     if start:
         start = line.rfind(" ", 0, start) + 1 or start
     end = start + LENGTH
@@ -31,13 +31,13 @@ def snippet(text: str, words: Iterable[str]) -> str:
     return ("… " if start else "") + line[start:end].strip() + (" …" if end < len(line) else "")
 
 
-def held(text: str, words: Iterable[str]) -> list[str]:
+def find_held(text: str, words: Iterable[str]) -> list[str]:
     """Return those of the words that stand in a text, in whatever form."""
-    flat = _flat(text)
+    flat = _flatten(text)
     return [word for word in words if all(stem in flat for stem in _stems(word))]
 
 
-def _best(flat: str, stems: frozenset[str]) -> int:
+def _find_window(flat: str, stems: frozenset[str]) -> int:
     """Return where a window begins that holds most different words, the first of equals."""
     if not stems:
         return 0
@@ -64,10 +64,10 @@ def _any_of(stems: frozenset[str]) -> re.Pattern[str]:
 @lru_cache(maxsize=512)
 def _stems(word: str) -> tuple[str, ...]:
     """Return what each run of a word begins with in all of its forms."""
-    return tuple(run[: max(3, len(run) - _ENDING)] if run.isascii() else run for run in runs(plain(word)))
+    return tuple(run[: max(3, len(run) - _ENDING)] if run.isascii() else run for run in list_runs(simplify(word)))
 
 
-def _flat(line: str) -> str:
+def _flatten(line: str) -> str:
     """Lower case without accents, each character in its place."""
     if line.isascii():
         return line.lower()

@@ -42,19 +42,19 @@ STOP_WORDS = frozenset(
 )
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Return the text in NFKC, without strokes through letters and without characters that cannot be stored."""
     if text.isascii():
         return text.replace("\0", " ")
     return unicodedata.normalize("NFKC", _UNSTORABLE.sub(" ", text)).translate(STROKES)
 
 
-def indexable(text: str) -> str:
+def make_indexable(text: str) -> str:
     """Return the text for the index: each character of an unspaced script is a word, signs are spaces."""
-    return text.replace("\0", " ") if text.isascii() else _APART.sub(r" \1 ", folded(text))
+    return text.replace("\0", " ") if text.isascii() else _APART.sub(r" \1 ", fold(text))
 
 
-def runs(text: str) -> list[str]:
+def list_runs(text: str) -> list[str]:
     """Return the rows of letters and digits in a folded text; one of an unspaced script ends where another begins."""
     return _RUN.findall(text)
 
@@ -84,14 +84,14 @@ def names_in(text: str) -> str:
     return "\n".join(names)
 
 
-def telling(text: str) -> str:
+def select_words(text: str) -> str:
     """Return the words of a text that say what it is about, as they are indexed."""
-    return indexable(" ".join(word for word in text.split() if word.lower() not in STOP_WORDS))
+    return make_indexable(" ".join(word for word in text.split() if word.lower() not in STOP_WORDS))
 
 
-def plain(text: str) -> str:
+def simplify(text: str) -> str:
     """Folded, lower case, without accents: how two spellings of a word are compared outside of the index."""
-    text = folded(text).lower()
+    text = fold(text).lower()
     if text.isascii():
         return text
     return "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memoryd.config import Agent, Settings
-    from memoryd.finding.silo import Silo
+    from memoryd.finding.access_grants import AgentGrants
 
 HINT = 'memoryd grant request --purpose "…" --for 30m'
 
@@ -43,16 +43,16 @@ def require_agents_own(agent: Agent) -> None:
         raise RefusedError("what the agent remembers is its own", agent.id, hint)
 
 
-def shown(
+def show_rows(
     settings: Settings, agent: Agent, what: str, rows: Sequence[dict[str, Any]], *texts: str
 ) -> list[dict[str, Any]]:
     """The rows as the person may see them: without leave the texts are null, their sizes and hashes are beside them."""
     if may_read(settings, agent, what):
         return list(rows)
-    return [_blind(row, texts) for row in rows]
+    return [_hide_texts(row, texts) for row in rows]
 
 
-def _blind(row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+def _hide_texts(row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     content = str(row.get(texts[0]) or "").encode()
     told = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     return row | dict.fromkeys((name for name in texts if name in row), None) | told
@@ -64,12 +64,12 @@ def text_of(value: object, row: dict[str, Any]) -> str:
 
 
 @contextmanager
-def silo_of(settings: Settings, agent: Agent) -> Iterator[Silo]:
+def silo_of(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
     """The grants of an agent, for whoever runs this process."""
     from memoryd.clock import Clock
-    from memoryd.finding.silo import Silo
+    from memoryd.finding.access_grants import AgentGrants
     from memoryd.requests import opening
 
     uid = os.getuid() if hasattr(os, "getuid") else 0
-    with opening.state(settings, agent) as (engine, scrubber):
-        yield Silo(engine, agent, Clock(), uid, lambda text: scrubber.redact([text])[0])
+    with opening.open_state(settings, agent) as (engine, scrubber):
+        yield AgentGrants(engine, agent, Clock(), uid, lambda text: scrubber.redact([text])[0])

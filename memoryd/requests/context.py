@@ -16,16 +16,16 @@ from memoryd.database import memories, reads
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.finding.recall import Narrowing
-from memoryd.jobs.evidence import moment
+from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import HEADINGS
-from memoryd.jobs.tally import counted
+from memoryd.jobs.tally import strip_model_words
 from memoryd.ledger import facts, profile
 from memoryd.ledger.foreign import Foreign
-from memoryd.ledger.profile import Entry, Section
-from memoryd.recall import handover, injection
-from memoryd.recall.handover import ASKED, Other, Spoken
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
+from memoryd.recall import injection, recent_sessions
+from memoryd.recall.recent_sessions import ASKED, OtherSession, SpokenMessage
 from memoryd.requests import opening, scanner, searching
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
 from memoryd.transcripts.registry import program_of
 from memoryd.worker.client import Worker
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import DatabaseReader
     from memoryd.finding.recall import Hit
     from memoryd.recall.injection import Injection
 
@@ -60,7 +60,7 @@ _SAID_BY = {
 }
 
 
-class Remembered(NamedTuple):
+class InjectionMaterial(NamedTuple):
     """What is told, before it is cut to its budget."""
 
     profile: tuple[str, ...]
@@ -71,12 +71,12 @@ class Remembered(NamedTuple):
     others: tuple[tuple[str, injection.Part], ...] = ()  # what sessions hand over, by their ids
     notes: tuple[tuple[str, str], ...] = ()  # of facts and bullets, by their lines
 
-    def beside(self, session_id: str | None) -> Remembered:
+    def exclude_session(self, session_id: str | None) -> InjectionMaterial:
         """The same as it is told to a session, which is not told of itself."""
         return self._replace(others=tuple(one for one in self.others if one[0] != session_id))
 
 
-def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
+def gather(settings: Settings, agent: Agent, now: datetime) -> InjectionMaterial:
     """Read what an agent remembers. Where there is no database yet, its files are all of it."""
     sections: list[str] = []
     lines: list[str] = []
@@ -84,43 +84,48 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
     others: list[tuple[str, injection.Part]] = []
     local = now.astimezone(settings.zone)
     journal: list[injection.Part] = []
-    if (path := opening.database(settings)).exists():
+    if (path := opening.get_database(settings)).exists():
         with reads.open_reader(path) as reader:
             rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
             held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
             known = [facts.fact_of(one) for one in held]
-            notes = [(facts.line(facts.fact_of(one)), one.note) for one in held if one.note]
-            notes += [(f"- {neutral(text)}", note) for text, note in reads.noted_core(reader, agent.id).items()]
+            notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
+            notes += [(f"- {neutralize(text)}", note) for text, note in reads.noted_core(reader, agent.id).items()]
             if settings.injection.handover_max_tokens:
-                others = _others(reader, agent, local)
+                others = _read_others(reader, agent, local)
             told = [
-                f"- {counted(row['content'])}" for row in reads.journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
+                f"- {strip_model_words(row['content'])}"
+                for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
             ]
         journal = [injection.Part(JOURNAL, "\n".join(told), newest_last=True)] if told else []
-        entries = {one: Entry(rows[one]["text"], rows[one]["updated_at"]) for one in Section if one in rows}
-        sections, lines = profile.render(entries), [facts.line(fact) for fact in facts.Store(known).all()]
+        entries = {
+            one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows
+        }
+        sections, lines = profile.render(entries), [facts.render_line(fact) for fact in facts.Store(known).all()]
     parts, unreadable = _files(agent, local)
     told_parts = (*parts, *journal)
-    return Remembered(
+    return InjectionMaterial(
         tuple(sections), tuple(lines), told_parts, tuple(unreadable), others=tuple(others), notes=tuple(notes)
     )
 
 
-def _others(reader: Reader, agent: Agent, now: datetime) -> list[tuple[str, injection.Part]]:
+def _read_others(reader: DatabaseReader, agent: Agent, now: datetime) -> list[tuple[str, injection.Part]]:
     """What sessions of today and yesterday were about that no sleep has written yet, the newest first."""
     since = (now - timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     found = []
     for row in reads.unslept_sessions(reader, agent.id, text_of(since), OTHERS):
         said = [
-            (one["seq"], Spoken(origin == "user", one["text"]))
+            (one["seq"], SpokenMessage(origin == "user", one["text"]))
             for origin, most in (("user", ASKED), ("assistant", _ANSWERS))
-            for one in reads.spoken(reader, row["id"], origin, row["mark"], most)
+            for one in reads.read_messages(reader, row["id"], origin, row["mark"], most)
         ]
         last = moment_of(row["last_turn_at"])
-        first, last = (one.astimezone(now.tzinfo) for one in (moment(row["first_at"]) or last, last))
+        first, last = (one.astimezone(now.tzinfo) for one in (parse_moment(row["first_at"]) or last, last))
         spoken = [one for _, one in sorted(said)]
         foreign = _foreign(reader, row["id"])
-        told = handover.part(Other(row["id"], program_of(row["format"]), first, last, spoken, foreign), now.date())
+        told = recent_sessions.make_part(
+            OtherSession(row["id"], program_of(row["format"]), first, last, spoken, foreign), now.date()
+        )
         if told is not None:
             found.append((row["id"], told))
     return found
@@ -131,8 +136,8 @@ _KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
 _MOST_KNOWN = 4 * OTHERS
 
 
-def _foreign(reader: Reader, session_id: str) -> Foreign:
-    key = (session_id, *reads.length(reader, session_id))
+def _foreign(reader: DatabaseReader, session_id: str) -> Foreign:
+    key = (session_id, *reads.read_length(reader, session_id))
     found = _KNOWN.pop(key, None) or Foreign(reads.stored_turns(reader, session_id))
     _KNOWN[key] = found
     if len(_KNOWN) > _MOST_KNOWN:
@@ -151,12 +156,14 @@ def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]
             continue
         if data:
             is_core, text = name == CORE_FILE, data.decode("utf-8", "replace")
-            plain = HEADINGS.values() if is_core else daily.framing(daily.parse(data))
+            plain = HEADINGS.values() if is_core else daily.list_framing(daily.parse(data))
             parts.append(injection.Part(name, text, newest_last=not is_core, plain=frozenset(plain)))
     return parts, unreadable
 
 
-def redacted(remembered: Remembered, redact: Callable[[Sequence[str]], Sequence[str]]) -> Remembered:
+def redact_material(
+    remembered: InjectionMaterial, redact: Callable[[Sequence[str]], Sequence[str]]
+) -> InjectionMaterial:
     """The same without secrets."""
     files = (*remembered.parts, *remembered.found, *(part for _, part in remembered.others))
     texts = [*remembered.profile, *remembered.facts, *(part.text for part in files)]
@@ -184,7 +191,7 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
     )
 
 
-def untold(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
+def list_new_parts(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
     """Those of them that an agent was told neither in a text nor by one before.
 
     "Never uses tabs" does not tell "uses tabs".
@@ -193,7 +200,7 @@ def untold(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
     for part in found:
         if not _statement(part.text).search(said):
             more.append(part)
-            said += "\n" + _lines_of(neutral(part.text))
+            said += "\n" + _lines_of(neutralize(part.text))
     return more
 
 
@@ -203,13 +210,13 @@ def _lines_of(text: str) -> str:
 
 def _statement(snippet: str) -> re.Pattern[str]:
     """Finds what a snippet says, by whomever; where it is cut, also within a statement."""
-    words = neutral(snippet.strip(_ELLIPSIS)).casefold().removeprefix("- ").removeprefix(injection.BY_USER)
+    words = neutralize(snippet.strip(_ELLIPSIS)).casefold().removeprefix("- ").removeprefix(injection.BY_USER)
     begins = "" if snippet.startswith("…") else _BEGINS
     ends = "" if snippet.endswith("…") else r"(?:(?<=[.!?])|(?=[.!?]|$))"
     return re.compile(begins + re.escape(words).replace(r"\ ", r"\s") + ends, re.MULTILINE)
 
 
-def told(remembered: Remembered, budget: injection.Budget, count: injection.Count) -> Injection:
+def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
     """What an agent is told within a budget; files that cannot be read are named among what is left out.
 
     Notes are told where nothing has to go for them.
@@ -218,11 +225,11 @@ def told(remembered: Remembered, budget: injection.Budget, count: injection.Coun
     made = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others)
     notes: dict[str, str] = {}
     if remembered.notes:
-        given = {line: neutral(note) for line, note in remembered.notes}
+        given = {line: neutralize(note) for line, note in remembered.notes}
         noted = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others, given)
         if noted.left_out == made.left_out:
             made, notes = noted, given
-    if more := untold(remembered.found, made.text):
+    if more := list_new_parts(remembered.found, made.text):
         parts = [*remembered.parts, *more]
         made = injection.render(remembered.profile, remembered.facts, parts, budget, count, others, notes)
     return made._replace(left_out=made.left_out + remembered.unreadable)
@@ -237,11 +244,11 @@ def budget_of(settings: Settings, whole: int | None = None, units: int | None = 
 def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:
     """What an agent is told, and what a question finds besides; worked out here, with a daemon or without."""
     worker = Worker(settings.state_dir)  # for both, to count and to scan
-    with scanner.scrubbing(settings, worker) as scrubber:
+    with scanner.open_scrubber(settings, worker) as scrubber:
         remembered = gather(settings, agent, Clock().now())
         if query is not None:
-            with searching.opened(settings, scrubber) as opened:
+            with searching.open_recall(settings, scrubber) as opened:
                 hits = opened.search(agent, query, Narrowing(limit=HITS))
             remembered = remembered._replace(found=parts_of(hits))
-        clean = redacted(remembered, scrubber.redact)
-        return told(clean, budget_of(settings, whole), lambda texts: worker.count(texts).tokens)
+        clean = redact_material(remembered, scrubber.redact)
+        return fit_material(clean, budget_of(settings, whole), lambda texts: worker.count(texts).tokens)

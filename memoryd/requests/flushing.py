@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings
-    from memoryd.reading.recording import Recorded
+    from memoryd.reading.recording import Recording
 
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed:
+class FlushResult:
     """What became of messages that were flushed. Holds nothing of what they say."""
 
     session: str | None  # of which they are part; None where there was nothing to record
@@ -51,16 +51,16 @@ def flush(
     agent: Agent,
     messages: Sequence[dict[str, Any]],
     on_summary: Callable[[str], object] | None = None,
-) -> Flushed:
+) -> FlushResult:
     """Record messages as a session, have them read, and let it sleep, by the daemon or here; tell of what is new."""
     if not agent.enabled:
         raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
-        return Flushed(None, 0, None, "skipped", "no message but the system's")
-    with opening.state(settings, agent) as (_engine, scrubber):
+        return FlushResult(None, 0, None, "skipped", "no message but the system's")
+    with opening.open_state(settings, agent) as (_engine, scrubber):
         recorded = recording.record(settings.state_dir, agent.id, messages, scrubber, Clock())
     path = str(recorded.path)
-    database = opening.database(settings)
+    database = opening.get_database(settings)
     before = {run["id"] for run in reads.ask(database, reads.runs_over, agent.id, path, jobs_by_hand.SLEEP)}
     rows: list[dict[str, Any]] = []
 
@@ -79,7 +79,7 @@ def flush(
         ]
     bodies = [body for run in runs_since for body in block_bodies(agent.workspace, run["receipt"].get("files", ()))]
     texts = [body for body in bodies if body is not None]
-    return Flushed(
+    return FlushResult(
         session=read and read[0],
         added=recorded.added,
         run=rows[0]["id"],
@@ -87,11 +87,11 @@ def flush(
         why=rows[0]["error"] or rows[0]["why"],
         blocks=len(bodies),
         untold=len(bodies) - len(texts),
-        errors=tuple(error for text in texts if on_summary is not None and (error := _told(on_summary, text))),
+        errors=tuple(error for text in texts if on_summary is not None and (error := _call_back(on_summary, text))),
     )
 
 
-def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
+def _call_back(on_summary: Callable[[str], object], text: str) -> Exception | None:
     try:
         on_summary(text)
     except Exception as error:  # noqa: BLE001 - the program's own; the memory it is told of is written already
@@ -100,7 +100,7 @@ def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
     return None
 
 
-def _read_until(settings: Settings, agent_id: str, recorded: Recorded, patience: float) -> str | None:
+def _read_until(settings: Settings, agent_id: str, recorded: Recording, patience: float) -> str | None:
     """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
     path = str(recorded.path)
     until = time.monotonic() + patience

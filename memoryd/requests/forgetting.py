@@ -26,13 +26,13 @@ PATIENCE_SECONDS = 10.0  # for a daemon to read a session that is to be forgotte
 _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
 
 
-def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
+def find_target(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
     """What somebody means who wants it forgotten: a memory or a session, by its whole id."""
     if name.startswith(tuple(PREFIXES.values())):
         chosen = agent(None)
         opening.catch_up(settings, chosen)
-        return chosen, {"memory": reads.ask(opening.database(settings), reads.find_memory, chosen.id, name)["id"]}
-    row = reads.ask(opening.database(settings), reads.find_session, name)
+        return chosen, {"memory": reads.ask(opening.get_database(settings), reads.find_memory, chosen.id, name)["id"]}
+    row = reads.ask(opening.get_database(settings), reads.find_session, name)
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])
@@ -46,17 +46,17 @@ def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[s
     def queue(engine: Engine, clock: Clock) -> list[str]:
         return [waiting.request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
 
-    def beside(engine: Engine, clock: Clock) -> list[str]:
+    def forget_beside(engine: Engine, clock: Clock) -> list[str]:
         # What the session has said by now goes with it; read later, it would come in as new.
         if "session" in options:
-            with sqlite.reading(engine) as connection:
-                paths = turns.paths(connection, erasure.family(connection, agent_id, options["session"]))
+            with sqlite.begin_read(engine) as connection:
+                paths = turns.list_paths(connection, erasure.list_family(connection, agent_id, options["session"]))
             until = time.monotonic() + PATIENCE_SECONDS
             for path, size in [(path, _whole_lines(Path(path))) for path in paths]:
                 waiting.await_read(settings, agent_id, path, size, until)
         return queue(engine, clock)
 
-    return waiting.run_now(settings, agent_id, queue, fresh="session" in options, beside=beside)[0]
+    return waiting.run_now(settings, agent_id, queue, fresh="session" in options, beside=forget_beside)[0]
 
 
 def _whole_lines(path: Path) -> int:
@@ -70,7 +70,7 @@ def _whole_lines(path: Path) -> int:
         return 0  # it is gone, or nobody can read it: there is nothing to wait for
 
 
-def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
+def describe_forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a run that forgot something tells: ids, reasons and counts, never a text."""
     return {"run": row["id"], **row["receipt"][forgetting.KIND], "files": row["receipt"]["files"]}
 
@@ -79,8 +79,8 @@ def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]
     """What forgetting would come to: ids, reasons and counts."""
     target = forgetting.target_of(options)
     with (
-        opening.beside(settings) as engine,
+        opening.open_beside(settings) as engine,
         open_folder(agent.workspace) as folder,
-        sqlite.reading(engine) as connection,
+        sqlite.begin_read(engine) as connection,
     ):
         return forgetting.plan(connection, agent.id, folder, target, settings.zone).told

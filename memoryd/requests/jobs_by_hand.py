@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.app import DATABASE, open_app
 from memoryd.changing import ledger_runs
-from memoryd.changing.gate import HUMAN
+from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock
-from memoryd.counted import counted
+from memoryd.counted import count_noun
 from memoryd.database import query, reads, runs, snapshot, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
 from memoryd.requests import opening, waiting
-from memoryd.running import dreaming, evaluating, extraction, modes, queueing, refining, rehearsal, sandbox, sleeping
+from memoryd.running import dreaming, dry_run, evaluating, extraction, modes, queueing, refining, sandbox, sleeping
 from memoryd.running.kinds import check_kind
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ SLEEP = "sleep"
 
 def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
     """Pause or resume an agent; a running daemon sees it at its next look at the queue."""
-    with opening.open_to_change(settings) as (engine, _), sqlite.writing(engine) as connection:
+    with opening.open_to_change(settings) as (engine, _), sqlite.begin_write(engine) as connection:
         if not runs.set_paused(connection, agent_id, paused=paused):
             raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=opening.RELOAD)
 
 
-class Asked(NamedTuple):
+class JobRequest(NamedTuple):
     """How a job is asked for by hand."""
 
     session_id: str | None = None  # this session only (sleep, facts)
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
     mode: str | None = None  # how far it may go (refine); None for the configured one
 
 
-def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: Asked) -> list[dict[str, Any]]:
+def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: JobRequest) -> list[dict[str, Any]]:
     """Run a job and wait for it; returns the rows of its runs, of a dream without the sleeps that its receipt names."""
     check_kind(kind)
     require_mode(kind, asked.mode)
@@ -53,7 +53,7 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
     rows = waiting.run_now(
         settings,
         agent,
-        lambda engine, clock: _queued(settings, engine, clock, kind, agent, asked),
+        lambda engine, clock: _queue_runs(settings, engine, clock, kind, agent, asked),
         fresh=kind in {dreaming.KIND, SLEEP, extraction.KIND},
         settled=kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP},
     )
@@ -77,37 +77,39 @@ def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, fo
     )
 
 
-def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[dict[str, Any]]:
+def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> list[dict[str, Any]]:
     """Find out what a job would do now, of what was read so far; nothing is written and no model asked."""
     check_kind(kind)
     require_mode(kind, asked.mode)
     _require_read(settings)
-    with trial.place(settings.state_dir, agent.workspace) as place:
-        snapshot.copy(opening.database(settings), place.state / DATABASE)
+    with trial.make_folders(settings.state_dir, agent.workspace) as place:
+        snapshot.copy(opening.get_database(settings), place.state / DATABASE)
         tried = sandbox.settings_of(settings, agent, place)
         close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
         try:
             with open_app(tried) as app:
                 app.runner.proposes = False
                 opening.require_known(app.engine, agent.id)
-                queued = _queued(tried, app.engine, app.clock, kind, agent.id, asked)
-                return [rehearsal.rehearse(app.runner, run_id, place.workspace) for run_id in queued]
+                queued = _queue_runs(tried, app.engine, app.clock, kind, agent.id, asked)
+                return [dry_run.run_dry(app.runner, run_id, place.workspace) for run_id in queued]
         finally:
             close()
 
 
 def _require_read(settings: Settings) -> None:
-    if not (path := opening.database(settings)).exists():
+    if not (path := opening.get_database(settings)).exists():
         raise NotFoundError("nothing has been read yet", str(path), "memoryd run --once")
 
 
-def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: Asked) -> list[str]:
+def _queue_runs(
+    settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: JobRequest
+) -> list[str]:
     if kind == refining.KIND:
         return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
     if kind == extraction.KIND:
         chosen = None if asked.session_id is None else session_id_of(engine, agent_id, asked.session_id)
         queued = extraction.ask_now(engine, clock, agent_id, chosen)
-        return queued or [_nothing(engine, clock, agent_id, chosen, kind)]
+        return queued or [_explain_nothing(engine, clock, agent_id, chosen, kind)]
     if kind == SLEEP:
         return queue_sleeps(engine, clock, agent_id, asked.session_id, force=asked.force)
     if kind == dreaming.KIND:
@@ -132,20 +134,20 @@ def trust(settings: Settings, agent: Agent, kind: str) -> bool:
     """Let a kind of job that is held back go on as configured; False where it was not held."""
     if kind not in modes.KINDS:
         raise NotFoundError(f"no job kind {kind!r} can be held back", hint=f"kinds: {', '.join(modes.KINDS)}")
-    with opening.open_to_change(settings) as (engine, _), sqlite.writing(engine) as connection:
+    with opening.open_to_change(settings) as (engine, _), sqlite.begin_write(engine) as connection:
         return evaluating.let_go(connection, agent.id, kind, Clock().text())
 
 
 def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
     """Put the user's own questions of the last days to memory with and without its core; numbers alone."""
     _require_read(settings)
-    with opening.beside(settings) as engine:
+    with opening.open_beside(settings) as engine:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
 
 
 def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
     """Queue sleeps over an agent's sessions, or one of them; returns their runs, or one that says why there is none."""
-    rows = queueing.candidates(engine, agent_id, ended=force or session_id is not None)
+    rows = queueing.list_candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = session_id_of(engine, agent_id, session_id)
         rows = [row for row in rows if row["id"] == chosen]
@@ -155,7 +157,7 @@ def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | 
         options = {"reason": reason, "upto": None}
         queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))
     found = [run_id for run_id in queued if run_id is not None]
-    return found or [_nothing(engine, clock, agent_id, session_id)]
+    return found or [_explain_nothing(engine, clock, agent_id, session_id)]
 
 
 def session_id_of(engine: Engine, agent_id: str, wanted: str) -> str:
@@ -164,19 +166,19 @@ def session_id_of(engine: Engine, agent_id: str, wanted: str) -> str:
         "SELECT id FROM session WHERE agent_id = ?1 AND (id = ?2 OR substr(id, 1, length(?2)) = ?2)"
         " ORDER BY id <> ?2, id LIMIT 2"
     )
-    rows = sqlite.read(engine, query.rows, sql, agent_id, wanted)
+    rows = sqlite.read(engine, query.fetch_rows, sql, agent_id, wanted)
     if not rows or (len(rows) > 1 and rows[0][0] != wanted):
         what = f"{wanted!r} begins several sessions' ids" if rows else f"there is no session {wanted!r}"
         raise NotFoundError(what, hint="memoryd session list shows them")
     return str(rows[0][0])
 
 
-def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
+def _explain_nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
     is_of_all = session_id is None and kind == SLEEP
-    over = len(queueing.candidates(engine, agent_id, ended=True)) if is_of_all else 0
+    over = len(queueing.list_candidates(engine, agent_id, ended=True)) if is_of_all else 0
     why = f"no {'live ' if is_of_all else ''}session has turns past its watermark"
     if over:
-        why += f"; --force takes {counted(over, 'session')} that {'is' if over == 1 else 'are'} over"
+        why += f"; --force takes {count_noun(over, 'session')} that {'is' if over == 1 else 'are'} over"
     return sqlite.write(engine, queueing.skip, clock, kind, agent_id, "manual", why, actor=HUMAN)
 
 
@@ -196,9 +198,9 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none."""
-    row = reads.ask(opening.database(settings), reads.find_session, session_id)
+    row = reads.ask(opening.get_database(settings), reads.find_session, session_id)
     with opening.open_to_change(settings) as (engine, _):
         sleeping.end(engine, row["id"])
     if row["parent_id"] is not None:
         return {}
-    return run_job(settings, SLEEP, lambda: str(row["agent_id"]), Asked(row["id"], force=True))[0]
+    return run_job(settings, SLEEP, lambda: str(row["agent_id"]), JobRequest(row["id"], force=True))[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.files.log import get_logger
 from memoryd.finding.embedding import Embedder, is_wanted
 from memoryd.finding.recall import Meaning
-from memoryd.requests import asking
+from memoryd.requests import daemon_client
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import CHARACTERS, MODEL
 
@@ -30,19 +30,19 @@ _POLL_SECONDS = 0.2
 
 
 @contextmanager
-def asked(settings: Settings) -> Iterator[Callable[[str], Callable[[], Meaning]] | None]:
+def open_meanings(settings: Settings) -> Iterator[Callable[[str], Callable[[], Meaning]] | None]:
     """What tells the meaning of questions as long as this is entered; None where search goes by words alone."""
     if not is_wanted(settings):
         yield None
         return
-    own = _Own(settings.state_dir)
+    own = _OwnModel(settings.state_dir)
     try:
         yield lambda text: cache(lambda: _of_daemon(settings.state_dir, text) or own.ask(text))
     finally:
         own.close()
 
 
-class _Own:
+class _OwnModel:
     """A model of one's own, which goes when it was not asked for a while: a server may be there for days."""
 
     def __init__(self, state_dir: Path) -> None:
@@ -73,7 +73,7 @@ def _of_daemon(state_dir: Path, text: str) -> Meaning | None:
     """What the daemon says; None where none answers."""
     until = time.monotonic() + DAEMON_PATIENCE_SECONDS
     while True:
-        answer = asking.ask(state_dir, "embed", text=text[:CHARACTERS])
+        answer = daemon_client.ask(state_dir, "embed", text=text[:CHARACTERS])
         if answer is None or not answer.get("ok"):
             return None
         meaning = from_json(answer.get("data"))

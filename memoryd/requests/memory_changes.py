@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from memoryd.changing import feedback as feedbacks
 from memoryd.changing import ledger_runs, rescrub, saving, time_machine
 from memoryd.changing.facts import FactStore
-from memoryd.changing.gate import HUMAN
+from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock, text_of
-from memoryd.daemon import slots
+from memoryd.daemon import scheduled_times
 from memoryd.database import reads, sqlite
 from memoryd.errors import RefusedError
 from memoryd.files.log import get_logger
-from memoryd.jobs import knife
-from memoryd.ledger.facts import Limits as FactLimits
-from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.jobs import refinement_tools
+from memoryd.ledger.facts import FactLimits
+from memoryd.ledger.guards import GuardLimits
 from memoryd.requests import opening, scanner, waiting
 from memoryd.running import called_refining
 from memoryd.tiers import core
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings
-    from memoryd.ledger.rollback import Plan
+    from memoryd.ledger.rollback import RollbackPlan
 
 
 def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
@@ -66,7 +66,7 @@ _AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENC
 
 def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool = False) -> dict[str, Any]:
     witnessed = witnessed or any(os.environ.get(name) for name in _AGENT_SHELLS)  # a command of its own is no person's
-    with scanner.scrubbing(settings) as scrubber:
+    with scanner.open_scrubber(settings) as scrubber:
         (clean,) = scrubber.redact([text])  # ahead of the row: nothing is stored that was not scanned
     now = Clock().now()
     local = now.astimezone(settings.zone)
@@ -76,7 +76,7 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
     return waiting.require_accepted(waiting.carried_out(settings, agent.id, kind, options, fresh=witnessed, text=clean))
 
 
-def written(row: dict[str, Any]) -> dict[str, Any]:
+def describe_run(row: dict[str, Any]) -> dict[str, Any]:
     """What a run that wrote has done, for programs."""
     files = [item["path"] for item in row["receipt"].get("files", ())]
     lacks = row["receipt"].get("unsupported")
@@ -84,7 +84,7 @@ def written(row: dict[str, Any]) -> dict[str, Any]:
     return told | ({"unsupported": lacks} if lacks else {})
 
 
-def call_knife(
+def call_refinement_tool(
     settings: Settings, agent: Agent, tool: str, arguments: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Have a tool of the agent's own refinement carried out; returns the row of its run, and what came of the call.
@@ -93,15 +93,15 @@ def call_knife(
     the row says how.
     """
     opening.catch_up(settings, agent)
-    if tool == knife.SEARCH:
+    if tool == refinement_tools.SEARCH:
         with opening.open_connection(settings) as connection:
             if not called_refining.goes_on(connection, agent.id):  # one that goes on answers by itself
                 return None, called_refining.found_in(connection, agent.id, arguments)
-    with scanner.scrubbing(settings) as scrubber:
+    with scanner.open_scrubber(settings) as scrubber:
         (clean,) = scrubber.redact([arguments])
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
-        since = text_of(slots.refinement_slot(settings, clock.now()))
+        since = text_of(scheduled_times.refinement_slot(settings, clock.now()))
         return [sqlite.write(engine, called_refining.hand_over, clock, settings, agent.id, tool, clean, since)]
 
     row = waiting.run_now(settings, agent.id, queue)[0]
@@ -111,17 +111,17 @@ def call_knife(
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
     """Tokens of a core that its agent should refine; None where no refinement is due."""
-    if not opening.database(settings).exists():
+    if not opening.get_database(settings).exists():
         return None
-    since = text_of(slots.refinement_slot(settings, Clock().now()))
+    since = text_of(scheduled_times.refinement_slot(settings, Clock().now()))
     with opening.open_connection(settings) as connection:
         return called_refining.size_if_due(connection, settings, agent.id, since)
 
 
-def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
+def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
     """Record a word on a memory; a unique beginning of its id is enough. Returns the id."""
-    full = str(reads.ask(opening.database(settings), reads.find_memory, agent.id, memory_id)["id"])
-    with opening.state(settings, agent) as (engine, _):
+    full = str(reads.ask(opening.get_database(settings), reads.find_memory, agent.id, memory_id)["id"])
+    with opening.open_state(settings, agent) as (engine, _):
         feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
     return full
 
@@ -129,7 +129,7 @@ def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> 
 @contextmanager
 def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
     """The fact store of an agent."""
-    with opening.state(settings, agent) as (engine, scrubber):
+    with opening.open_state(settings, agent) as (engine, scrubber):
         yield FactStore(
             engine,
             agent.id,
@@ -153,7 +153,7 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     return waiting.carried_out(settings, agent, rescrub.KIND, options, f"{rescrub.KIND}:{agent_id or ''}")
 
 
-def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> Plan:
+def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:
     """What a rollback would do."""
     target = ledger_runs.target_of(options)
     with opening.open_connection(settings) as connection:

@@ -11,8 +11,8 @@ from memoryd.changing.core_import import CORE_FILE, digest_of
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError
 from memoryd.files import regular
-from memoryd.requests import asking
-from memoryd.requests.scanner import scrubbing
+from memoryd.requests import daemon_client
+from memoryd.requests.scanner import open_scrubber
 from memoryd.running import queueing
 from memoryd.running.core_watch import CoreWatch
 
@@ -38,7 +38,7 @@ def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
     try:
         app = open_app(settings)
     except LockedError:
-        with beside(settings) as engine:
+        with open_beside(settings) as engine:
             yield engine, None
     else:
         with app:
@@ -46,22 +46,22 @@ def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
 
 
 @contextmanager
-def beside(settings: Settings) -> Iterator[Engine]:
+def open_beside(settings: Settings) -> Iterator[Engine]:
     """Open the database beside whoever holds the lock; wait for one that is being made."""
-    path = database(settings)
+    path = get_database(settings)
 
     def connect() -> Engine:
         with reads.open_reader(path):  # refuses a database of another version
             return sqlite.connect(path)
 
-    engine = retried(connect, reads.NotMadeError, MADE_SECONDS)  # who holds the folder makes it at this moment
+    engine = retry(connect, reads.NotMadeError, MADE_SECONDS)  # who holds the folder makes it at this moment
     try:
         yield engine
     finally:
         engine.dispose()
 
 
-def retried(function: Callable[[], T], error: type[MemorydError], seconds: float) -> T:
+def retry(function: Callable[[], T], error: type[MemorydError], seconds: float) -> T:
     """Call a function until it does not raise this error, for so long at most."""
     late = time.monotonic() + seconds
     while True:
@@ -76,21 +76,21 @@ def retried(function: Callable[[], T], error: type[MemorydError], seconds: float
 @contextmanager
 def open_connection(settings: Settings) -> Iterator[Connection]:
     """Open a read transaction on the database, beside whoever holds the lock."""
-    with beside(settings) as engine, sqlite.reading(engine) as connection:
+    with open_beside(settings) as engine, sqlite.begin_read(engine) as connection:
         yield connection
 
 
-def database(settings: Settings) -> Path:
+def get_database(settings: Settings) -> Path:
     """Return the path of the state database."""
     return settings.state_dir / DATABASE
 
 
 def catch_up(settings: Settings, agent: Agent) -> None:
     """Bring the ledger to what an agent's `MEMORY.md` says, by the daemon where one runs; a file being saved waits."""
-    path = database(settings)
+    path = get_database(settings)
     if not path.exists():
         return
-    known = reads.ask(path, reads.agreed, agent.id)
+    known = reads.ask(path, reads.read_agreed_hash, agent.id)
     data = regular.read_in(agent.workspace, CORE_FILE)
     if known == digest_of(data) or (known is None and not data):
         return
@@ -101,18 +101,18 @@ def catch_up(settings: Settings, agent: Agent) -> None:
             if waiting is not None:
                 app.runner.run_next(only=waiting)
     except LockedError:
-        asking.ask(settings.state_dir, "import", agent=agent.id)
+        daemon_client.ask(settings.state_dir, "import", agent=agent.id)
 
 
 @contextmanager
-def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]:
+def open_state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]:
     """Open the database and the scrubber, beside a running daemon or under its lock.
 
     For changes that one transaction makes whole, either way.
     """
     with open_to_change(settings) as (engine, app):
         require_known(engine, agent.id)
-        with nullcontext(app.scrubber) if app else scrubbing(settings) as scrubber:
+        with nullcontext(app.scrubber) if app else open_scrubber(settings) as scrubber:
             yield engine, scrubber
 
 

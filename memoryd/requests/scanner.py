@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
+def open_scrubber(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
     """Open the scrubber, by this worker if one is given; its child process starts with the first text to redact."""
     scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
     try:

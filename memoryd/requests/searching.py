@@ -16,13 +16,13 @@ from memoryd.finding.recall import Recall
 from memoryd.index.database import Index
 from memoryd.recall.query import parse
 from memoryd.requests import access, meanings, opening
-from memoryd.requests.scanner import scrubbing
+from memoryd.requests.scanner import open_scrubber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memoryd.config import Agent, Settings
-    from memoryd.finding.excerpt import Excerpt, Span
+    from memoryd.finding.excerpt import Excerpt, LineRange
     from memoryd.finding.recall import Hit, Narrowing
     from memoryd.reading.scrubbing import Scrubber
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
     """Search what an agent remembers, for whoever may see it; `what` names the door in the audit."""
     if not parse(text).terms:
-        raise ConfigError("there is no word in it", "query", "give at least one letter or digit")
+        raise ConfigError("it contains no word", "query", "give at least one letter or digit")
     require_days(narrowing)
     access.require(settings, agent, what)
-    with scrubbing(settings) as scrubber, opened(settings, scrubber) as recall:
+    with open_scrubber(settings) as scrubber, open_recall(settings, scrubber) as recall:
         return recall.search(agent, text, narrowing)
 
 
@@ -48,22 +48,22 @@ def require_days(narrowing: Narrowing) -> None:
         raise ConfigError(what, "after, before", "give the earlier day as after")
 
 
-def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> Excerpt:
+def get(settings: Settings, agent: Agent, path: str, span: LineRange, what: str) -> Excerpt:
     """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit."""
     access.require(settings, agent, what)
-    with scrubbing(settings) as scrubber:
-        return excerpt.get(agent, path, span, database=opening.database(settings), redact=scrubber.redact_own)
+    with open_scrubber(settings) as scrubber:
+        return excerpt.get(agent, path, span, database=opening.get_database(settings), redact=scrubber.redact_own)
 
 
 @contextmanager
-def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
+def open_recall(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """What searches, in this process, beside a running daemon or without one."""
     log = get_logger(part="index")
     index = Index(settings.state_dir, log)
-    reader = KeptReader(opening.database(settings))
+    reader = KeptReader(opening.get_database(settings))
     indexer = Indexer(index, reader, settings.zone, scrubber.redact_own, log)
     try:
-        with meanings.asked(settings) as meaning:
+        with meanings.open_meanings(settings) as meaning:
             yield Recall(indexer, utc_now, meaning)
     finally:
         indexer.close()

@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from memoryd.app import LOCK, open_app
-from memoryd.changing.gate import AGENT_TOOL, HUMAN
+from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
 from memoryd.clock import Clock
 from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import query, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.requests import asking, opening
+from memoryd.requests import daemon_client, opening
 from memoryd.running import called_refining, queueing
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run_now(
         except LockedError:
             if not queued:
                 queued = _queue_beside(settings, agent_id, beside or queue)
-                asking.ask(settings.state_dir, "wake")
+                daemon_client.ask(settings.state_dir, "wake")
             rows = _wait(settings, queued)
             if rows is not None:
                 return rows
@@ -123,7 +123,7 @@ def request(
     key = key or (f"{kind}:{agent_id}" if options is None else None)
     actor, trigger = (HUMAN, "manual") if text is None else (AGENT_TOOL, "agent")
     asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         run_id = queueing.queue(connection, clock, kind, agent_id, key, trigger=trigger, actor=actor, **asked)
         if run_id is None:
             run_id = runs.open_by_key(connection, key or "")
@@ -133,13 +133,13 @@ def request(
         if text is not None:
             runs.give_text(connection, run_id, text)
     if text is None:
-        runs.hurry(engine, run_id, clock.text())
+        runs.hurry_run(engine, run_id, clock.text())
     return run_id
 
 
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
     """Make a run that waits what is asked for; one that is under way must be that already, if anything is asked."""
-    waiting = json.loads(query.text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
+    waiting = json.loads(query.fetch_text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
     if {name: one for name, one in waiting.items() if one} == {name: one for name, one in options.items() if one}:
         return
     asked = [name for name, one in options.items() if one and name != "flushed"]  # done ahead of it, not asked of it
@@ -149,9 +149,9 @@ def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any
 
 
 def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
-    with opening.beside(settings) as engine:
+    with opening.open_beside(settings) as engine:
         # Who has just made the database may be about to write its agents down.
-        opening.retried(lambda: opening.require_known(engine, agent_id), NotFoundError, KNOWN_SECONDS)
+        opening.retry(lambda: opening.require_known(engine, agent_id), NotFoundError, KNOWN_SECONDS)
         return queue(engine, Clock())
 
 
@@ -173,11 +173,11 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
 
     Returns its session; None where it is not read so far and nobody holds the lock, or it is too late.
     """
-    asking.ask(settings.state_dir, "read", path=path)
+    daemon_client.ask(settings.state_dir, "read", path=path)
     lock = Lock(settings.state_dir / LOCK)
     while True:
         holder = lock.holder()
-        read = reads.ask(opening.database(settings), reads.read_until, agent_id, path)
+        read = reads.ask(opening.get_database(settings), reads.read_until, agent_id, path)
         if read is not None and read[1] >= size:
             return read[0]
         if holder is None or time.monotonic() >= until:
@@ -192,5 +192,5 @@ def _waits_for_another(row: Mapping[str, Any]) -> bool:
 
 def rows_of(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rows of runs, in the order of their ids given."""
-    with reads.open_reader(opening.database(settings)) as reader:
+    with reads.open_reader(opening.get_database(settings)) as reader:
         return [reads.job_run(reader, run_id) for run_id in run_ids]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.clock import moment_of
 from memoryd.database import alarms, sqlite
-from memoryd.running import canary, nights, proposing
+from memoryd.running import nights, proposing, self_test
 from memoryd.running.answering import OFFLINE
 from memoryd.running.hooks import run_hook
 
@@ -32,9 +32,9 @@ AGAIN_SECONDS = 120.0
 MOST = 20  # told at one go
 
 
-def started(runner: Runner) -> None:
+def clear_at_start(runner: Runner) -> None:
     """Clear what a start proves to be over: its configuration was read, and its disk written."""
-    _clear(runner, [one for one in sqlite.read(runner.engine, alarms.opened) if one.kind in {CONFIG, DISK}])
+    _clear(runner, [one for one in sqlite.read(runner.engine, alarms.list_open) if one.kind in {CONFIG, DISK}])
 
 
 def review(runner: Runner) -> None:
@@ -42,25 +42,25 @@ def review(runner: Runner) -> None:
 
     Proposals that could not be taken back are tried again.
     """
-    found = sqlite.read(runner.engine, alarms.opened)
-    _clear(runner, list(_over(runner, found)))
+    found = sqlite.read(runner.engine, alarms.list_open)
+    _clear(runner, list(_find_over(runner, found)))
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
     nights.review(runner)
 
 
-def _over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
+def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
     settings = runner.settings
     workspaces = {agent.id: agent.workspace for agent in settings.agents}
-    flown = canary.models(settings)
+    flown = self_test.list_models(settings)
     asked = () if settings.llm.provider == OFFLINE else settings.agents
-    endpoints = {canary.model_of(settings, agent.id) for agent in asked}
+    endpoints = {self_test.model_of(settings, agent.id) for agent in asked}
     for one in found:
         workspace = workspaces.get(one.agent_id)
         is_over = (
             (one.agent_id and workspace is None)  # nobody works for that agent any more
             or (one.kind == MODEL and one.subject not in endpoints)
-            or (one.kind == canary.KIND and one.subject not in flown)
+            or (one.kind == self_test.KIND and one.subject not in flown)
             or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
             or _is_gone(one, settings.state_dir, workspace)
         )
@@ -83,7 +83,7 @@ def _is_gone(one: Alarm, state_dir: Path, workspace: Path | None) -> bool:
 def _clear(runner: Runner, found: list[Alarm]) -> None:
     if not found:
         return
-    with sqlite.writing(runner.engine) as connection:
+    with sqlite.begin_write(runner.engine) as connection:
         for one in found:
             alarms.clear_alarm(
                 connection, kind=one.kind, now=runner.clock.text(), agent_id=one.agent_id, subject=one.subject
@@ -92,7 +92,7 @@ def _clear(runner: Runner, found: list[Alarm]) -> None:
 
 
 @dataclass(slots=True)
-class Teller:
+class AlarmHook:
     """Tells the command `hooks.on_alarm` of each alarm, once: what it was not told before a stop it is told after."""
 
     runner: Runner
@@ -108,7 +108,7 @@ class Teller:
         """Tell what was not told yet; one that the command fails at is tried again, a few times."""
         for kind in list(self.unstored):
             self._run(kind, "", self.unstored.pop(kind))
-        opened = sqlite.read(self.runner.engine, alarms.opened)
+        opened = sqlite.read(self.runner.engine, alarms.list_open)
         waiting = [one for one in opened if one.told is None and one.id not in self.told]
         now = self.runner.clock.monotonic()
         for one in [one for one in waiting if self.failed.get(one.id, (0, 0.0))[1] <= now][:MOST]:

@@ -25,7 +25,7 @@ from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.errors import StateError
 from memoryd.gauge import window
 from memoryd.jobs import parts as dividing
-from memoryd.jobs.job import Ask, Rejected, Reply, ToolCall
+from memoryd.jobs.job import Ask, RejectedReply, Reply, ToolCall
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
@@ -60,21 +60,21 @@ _SMALLEST_OUTPUT = 256  # tokens; a server that takes no reply of this length is
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunQuestion:
     """A question of a run, with what its job and the runner have to say about it."""
 
     run: Run
     ask: Ask
     settings: Settings
     worker: Worker  # counts tokens, and is the offline backend
-    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # of the parts of a divided question; of one, its check
+    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # of the parts of a divided question; of one, its check
     step: Callable[[str], None] = lambda _name: None  # told before and after each answer, and after it was stored
     own_model_only: bool = False  # it is the agent's own to answer: nobody steps in for its model
     stand_in: Reply | None = None  # the answer where the offline backend would step in, which cannot answer this
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
+class EndpointLimits:
     """Hold how many tokens an endpoint takes; None where that is not known."""
 
     output: int | None = None  # of a reply
@@ -92,17 +92,17 @@ class Answerer:
     clock: Clock
     log: Log
     circuits: dict[str, Circuit] = field(default_factory=dict)
-    takes: dict[str, Takes] = field(default_factory=dict)  # by endpoint
+    takes: dict[str, EndpointLimits] = field(default_factory=dict)  # by endpoint
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: RunQuestion) -> Reply:
         """Return the reply to a question; the one that an earlier attempt of the run has stored, if there is one.
 
         Raises:
             ModelError: the model has not answered, and the offline backend may not, or not yet, step in.
             WorkerError: the tokens cannot be counted, or the offline backend does not answer.
         """
-        kept = self._kept(asked)
+        kept = self._load_kept_answers(asked)
         if _offline_key(asked.ask) in kept:
             return _stored_reply(kept[_offline_key(asked.ask)])
         if asked.settings.llm.provider == OFFLINE:
@@ -114,7 +114,7 @@ class Answerer:
                 raise
             return self._offline(asked, error.what)
 
-    def after_rejection(self, asked: Asked, rejected: Reply, why: str) -> Reply:
+    def after_rejection(self, asked: RunQuestion, rejected: Reply, why: str) -> Reply:
         """Return the offline backend's reply where the model's cannot be used and it has had all of its attempts.
 
         Raises:
@@ -155,21 +155,21 @@ class Answerer:
 
     # --- the offline backend --------------------------------------------------------------------------------------
 
-    def _offline(self, asked: Asked, instead: str | None) -> Reply:
+    def _offline(self, asked: RunQuestion, instead: str | None) -> Reply:
         if asked.stand_in is not None:
             return replace(asked.stand_in, instead=instead)  # not kept: a later attempt may be answered
         if instead is not None:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
         self._require_clean(asked.ask, asked.run)
         asked.step("before:answer")
-        reply = self._redacted(replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead))
+        reply = self._redact_reply(replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead))
         asked.step("before:reply")
-        with sqlite.writing(self.engine) as connection:
+        with sqlite.begin_write(self.engine) as connection:
             self._keep(connection, asked, _offline_key(asked.ask), reply)
         asked.step("after:reply")
         return reply
 
-    def _may_fall_back(self, asked: Asked, trouble: Trouble) -> bool:
+    def _may_fall_back(self, asked: RunQuestion, trouble: Trouble) -> bool:
         """Return True if the offline backend may answer: only what passes by itself may be answered by another."""
         if asked.stand_in is not None and trouble is Trouble.OVERFLOW:
             return True  # no later attempt makes it fit
@@ -186,10 +186,10 @@ class Answerer:
 
     # --- the model ------------------------------------------------------------------------------------------------
 
-    def _of_model(self, asked: Asked, kept: dict[str, dict[str, Any]]) -> Reply:
+    def _of_model(self, asked: RunQuestion, kept: dict[str, dict[str, Any]]) -> Reply:
         endpoint = endpoint_of(asked.settings, asked.run.agent_id, asked.ask.job)
         room = self._room(endpoint, self._limit(asked.settings, endpoint))
-        waiting = deque(self._fitting(asked, room))
+        waiting = deque(self._split_to_fit(asked, room))
         replies: list[Reply] = []
         while waiting:
             part = waiting.popleft()
@@ -200,16 +200,16 @@ class Answerer:
                 continue
             if part.tools or asked.stand_in is not None:  # its job makes it shorter, or goes on without an answer
                 raise ModelError(result, endpoint.name)
-            waiting.extendleft(reversed(self._smaller(asked, part, endpoint, result)))
+            waiting.extendleft(reversed(self._split_smaller(asked, part, endpoint, result)))
             if len(waiting) + len(replies) > MOST_PARTS:
-                raise self._blocked(asked, endpoint, result.what)
+                raise self._make_blocked_error(asked, endpoint, result.what)
         merged = asked.merge(replies)
-        if isinstance(merged, Rejected):
+        if isinstance(merged, RejectedReply):
             self._keep_refused(asked, replies)
             raise ModelError(Failure(Trouble.BAD_REPLY, merged.why), endpoint.name)
         return merged
 
-    def _part(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | Failure:
+    def _part(self, asked: RunQuestion, part: Ask, endpoint: Endpoint) -> Reply | Failure:
         """Ask one part, with a higher limit if its reply is cut off, with a lower one if a length is refused.
 
         Returns an overflow if neither helps, so that the part must be divided.
@@ -222,18 +222,20 @@ class Answerer:
             if isinstance(result, Reply):
                 if cut_at:
                     break
-                cut_at, limit = limit, self._raised(asked, part, endpoint, limit)
+                cut_at, limit = limit, self._raise_limit(asked, part, endpoint, limit)
                 continue
-            lower = self._lowered(measure(asked, part), limit, result)
+            lower = self._lower_limit(measure(asked, part), limit, result)
             self._learn(endpoint, result, lower)
             if lower is None and result.trouble is Trouble.LIMIT:
-                raise self._blocked(asked, endpoint, f"{result.what}: the model takes no reply of a useful length")
+                raise self._make_blocked_error(
+                    asked, endpoint, f"{result.what}: the model takes no reply of a useful length"
+                )
             if lower is None:
                 return Failure(Trouble.OVERFLOW, CUT_OFF if cut_at else TOO_SMALL)
             limit = lower
         return Failure(Trouble.OVERFLOW, CUT_OFF)
 
-    def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | Failure:
+    def _ask(self, asked: RunQuestion, part: Ask, endpoint: Endpoint) -> Reply | Failure:
         """Ask one part once; a failure is that of a length."""
         size = measure(asked, part)
         self._require_clean(part, asked.run)
@@ -244,27 +246,27 @@ class Answerer:
             with self.models.one() as worker:
                 result = worker.answer_of(endpoint, part)
             if isinstance(result, Reply):
-                result = self._redacted(result)
+                result = self._redact_reply(result)
         except ClosedError:
-            self._change(endpoint, breaker.released)  # the process is ending; the endpoint is not to blame
+            self._change(endpoint, breaker.release)  # the process is ending; the endpoint is not to blame
             raise
         except WorkerError as error:  # the reservation stands: nobody knows what was paid
             self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
             raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error
         except BaseException:
-            self._change(endpoint, breaker.released)
+            self._change(endpoint, breaker.release)
             raise
         asked.step("before:reply")
         self._note(endpoint, result)
         is_whole = isinstance(result, Reply) and result.finish_reason != "length"
         rejected = asked.merge([result]) if isinstance(result, Reply) and is_whole else None
         spent, how = _cost(result, size, endpoint.output)
-        with sqlite.writing(self.engine) as connection:
+        with sqlite.begin_write(self.engine) as connection:
             spend.settle(connection, reservation, spent, how)
-            if isinstance(result, Reply) and is_whole and not isinstance(rejected, Rejected):
+            if isinstance(result, Reply) and is_whole and not isinstance(rejected, RejectedReply):
                 result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
                 self._keep(connection, asked, question_hash(part), result)
-        if isinstance(rejected, Rejected) and isinstance(result, Reply):
+        if isinstance(rejected, RejectedReply) and isinstance(result, Reply):
             self._keep_refused(asked, [result])
             raise ModelError(Failure(Trouble.BAD_REPLY, rejected.why), endpoint.name)
         if isinstance(result, Failure) and result.trouble not in _LENGTHS:
@@ -283,7 +285,7 @@ class Answerer:
         told = [ask.instructions, ask.text, *quoted, *known, *before]
         self.scrubber.require_clean(told, f"the question of run {run.id}")
 
-    def _redacted(self, reply: Reply) -> Reply:
+    def _redact_reply(self, reply: Reply) -> Reply:
         """A reply is another's text: a model may have been told to decode what was redacted, or make a secret up."""
         called = [part for call in reply.calls for part in (call.id, call.name, call.arguments)]
         text, model, *clean = self.scrubber.redact([reply.text, reply.model or "", *called])
@@ -295,7 +297,7 @@ class Answerer:
 
     def _context(self, endpoint: Endpoint) -> int | None:
         """Return the tokens that an endpoint takes of a question and its reply, None where nothing is known."""
-        by_name = window.window(None, endpoint.model, 0)
+        by_name = window.choose_window(None, endpoint.model, 0)
         known = by_name.tokens if by_name.how == "model" else None
         found = self._takes(endpoint).context
         return min((size for size in (known, found) if size is not None), default=None)
@@ -311,13 +313,13 @@ class Answerer:
         known = None if context is None else int(context * _ROUGH) - limit
         return min((room for room in (known, self._takes(endpoint).room) if room is not None), default=None)
 
-    def _raised(self, asked: Asked, part: Ask, endpoint: Endpoint, limit: int) -> int:
+    def _raise_limit(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, limit: int) -> int:
         """Return a higher limit for a reply that was cut off: what the server is known to take, else the double."""
         raised = self._takes(endpoint).output or limit * 2
         context = self._context(endpoint)
         return raised if context is None else min(raised, int(context * _ROUGH) - measure(asked, part))
 
-    def _lowered(self, size: int, limit: int, failure: Failure) -> int | None:
+    def _lower_limit(self, size: int, limit: int, failure: Failure) -> int | None:
         """Return a lower limit with which a refused length may be taken; None where there is no sensible one."""
         if failure.trouble is Trouble.LIMIT:
             lower = failure.most if failure.most and failure.most < limit else limit // 2
@@ -330,38 +332,38 @@ class Answerer:
     def _learn(self, endpoint: Endpoint, failure: Failure, lower: int | None) -> None:
         """Remember the length that a server has stated, or the limit that is tried now."""
         if failure.trouble is Trouble.LIMIT or not failure.most:
-            self._found(endpoint, output=lower or self._takes(endpoint).output)
+            self._note_limits(endpoint, output=lower or self._takes(endpoint).output)
         else:
-            self._found(endpoint, context=failure.most)
+            self._note_limits(endpoint, context=failure.most)
 
-    def _takes(self, endpoint: Endpoint) -> Takes:
+    def _takes(self, endpoint: Endpoint) -> EndpointLimits:
         with self.lock:
-            return self.takes.get(endpoint.name, Takes())
+            return self.takes.get(endpoint.name, EndpointLimits())
 
-    def _found(self, endpoint: Endpoint, **found: int | None) -> None:
+    def _note_limits(self, endpoint: Endpoint, **found: int | None) -> None:
         with self.lock:
-            self.takes[endpoint.name] = replace(self.takes.get(endpoint.name, Takes()), **found)
+            self.takes[endpoint.name] = replace(self.takes.get(endpoint.name, EndpointLimits()), **found)
 
-    def _fitting(self, asked: Asked, room: int | None) -> Sequence[Ask]:
+    def _split_to_fit(self, asked: RunQuestion, room: int | None) -> Sequence[Ask]:
         if room is None or not dividing.is_divisible(asked.ask) or measure(asked, asked.ask) <= room:
             return [asked.ask]
         return dividing.divide(asked.ask, room, _counter(asked))
 
-    def _smaller(self, asked: Asked, part: Ask, endpoint: Endpoint, failure: Failure) -> Sequence[Ask]:
+    def _split_smaller(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, failure: Failure) -> Sequence[Ask]:
         size = measure(asked, part)
         is_cut_off = failure.what == CUT_OFF
         if not dividing.is_divisible(part) or (is_cut_off and len(part.material) < 2):
-            raise self._blocked(asked, endpoint, failure.what)
+            raise self._make_blocked_error(asked, endpoint, failure.what)
         divided = dividing.divide(part, size // 2, _counter(asked))
         if max(measure(asked, one) for one in divided) >= size:
-            raise self._blocked(asked, endpoint, failure.what)
+            raise self._make_blocked_error(asked, endpoint, failure.what)
         if not is_cut_off:
-            self._found(endpoint, room=size // 2)
+            self._note_limits(endpoint, room=size // 2)
         return divided
 
     # --- money ----------------------------------------------------------------------------------------------------
 
-    def _reserve(self, asked: Asked, endpoint: Endpoint, tokens: int) -> int:
+    def _reserve(self, asked: RunQuestion, endpoint: Endpoint, tokens: int) -> int:
         llm = asked.settings.llm
         day = self.clock.now().astimezone(asked.settings.zone).date().isoformat()
         wanted = spend.Reservation(asked.run.id, asked.run.agent_id, endpoint.name, day, self.clock.text(), tokens)
@@ -369,17 +371,17 @@ class Answerer:
         if isinstance(got, int):
             self._set_alarm("spend", "daily_tokens", None)
             return got
-        self._change(endpoint, breaker.released)
+        self._change(endpoint, breaker.release)
         if got == "run_tokens":
             text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"
             if asked.stand_in is not None:  # what was written is paid for: the run goes on without an answer to this
                 raise ModelError(Failure(Trouble.OVERFLOW, text), endpoint.name)
-            raise self._blocked(asked, endpoint, text)
+            raise self._make_blocked_error(asked, endpoint, text)
         text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
         self._set_alarm("spend", "daily_tokens", text)
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
 
-    def _blocked(self, asked: Asked, endpoint: Endpoint, what: str) -> ModelError:
+    def _make_blocked_error(self, asked: RunQuestion, endpoint: Endpoint, what: str) -> ModelError:
         """Return the error of a run that only a person can help; an alarm reports it."""
         run = asked.run
         self._set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
@@ -404,17 +406,17 @@ class Answerer:
         now = self.clock.monotonic()
         trouble = result.trouble if isinstance(result, Failure) else None
         if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, *_LENGTHS}:
-            before = self._change(endpoint, breaker.answered)
+            before = self._change(endpoint, breaker.note_answer)
             if before.open_until is not None:
                 runs.unblock(self.engine, self.clock.text(), due_only=False)
             self._set_alarm("model", endpoint.name, None)
             return
         if trouble is Trouble.BLOCKED:
-            self._change(endpoint, lambda circuit: breaker.refused(circuit, now, result.what))
+            self._change(endpoint, lambda circuit: breaker.note_refusal(circuit, now, result.what))
             self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
             return
         if trouble is Trouble.UNAVAILABLE:
-            self._change(endpoint, lambda circuit: breaker.failed(circuit, now))
+            self._change(endpoint, lambda circuit: breaker.note_failure(circuit, now))
             if self.circuits[endpoint.name].open_until is not None:
                 self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
         seconds = result.retry_after if trouble is Trouble.UNAVAILABLE else result.retry_after or BUSY_SECONDS
@@ -430,18 +432,18 @@ class Answerer:
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def _kept(self, asked: Asked) -> dict[str, dict[str, Any]]:
+    def _load_kept_answers(self, asked: RunQuestion) -> dict[str, dict[str, Any]]:
         stored = runs.given_text(self.engine, asked.run)
         kept: dict[str, dict[str, Any]] = json.loads(stored or "{}")
         return kept
 
-    def _keep(self, connection: Connection, asked: Asked, key: str, reply: Reply) -> None:
-        kept = {**self._kept(asked), key: asdict(reply)}
+    def _keep(self, connection: Connection, asked: RunQuestion, key: str, reply: Reply) -> None:
+        kept = {**self._load_kept_answers(asked), key: asdict(reply)}
         # A run is described by its own question, not by the questions about its answer.
         about = None if asked.stand_in is not None else question_hash(asked.ask)
         runs.keep_reply(connection, asked.run, json.dumps(kept), about)
 
-    def _keep_refused(self, asked: Asked, replies: Sequence[Reply]) -> None:
+    def _keep_refused(self, asked: RunQuestion, replies: Sequence[Reply]) -> None:
         """Keep what a person needs to see why a model's answers are of no use."""
         runs.keep_refused(self.engine, asked.run, "\n\n".join(reply.text for reply in replies))
 
@@ -468,11 +470,11 @@ def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
     return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds(), llm.max_output_tokens)
 
 
-def _counter(asked: Asked) -> Callable[[Sequence[str]], list[int]]:
+def _counter(asked: RunQuestion) -> Callable[[Sequence[str]], list[int]]:
     return lambda texts: asked.worker.count(texts).tokens
 
 
-def measure(asked: Asked, ask: Ask) -> int:
+def measure(asked: RunQuestion, ask: Ask) -> int:
     """Return about how many tokens a question has."""
     return dividing.measure(ask, _counter(asked))
 
@@ -494,15 +496,15 @@ def _offline_key(ask: Ask) -> str:
     return f"{OFFLINE}:{question_hash(ask)}"
 
 
-def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.Spent, str]:
+def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.SpentTokens, str]:
     """Return what a call cost and how that is known: as the server reports where it can be true, else as estimated."""
     if isinstance(result, Failure) and not result.billed:
-        return spend.Spent(0, 0), "usage"
+        return spend.SpentTokens(0, 0), "usage"
     received = 0 if isinstance(result, Reply) else result.received
     if isinstance(result, Reply):
         received = len(result.text) + sum(len(call.name) + len(call.arguments) for call in result.calls)
     tokens_in, tokens_out = result.tokens_in or 0, result.tokens_out or 0
     # Ten times what was sent, or asked for, is no other tokenizer but nonsense; it would block the whole day.
     if 0 < tokens_in <= 10 * size and tokens_out <= 10 * limit and (tokens_out > 0 or not received):
-        return spend.Spent(tokens_in, tokens_out), "usage"
-    return spend.Spent(size, -(-received // 4)), "estimate"
+        return spend.SpentTokens(tokens_in, tokens_out), "usage"
+    return spend.SpentTokens(size, -(-received // 4)), "estimate"

@@ -17,16 +17,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd.changing.commit import StaleRunError
-from memoryd.changing.gate import AGENT_TOOL
+from memoryd.changing.guard_check import AGENT_TOOL
 from memoryd.clock import moment_of, text_of
 from memoryd.database import memories, query, runs, sqlite
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
-from memoryd.jobs import knife
+from memoryd.jobs import refinement_tools
 from memoryd.jobs.job import ToolCall
-from memoryd.jobs.knife import Look, Misuse
 from memoryd.jobs.refinement import CANCELLED, MOST_FOUND, ledger_line
-from memoryd.ledger.memory import Kind
+from memoryd.jobs.refinement_tools import Misuse, SearchCall
+from memoryd.ledger.memory import MemoryKind
 from memoryd.running import queueing, refining
 from memoryd.running.proposed_refining import PENDING
 from memoryd.running.refining import AGENT, KIND, is_called
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 WAITS = "waits for the agent's next call"
 CLAIMS = "claims"  # the name of what became of new texts, between two calls
 PATIENCE = timedelta(minutes=10)  # for the next call
-BEGINNING = frozenset({knife.CONSOLIDATE, knife.UPDATE, knife.DELETE})  # the calls that agree to a refinement
+BEGINNING = frozenset(
+    {refinement_tools.CONSOLIDATE, refinement_tools.UPDATE, refinement_tools.DELETE}
+)  # the calls that agree to a refinement
 _OTHERWISE = (
     "change memories with memory_update; a person protects one with memoryd core protect, and asks for a refinement"
     " with memoryd job run refine"
@@ -81,7 +83,7 @@ def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | No
         'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
         " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1"
     )
-    end = json.loads(query.text(connection, sql, agent_id, KIND, AGENT, since) or "{}").get(KIND, {}).get("end")
+    end = json.loads(query.fetch_text(connection, sql, agent_id, KIND, AGENT, since) or "{}").get(KIND, {}).get("end")
     return None if end is None else int(end["tokens"])
 
 
@@ -93,9 +95,9 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
         agent_id: whose core is searched.
         arguments: a JSON object.
     """
-    core = {one.id: one for one in memories.live(connection, agent_id, Kind.CORE)}
-    asked = knife.read(ToolCall("", knife.SEARCH, arguments), core, knife.NORMAL)
-    if not isinstance(asked, Look):
+    core = {one.id: one for one in memories.read_live(connection, agent_id, MemoryKind.CORE)}
+    asked = refinement_tools.read(ToolCall("", refinement_tools.SEARCH, arguments), core, refinement_tools.NORMAL)
+    if not isinstance(asked, SearchCall):
         return {"error": asked.why, "allowed": asked.allowed} if isinstance(asked, Misuse) else {}
     hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
     return {"memories": [ledger_line(core[one]) for one in hits[:MOST_FOUND]]}
@@ -105,7 +107,7 @@ def goes_on(connection: Connection, agent_id: str) -> bool:
     """Return True while an agent's own refinement waits for its next call or carries one out."""
     sql = 'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?'
     run_id = runs.open_by_key(connection, refining.key_of(agent_id))
-    return query.exists(connection, sql, run_id, AGENT, runs.PROPOSED)
+    return query.has_row(connection, sql, run_id, AGENT, runs.PROPOSED)
 
 
 def hand_over(
@@ -132,7 +134,7 @@ def hand_over(
         raise RefusedError("what the last refinement came to waits for an answer", proposal, hint)
     waiting = runs.open_by_key(connection, refining.key_of(agent_id))
     if waiting is not None:
-        kept = _given(connection, waiting)
+        kept = _read_options(connection, waiting)
         text = json.dumps(json.loads(text) | {name: kept[name] for name in (PENDING, CLAIMS) if name in kept})
         if not runs.hand_over(connection, waiting, text, WAITS, now):
             raise RefusedError("a refinement is under way already", waiting, "try it again when it is over")
@@ -153,23 +155,23 @@ def hand_over(
 
 def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
     """What an agent's own refinement that has begun goes on from; None of any other."""
-    with sqlite.reading(engine) as connection:
-        has_begun = is_called(run) and KIND in runs.receipt(connection, run.id)
-        return _given(connection, run.id) if has_begun else None
+    with sqlite.begin_read(engine) as connection:
+        has_begun = is_called(run) and KIND in runs.read_receipt(connection, run.id)
+        return _read_options(connection, run.id) if has_begun else None
 
 
 def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
     """End an agent's own refinement, which waits for its next call, with all that was not to be written yet."""
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         waiting = runs.open_by_key(connection, refining.key_of(agent_id))
-        if waiting is None or PENDING not in _given(connection, waiting):
+        if waiting is None or PENDING not in _read_options(connection, waiting):
             return 0
         runs.withdraw(connection, waiting, now, why)
         return 1
 
 
-def _given(connection: Connection, run_id: str) -> dict[str, Any]:
-    text = query.text(connection, "SELECT reply FROM job_run WHERE id = ?", run_id)
+def _read_options(connection: Connection, run_id: str) -> dict[str, Any]:
+    text = query.fetch_text(connection, "SELECT reply FROM job_run WHERE id = ?", run_id)
     found: dict[str, Any] = json.loads(text or "{}")
     return found
 
@@ -177,7 +179,7 @@ def _given(connection: Connection, run_id: str) -> dict[str, Any]:
 def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     """What came of the last call, where its refinement goes on."""
     sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
-    found: dict[str, Any] | None = json.loads(query.text(connection, sql, run_id, WAITS) or "{}").get("answer")
+    found: dict[str, Any] | None = json.loads(query.fetch_text(connection, sql, run_id, WAITS) or "{}").get("answer")
     return found
 
 
@@ -194,18 +196,20 @@ def refiner_of(runner: Runner, run: Run) -> Refiner:
     given = given_to(engine, run)
     proposes = runner.is_proposing(run) if given is None else PENDING in given
     if proposes and given is None:  # one that has written changes ends as what it began as
-        proposes = not sqlite.read(engine, refining.counted, run).changes
+        proposes = not sqlite.read(engine, refining.count_changes, run).changes
     workspace = runner.workspace_of(run)
     limits = refining.limits_of(refining.mode_of(run, settings.refine), settings)
     writer = replace(runner.writer(workspace), limits=limits)
-    return refining.Refiner(runner, runner.source(workspace, reader.known), writer, run, reader, proposes=proposes)
+    return refining.Refiner(
+        runner, runner.source(workspace, reader.find_answer), writer, run, reader, proposes=proposes
+    )
 
 
 def take_call(refiner: Refiner) -> None:
     """Carry out the call that was handed over, and let the run wait for the next, or end it."""
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     refiner.go_on_from(given.get(PENDING, ()))
-    session, told = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
+    session, told = replace(refiner.restore_session(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
     refiner.keep()
     over = None if "tool" in given else "the agent did not go on"
     if told is not None and "doing" in told:  # a change was made, and its process ended before it was told of it
@@ -216,7 +220,7 @@ def take_call(refiner: Refiner) -> None:
         refiner.finish(session.end(over))
         return
     if told is None:
-        inputs = refiner.begun()
+        inputs = refiner.begin_run()
         if inputs is None:
             return
         session = inputs.session
@@ -231,9 +235,9 @@ def take_call(refiner: Refiner) -> None:
         return
     # What the next call needs to know of the earlier ones, beside what is told of them.
     memo = {"ids": sorted(session.ids), "floor": session.floor, "last": list(session.last)}
-    receipt = {**refiner.kept, **refiner.reading(), KIND: session.row() | memo}
+    receipt = {**refiner.kept, **refiner.report_reading(), KIND: session.row() | memo}
     due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))
-    text = json.dumps({"answer": json.loads(answer), CLAIMS: session.claims, **refiner.pending()})
-    with sqlite.writing(refiner.writer.engine) as connection:
+    text = json.dumps({"answer": json.loads(answer), CLAIMS: session.claims, **refiner.describe_pending()})
+    with sqlite.begin_write(refiner.writer.engine) as connection:
         if not runs.wait_for_more(connection, refiner.run, text=text, receipt=receipt, why=WAITS, due=due):
             raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)

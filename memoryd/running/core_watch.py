@@ -15,9 +15,9 @@ from memoryd.changing import ledger_runs
 from memoryd.changing.core_import import CORE_FILE, UnfinishedError, bring, digest_of, is_shortened
 from memoryd.database import audit, memories, runs, sqlite
 from memoryd.errors import MemorydError
-from memoryd.files import late, regular
+from memoryd.files import late_edits, regular
 from memoryd.files.workspace import lock_workspace
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.running import queueing
 from memoryd.running.alarms import LATE
 from memoryd.running.runner import EMPTIED, PROTECTED
@@ -25,7 +25,7 @@ from memoryd.running.runner import EMPTIED, PROTECTED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memoryd.changing.core_import import Brought
+    from memoryd.changing.core_import import CoreImport
     from memoryd.config import Agent
     from memoryd.running.runner import Runner
 
@@ -73,10 +73,10 @@ class CoreWatch:
     def _look_late(self, agent: Agent) -> None:
         now = self.runner.clock.now().timestamp()
         with lock_workspace(agent.workspace) as place:
-            for one in late.kept(place.continuum):
+            for one in late_edits.list_kept(place.continuum):
                 # A clock that was set back must not keep them for ever.
-                is_over = not 0 <= late.age(one, now) < GRACE_SECONDS
-                conflict = late.settle(one, place.workspace / one.name, is_over=is_over)
+                is_over = not 0 <= late_edits.get_age(one, now) < GRACE_SECONDS
+                conflict = late_edits.settle(one, place.workspace / one.name, is_over=is_over)
                 if conflict is not None:
                     text = f"{one.name} was written by somebody who had an older version open: {conflict.name}"
                     self.runner.set_alarm(LATE, text, agent.id, conflict.name)
@@ -102,23 +102,23 @@ class CoreWatch:
 
     def _is_shortened(self, agent: Agent) -> bool:
         data = regular.read_in(agent.workspace, CORE_FILE)
-        with sqlite.reading(self.runner.engine) as connection:
-            if memories.agreed(connection, agent.id) == digest_of(data):
+        with sqlite.begin_read(self.runner.engine) as connection:
+            if memories.read_agreed_hash(connection, agent.id) == digest_of(data):
                 return False  # as memoryd itself has written it
-            return is_shortened(data, memories.live(connection, agent.id, Kind.CORE))
+            return is_shortened(data, memories.read_live(connection, agent.id, MemoryKind.CORE))
 
     def take(self, agent: Agent, *, settled: bool = True) -> bool:
         """Import an agent's file; False where that has to wait."""
         runner = self.runner
         if not agent.workspace.is_dir():
             return False
-        with sqlite.reading(runner.engine) as connection:
+        with sqlite.begin_read(runner.engine) as connection:
             if not runs.knows_agent(connection, agent.id):
                 return False
         try:
             with lock_workspace(agent.workspace) as place:
                 # Inside the lock: a run that is to be completed first has planned on what the ledger says now.
-                with sqlite.reading(runner.engine) as connection:
+                with sqlite.begin_read(runner.engine) as connection:
                     if runs.agent_has_intent(connection, agent.id):
                         return False
                     entry = audit.last_of(connection, agent.id)
@@ -132,7 +132,7 @@ class CoreWatch:
                 self._tell_of_loss(agent.id, brought, entry)
         return brought.agrees
 
-    def _tell_of_loss(self, agent_id: str, brought: Brought, entry: int) -> None:
+    def _tell_of_loss(self, agent_id: str, brought: CoreImport, entry: int) -> None:
         """An edit that takes most of the core away is a person's right, and looks just like an accident."""
         ended = sum(not change.after.is_live for change in brought.changes)
         if not ended or not is_shortened(brought.data, brought.before):
@@ -143,7 +143,7 @@ class CoreWatch:
         text = f"an edit of MEMORY.md took {ended} of {held} memories away; if that was not meant: {back}"
         self.runner.set_alarm(EMPTIED, text, agent_id)
 
-    def _report(self, agent: Agent, brought: Brought) -> None:
+    def _report(self, agent: Agent, brought: CoreImport) -> None:
         self.runner.set_alarm(CONFLICT, None, agent.id)
         if brought.changes:
             self.runner.log.info("core file imported", agent=agent.id, changes=len(brought.changes))
@@ -152,7 +152,7 @@ class CoreWatch:
             text = f"an edit of MEMORY.md touched protected memories, put back: {ids}"
             self.runner.set_alarm(PROTECTED, text, agent.id)
             key = queueing.import_key(agent.id)
-            with sqlite.writing(self.runner.engine) as connection:
+            with sqlite.begin_write(self.runner.engine) as connection:
                 queueing.queue(connection, self.runner.clock, ledger_runs.IMPORT, agent.id, key, trigger="recovery")
         elif brought.changes:
             self.runner.set_alarm(PROTECTED, None, agent.id)

@@ -13,13 +13,13 @@ from memoryd.changing.commit import OutdatedError
 from memoryd.errors import AwayError, MemorydError
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
-from memoryd.jobs.job import Ask, Done, NothingToDo, Rejected, Reply, drive
+from memoryd.jobs.job import Ask, Done, NothingToDo, RejectedReply, Reply, drive
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
 from memoryd.running import dreaming, extraction, sleeping
-from memoryd.running.answering import OFFLINE, Asked
+from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.runner import REDECIDED_MAX
-from memoryd.running.second_reader import SecondReader, summed, whole
+from memoryd.running.second_reader import SecondReader, keep_whole, sum_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,16 +37,16 @@ class RejectedReplyError(MemorydError):
 class JobKind:
     """How one kind of job is carried out."""
 
-    gather: Callable[[sleeping.Source, Run], Any]  # the frozen inputs of a job, or why there is nothing to do
+    gather: Callable[[sleeping.GatherContext, Run], Any]  # the frozen inputs of a job, or why there is nothing to do
     decide: Callable[[Any], Steps]
-    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
-    again: Callable[[sleeping.Source, Run, Any], Any] | None = None  # the inputs on what is there by now
+    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # the replies to the parts of a divided question
+    again: Callable[[sleeping.GatherContext, Run, Any], Any] | None = None  # the inputs on what is there by now
 
 
 KINDS: dict[str, JobKind] = {
     "sleep": JobKind(sleeping.gather, sleep.decide, replies.merge),
     extraction.KIND: JobKind(extraction.gather, facts.decide, facts_reply.merge),
-    dreaming.KIND: JobKind(dreaming.gather, dream.decide, dream_reply.merge, dreaming.again),
+    dreaming.KIND: JobKind(dreaming.gather, dream.decide, dream_reply.merge, dreaming.ask_again),
 }
 
 
@@ -62,16 +62,16 @@ def carry_out(runner: Runner, run: Run) -> None:
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
     go_on = partial(runner.go_on, run)
     reader = SecondReader(run, runner.settings, runner.worker, runner.answerer, go_on, runner.step)
-    source = runner.source(workspace, reader.known, is_up=is_up)
+    source = runner.source(workspace, reader.find_answer, is_up=is_up)
     inputs = kind.gather(source, run)
     if isinstance(inputs, NothingToDo):
         runner.commit(run, inputs, writer)
         return
-    deciding = _Deciding(runner, run, kind, inputs, reader)
+    deciding = _Decision(runner, run, kind, inputs, reader)
     end: End | None = None
     for _ in range(REDECIDED_MAX):
         end = deciding.decide(end)
-        if isinstance(end, Rejected):
+        if isinstance(end, RejectedReply):
             raise RejectedReplyError(end.why)
         told = replace(end, receipt=end.receipt | deciding.receipt())
         try:
@@ -79,7 +79,7 @@ def carry_out(runner: Runner, run: Run) -> None:
         except OutdatedError as error:
             if kind.again is None or not isinstance(end, Done) or end.anew is None:
                 raise
-            runner.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
+            runner.log.info("decided again", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
             deciding.inputs = kind.again(source, run, deciding.inputs)
             end = end.anew(deciding.inputs)
         else:
@@ -88,7 +88,7 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 @dataclass(slots=True)
-class _Deciding:
+class _Decision:
     """A run whose job is being asked what to do."""
 
     runner: Runner
@@ -96,7 +96,7 @@ class _Deciding:
     kind: JobKind
     inputs: Any  # the frozen snapshot it decides on
     reader: SecondReader
-    author: Asked | None = None  # the job's own question, not about what was answered to it …
+    author: RunQuestion | None = None  # the job's own question, not about what was answered to it …
     written: Reply | None = None  # … and the answer, which the run report tells of
     phases: dict[str, float] = field(default_factory=dict)  # each with when it began
     repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
@@ -106,7 +106,7 @@ class _Deciding:
         found = {"reader": self.reader.receipt()} if self.reader.receipt() else {}
         if self.repairs:
             spent = [(one.tokens_in, one.tokens_out) for one in self.repairs]
-            found |= {REPAIR: {"questions": len(spent), **summed(spent)}}
+            found |= {REPAIR: {"questions": len(spent), **sum_tokens(spent)}}
         return found
 
     def decide(self, end: End | None) -> End:
@@ -115,7 +115,7 @@ class _Deciding:
             end = end or drive(self.kind.decide(self.inputs), self._answer, self._enter)
             self.runner.go_on(self.run)
             author, written = self.author, self.written
-            if not (isinstance(end, Rejected) and author and written and written.backend != OFFLINE):
+            if not (isinstance(end, RejectedReply) and author and written and written.backend != OFFLINE):
                 return end
             # Also if it was rejected for what came of questions about it: another reply is what can help.
             self.written = self.runner.answerer.after_rejection(author, written, end.why)
@@ -131,15 +131,15 @@ class _Deciding:
         if ask.job == VERIFY:
             return self.reader.answer(ask)
         if ask.job == REPAIR:
-            self.repairs.append(self._ask(ask, whole, stand_in=Reply("", "stop", OFFLINE))[1])
+            self.repairs.append(self._ask(ask, keep_whole, stand_in=Reply("", "stop", OFFLINE))[1])
             return self.repairs[-1]
         if self.written is None:
             self.author, self.written = self._ask(ask, self.kind.merge)
         return self.written
 
     def _ask(
-        self, ask: Ask, merge: Callable[[Sequence[Reply]], Reply | Rejected], stand_in: Reply | None = None
-    ) -> tuple[Asked, Reply]:
+        self, ask: Ask, merge: Callable[[Sequence[Reply]], Reply | RejectedReply], stand_in: Reply | None = None
+    ) -> tuple[RunQuestion, Reply]:
         runner = self.runner
-        asked = Asked(self.run, ask, runner.settings, runner.worker, merge, runner.step, stand_in=stand_in)
+        asked = RunQuestion(self.run, ask, runner.settings, runner.worker, merge, runner.step, stand_in=stand_in)
         return asked, runner.answerer.answer(asked)

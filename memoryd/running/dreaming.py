@@ -16,26 +16,26 @@ from datetime import time as wall_time
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.changing import authorship, gate, saving
+from memoryd.changing import authorship, guard_check, saving
 from memoryd.changing.core_import import bullets_of, take_over
 from memoryd.changing.writer import Writer
 from memoryd.clock import moment_of, text_of
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.files import regular
 from memoryd.jobs.dream import JOB
-from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DreamInputs, Earlier, Entry
+from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DailyEntry, DreamInputs, EarlierMemory
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER
-from memoryd.jobs.witness import Behind, Footing
+from memoryd.jobs.witness import Behind, SupportingSentences
 from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.guards import Caller, GuardLimits
 from memoryd.ledger.lane import Lane
-from memoryd.ledger.matching import places
-from memoryd.ledger.memory import Kind, Source, draw_id
+from memoryd.ledger.matching import map_places
+from memoryd.ledger.memory import MemoryKind, Source, draw_id
 from memoryd.running import modes, queueing, rejection, sleeping
-from memoryd.running.queueing import candidates
-from memoryd.scrub.hidden import masked
+from memoryd.running.queueing import list_candidates
+from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.ledger.memory import Memory
-    from memoryd.running.sleeping import Source as Gathered
+    from memoryd.running.sleeping import GatherContext as Gathered
 
 KIND = JOB
 PAUSED = "the agent is paused"
@@ -58,7 +58,7 @@ _MOST_TRIES = 14  # dreams of the same days that the model may leave to the offl
 _SLEEP = "sleep:"  # begins the origin of a line that a sleep wrote, until it is looked up whose word it is
 
 
-class Dreamt(NamedTuple):
+class PastDream(NamedTuple):
     """A dream that succeeded: the days it looked at, and the hashes of their files."""
 
     run_id: str
@@ -87,7 +87,7 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
     if settings.modes.sleep == "off":
         return []
     found = []
-    for row in candidates(engine, agent_id):
+    for row in list_candidates(engine, agent_id):
         run_id = sleeping.request(engine, clock, row, reason=sleeping.SUMMARY, trigger=trigger, actor=actor)
         found.append(run_id or queueing.open_run(engine, CONSUMER, row["id"]))
     return [run_id for run_id in found if run_id is not None]
@@ -104,11 +104,11 @@ def queue(
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
         if not agent.enabled or modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
             continue
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             waiting = runs.open_by_key(connection, key_of(agent.id))
             is_paused = runs.is_paused(connection, agent.id)
         if is_paused or waiting is not None:
-            with sqlite.writing(engine) as connection:
+            with sqlite.begin_write(engine) as connection:
                 why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
                 queueing.skip(connection, clock, KIND, agent.id, trigger, why, slot=name)
             continue
@@ -122,7 +122,7 @@ def queue(
 
 def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
     """The wall-clock time of the newest slot that a dream has used, as `YYYY-MM-DDTHH:MM`."""
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         rows = connection.exec_driver_sql(
             "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
             " WHERE kind = ? AND slot IS NOT NULL AND agent_id IN (SELECT value FROM json_each(?))",
@@ -132,7 +132,7 @@ def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
     return found
 
 
-def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
+def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
     """The dreams of an agent that succeeded and were not taken back, in order."""
     rows = connection.exec_driver_sql(
         "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by'),"
@@ -154,11 +154,11 @@ def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
         told = json.loads(text or "{}")
         if chain.RUN + (accepted_by or run_id) not in gone and "from" in told:
             days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
-            found.append(Dreamt(run_id, *days, told.get("dailies", {}), told.get("again", 0), bool(is_stopgap)))
+            found.append(PastDream(run_id, *days, told.get("dailies", {}), told.get("again", 0), bool(is_stopgap)))
     return found
 
 
-def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[Dreamt]) -> tuple[date, date]:
+def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[PastDream]) -> tuple[date, date]:
     """The first and last day a dream looks at."""
     options = run.options
     if options.get("from"):  # settled by an earlier attempt
@@ -172,7 +172,7 @@ def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[D
     return min(yesterday, _frontier(_first_try(connection, run, source) or yesterday, before)), today
 
 
-def _frontier(start: date, before: Sequence[Dreamt]) -> date:
+def _frontier(start: date, before: Sequence[PastDream]) -> date:
     """The day up to which none from `start` on is left out: a dream of later days alone does not move it."""
     frontier = start
     for one in before:
@@ -194,19 +194,19 @@ def _first_try(connection: Connection, run: Run, source: Gathered) -> date | Non
 
 def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     """Take the frozen snapshot one dream depends on, or say why there is nothing to dream of."""
-    with sqlite.reading(source.engine) as connection:
-        every = dreamt(connection, run.agent_id)
+    with sqlite.begin_read(source.engine) as connection:
+        every = list_dreams(connection, run.agent_id)
         before = [one for one in every if not (source.model_is_up and one.is_pending)]
         first, last = _days(connection, source, run, before)
     runs.pin(source.engine, run, {"from": first.isoformat(), "to": last.isoformat()})
-    late = _late(source, before, first) if run.options.get("scheduled") else ()
+    late = _find_late_days(source, before, first) if run.options.get("scheduled") else ()
     files = {**dict(late), **dict(_files(source, first, last))}
     told: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat()}
-    told["dailies"] = {path: regular.digest(data) for path, data in files.items()}
+    told["dailies"] = {path: regular.compute_digest(data) for path, data in files.items()}
     told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
     if again := [one.again for one in every if one.is_pending and one.first <= last and first <= one.last]:
         told["again"] = max(again) + 1
-    told |= _flushed(source, run.options.get("flushed", ()))
+    told |= _report_flush(source, run.options.get("flushed", ()))
     if run.options.get("missed_slots"):
         told["missed_slots"] = run.options["missed_slots"]
     if not files:
@@ -219,8 +219,8 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     witnesses = sorted({one.session for one in entries if one.session})
     inputs = _inputs(source, run, entries, standing)
     told["core"] = _core(inputs)
-    if not run.options.get("force") and (rejected := _rejected(source, run, told)):
-        return NothingToDo(rejection.told(rejected), receipt={KIND: told})
+    if not run.options.get("force") and (rejected := _find_rejection(source, run, told)):
+        return NothingToDo(rejection.describe_rejection(rejected), receipt={KIND: told})
     return replace(inputs, told={KIND: told, **({"witnesses": witnesses} if witnesses else {})})
 
 
@@ -228,11 +228,11 @@ def _core(inputs: DreamInputs) -> str:
     return rejection.core_digest(inputs.context.memories.values())
 
 
-def _rejected(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
+def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
     """The proposed dream that a person rejected, made of this very core and of all that these daily files say."""
     if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
         return None
-    with sqlite.reading(source.engine) as connection:
+    with sqlite.begin_read(source.engine) as connection:
         for run_id, receipt in runs.rejected_receipts(connection, run.agent_id, KIND):
             was = receipt.get(KIND, {})
             if was.get("core") == told["core"] and told["dailies"].items() <= was.get("dailies", {}).items():
@@ -240,9 +240,9 @@ def _rejected(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None
     return None
 
 
-def again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
+def ask_again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
     """The same question on the core as it is now; ids stay those that the model was shown."""
-    fresh = _inputs(source, run, inputs.entries, _Standing(inputs.sources_of, inputs.behind_of))
+    fresh = _inputs(source, run, inputs.entries, _EntrySupport(inputs.sources_of, inputs.behind_of))
     context = replace(fresh.context, seen=inputs.context.seen)
     told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
     return replace(fresh, earlier=inputs.earlier, context=context, told=told, clock=inputs.clock)
@@ -253,11 +253,11 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
     for number in range(first.toordinal(), last.toordinal() + 1):
         path = f"memory/{date.fromordinal(number).isoformat()}.md"
         data = regular.read_in(source.workspace, path)
-        if data is not None and any(daily.pieces(masked(data))):
+        if data is not None and any(daily.split_pieces(mask_hidden(data))):
             yield path, data
 
 
-def _late(source: Gathered, before: Sequence[Dreamt], first: date) -> Iterator[tuple[str, bytes]]:
+def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) -> Iterator[tuple[str, bytes]]:
     """The daily files of days before `first` that a dream has looked at, and that say something else now.
 
     A sleep that was tried again, an accepted proposal or a transcript found late write to a day that is over.
@@ -272,22 +272,24 @@ def _late(source: Gathered, before: Sequence[Dreamt], first: date) -> Iterator[t
             continue
         if day < first and any(one.first <= day <= one.last for one in before):
             yield from (
-                (name, data) for name, data in _files(source, day, day) if seen.get(name) != regular.digest(data)
+                (name, data)
+                for name, data in _files(source, day, day)
+                if seen.get(name) != regular.compute_digest(data)
             )
 
 
-def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
+def _report_flush(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
     """What became of the sleeps of live sessions that were queued ahead of a dream."""
     if not run_ids:
         return {}
-    with sqlite.reading(source.engine) as connection:
+    with sqlite.begin_read(source.engine) as connection:
         rows = connection.exec_driver_sql(
             "SELECT id, state FROM job_run WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(run_ids)),)
         )
         return {"flushed": {row[0]: row[1] for row in rows}}
 
 
-def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _Standing) -> DreamInputs:
+def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: _EntrySupport) -> DreamInputs:
     settings = source.settings
     writer = Writer(
         source.engine,
@@ -300,11 +302,13 @@ def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _S
     brought = take_over(writer, run.agent_id)
     file = brought.data or b""
     now = source.clock.text()
-    limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)
-    with sqlite.reading(source.engine) as connection:
-        live = memories.live(connection, run.agent_id, Kind.CORE)
+    limits = GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent)
+    with sqlite.begin_read(source.engine) as connection:
+        live = memories.read_live(connection, run.agent_id, MemoryKind.CORE)
         known = {one.id: one for one in live}
-        context, graves = gate.context_of(connection, run.agent_id, known, door=Door.REWRITE, now=now, limits=limits)
+        context, graves = guard_check.context_of(
+            connection, run.agent_id, known, caller=Caller.REWRITE, now=now, limits=limits
+        )
         ids = {row[0] for row in connection.exec_driver_sql("SELECT id FROM memory WHERE kind = 'core'")}
     local = source.clock.now().astimezone(settings.zone)
     earlier = tuple(_earlier(settings, f"m{number}", one) for number, one in enumerate(live, 1))
@@ -319,27 +323,27 @@ def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _S
         context=replace(context, seen={one.memory.id: one.memory.content for one in earlier}),
         forgotten=graves,
         file=file,
-        places=places(live, bullets_of(core.parse(file), source.scrubber.redact)),
+        places=map_places(live, bullets_of(core.parse(file), source.scrubber.redact)),
         now=now,
-        new_id=lambda: draw_id(Kind.CORE, lambda: secrets.token_hex(4), ids),
+        new_id=lambda: draw_id(MemoryKind.CORE, lambda: secrets.token_hex(4), ids),
         new_hex=lambda: secrets.token_hex(4),
         taken=ids,
         sources_of=standing.sources,
         behind_of=standing.behind,
-        judges=sleeping.judges(source),
-        instructions=sleeping.instructions(KIND),
+        judges=sleeping.make_judges(source),
+        instructions=sleeping.read_instructions(KIND),
     )
 
 
-def _earlier(settings: Settings, name: str, memory: Memory) -> Earlier:
+def _earlier(settings: Settings, name: str, memory: Memory) -> EarlierMemory:
     at = moment_of(memory.origin_at or memory.created_at).astimezone(settings.zone)
-    return Earlier(name, memory, at.date(), at.isoformat(timespec="minutes")[:16] if memory.origin_at else None)
+    return EarlierMemory(name, memory, at.date(), at.isoformat(timespec="minutes")[:16] if memory.origin_at else None)
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-class _Written(NamedTuple):
+class _WrittenBlock(NamedTuple):
     """A block that memoryd appended, where it still stands as it was written."""
 
     first: int
@@ -348,20 +352,20 @@ class _Written(NamedTuple):
     session_id: str | None  # that it was told of; None where an agent's memory tool noted it
 
 
-class _Standing(NamedTuple):
+class _EntrySupport(NamedTuple):
     """What entries stand on: records, and sentences of a session."""
 
-    sources: Callable[[Entry], tuple[Source, ...]]
-    behind: Callable[[Entry], Behind]
+    sources: Callable[[DailyEntry], tuple[Source, ...]]
+    behind: Callable[[DailyEntry], Behind]
 
 
-def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tuple[Entry, ...], _Standing]:
+def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tuple[DailyEntry, ...], _EntrySupport]:
     """Return what the files say, in order, and what each entry stands on."""
-    found: list[tuple[Entry, str | None, Source]] = []
-    with sqlite.reading(source.engine) as connection:
+    found: list[tuple[DailyEntry, str | None, Source]] = []
+    with sqlite.begin_read(source.engine) as connection:
         for path, data in files.items():
-            written = _written(connection, run.agent_id, path, data)
-            noted = _written(connection, run.agent_id, path, data, _NOTED)
+            written = _find_written_blocks(connection, run.agent_id, path, data)
+            noted = _find_written_blocks(connection, run.agent_id, path, data, _NOTED)
             written += [one._replace(session_id=None) for one in noted]
             found += _of_file(source.settings, path, data, written, source.clock.text())
         found = list(_by_agent(connection, source.settings, run.agent_id, found))
@@ -378,22 +382,24 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
     )
     by_id = {f"d{number}": (run_id, span) for number, (_, run_id, span) in enumerate(found, 1)}
 
-    def sources_of(entry: Entry) -> tuple[Source, ...]:
+    def sources_of(entry: DailyEntry) -> tuple[Source, ...]:
         run_id, span = by_id[entry.id]
         return (run_id is not None and grounds.sources(run_id, entry)) or (replace(span, origin=entry.origin),)
 
-    def behind_of(entry: Entry) -> Behind:
+    def behind_of(entry: DailyEntry) -> Behind:
         run_id, _ = by_id[entry.id]
-        return grounds.behind(run_id, entry) if run_id is not None else ()
+        return grounds.find_support(run_id, entry) if run_id is not None else ()
 
-    return entries, _Standing(sources_of, behind_of)
+    return entries, _EntrySupport(sources_of, behind_of)
 
 
 _SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
 _NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none
 
 
-def _written(connection: Connection, agent_id: str, path: str, data: bytes, which: str = _SLEPT) -> list[_Written]:
+def _find_written_blocks(
+    connection: Connection, agent_id: str, path: str, data: bytes, which: str = _SLEPT
+) -> list[_WrittenBlock]:
     """The blocks of a file that runs of a kind wrote, as the audit and the receipts have them."""
     rows = connection.exec_driver_sql(
         'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
@@ -408,11 +414,11 @@ def _written(connection: Connection, agent_id: str, path: str, data: bytes, whic
             if item.get("appended") == sha256 and item["path"] == path:
                 at = daily.find_block(data, item["appended"], item["bytes"])
                 if at is not None:
-                    found.append(_Written(at, at + item["bytes"], run_id, session_id))
+                    found.append(_WrittenBlock(at, at + item["bytes"], run_id, session_id))
     return found
 
 
-_Found = tuple[Entry, str | None, Source]
+_Found = tuple[DailyEntry, str | None, Source]
 
 
 def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: Sequence[_Found]) -> Iterator[_Found]:
@@ -421,7 +427,7 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
     A tool call that holds the text makes it the agent's. On a day on which tools ran, nobody knows who wrote the
     others: a program that the agent ran may have. All else is the owner's.
     """
-    hands = {core.normal(entry.text) for entry, _, _ in found if entry.origin == _HAND}
+    hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin == _HAND}
     days = sorted({entry.day for entry, _, _ in found if entry.origin == _HAND})
     own: set[str] = set()
     busy: set[date] = set()
@@ -431,7 +437,7 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
         busy = {day for day, span in spans.items() if authorship.was_working(connection, agent_id, *span)}
     for entry, run_id, span in found:
         origin = entry.origin
-        if origin == _HAND and core.normal(entry.text) in own:
+        if origin == _HAND and core.normalize(entry.text) in own:
             origin = _AGENT
         elif origin == _HAND and entry.day in busy:
             origin = UNKNOWN_ORIGIN
@@ -444,12 +450,12 @@ def _start(settings: Settings, day: date) -> str:
 
 
 def _of_file(
-    settings: Settings, path: str, data: bytes, written: Sequence[_Written], now: str
-) -> Iterator[tuple[Entry, str | None, Source]]:
+    settings: Settings, path: str, data: bytes, written: Sequence[_WrittenBlock], now: str
+) -> Iterator[tuple[DailyEntry, str | None, Source]]:
     """The entries of a file: bullets, and paragraphs that are none; each with the run that wrote it, and its place."""
     day = date.fromisoformat(path[-13:-3])
     file = daily.parse(data)
-    shown = masked(data)
+    shown = mask_hidden(data)
     sections: list[tuple[int, str | None, bytes]] = [(0, None, file.head)]
     at = len(file.head)
     for block in file.blocks:
@@ -458,7 +464,7 @@ def _of_file(
     for start, clock, raw in sections:
         moment = datetime.combine(day, wall_time.fromisoformat(clock) if clock else wall_time(23, 59), settings.zone)
         stamp = min(text_of(moment.astimezone(UTC)), now)
-        for first, text in daily.pieces(shown[start : start + len(raw)]):
+        for first, text in daily.split_pieces(shown[start : start + len(raw)]):
             by = next((one for one in written if one.first <= start + first < one.end), None)
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
             if by is None or by.session_id is None:
@@ -467,7 +473,7 @@ def _of_file(
             else:
                 origin = f"{_SLEEP}{label or ''}"
             session_id = None if by is None else by.session_id
-            entry = Entry("", text, origin or "", day, clock, stamp, session_id, path)
+            entry = DailyEntry("", text, origin or "", day, clock, stamp, session_id, path)
             place = Source(
                 session=session_id or "",
                 transcript=path,
@@ -489,24 +495,26 @@ class _Grounds:
         self._source = source
         self._ground = cache(self._read)
 
-    def behind(self, run_id: str, entry: Entry) -> Behind:
+    def find_support(self, run_id: str, entry: DailyEntry) -> Behind:
         """Return the sentences that a line of a run's block stands on, each with its turn."""
-        return self._ground(run_id)[0].behind(entry.text)
+        return self._ground(run_id)[0].find_support(entry.text)
 
-    def origin(self, run_id: str, entry: Entry, label: str | None) -> str:
+    def origin(self, run_id: str, entry: DailyEntry, label: str | None) -> str:
         """Return whose word a line is: that of the sentences it stands on. A label alone never makes it the user's."""
-        lanes = [piece.lines[number - 1].lane for piece, numbers in self.behind(run_id, entry) for number in numbers]
+        lanes = [
+            piece.lines[number - 1].lane for piece, numbers in self.find_support(run_id, entry) for number in numbers
+        ]
         lane = min(lanes, default=Lane.ASSISTANT if label in {None, "user", "assistant"} else Lane.OUTSIDE)
         return {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "report")
 
-    def sources(self, run_id: str, entry: Entry) -> tuple[Source, ...]:
+    def sources(self, run_id: str, entry: DailyEntry) -> tuple[Source, ...]:
         """Return the records that a line of a run's block stands on."""
         footing, session_id = self._ground(run_id)
-        with sqlite.reading(self._source.engine) as connection:
-            return turns.sources(connection, session_id, footing.seqs(entry.text))
+        with sqlite.begin_read(self._source.engine) as connection:
+            return turns.build_sources(connection, session_id, footing.seqs(entry.text))
 
-    def _read(self, run_id: str) -> tuple[Footing, str]:
-        with sqlite.reading(self._source.engine) as connection:
+    def _read(self, run_id: str) -> tuple[SupportingSentences, str]:
+        with sqlite.begin_read(self._source.engine) as connection:
             row = (
                 connection.exec_driver_sql(
                     "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
@@ -525,4 +533,4 @@ class _Grounds:
             cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
             after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
             found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])
-        return Footing(found, row["folder"], self._source.settings.zone, cites), row["session_id"]
+        return SupportingSentences(found, row["folder"], self._source.settings.zone, cites), row["session_id"]

@@ -16,16 +16,16 @@ from datetime import time as wall_time
 from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import text_of
-from memoryd.counted import counted
+from memoryd.counted import count_noun
 from memoryd.database import alarms, audit, job_modes, query, sqlite, turns
 from memoryd.files import regular
-from memoryd.jobs.exchanges import exchanges
-from memoryd.jobs.signals import Signal, signals
-from memoryd.ledger.memory import PREFIXES, Kind
-from memoryd.recall.evaluation import FEWEST, Asked, Entry, Evaluation, asks, evaluate
+from memoryd.jobs.exchanges import split_exchanges
+from memoryd.jobs.signals import Signal, find_signals
+from memoryd.ledger.memory import PREFIXES, MemoryKind
+from memoryd.recall.evaluation import FEWEST, DatedEntry, Evaluation, PastQuestion, evaluate, is_question
 from memoryd.running import dreaming, queueing
 from memoryd.running.modes import OFF, PROPOSE
-from memoryd.scrub.hidden import masked
+from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ DAYS = 7  # between two evaluations, and how far back each looks: no question is
 IN_A_ROW = 2
 MOST_QUESTIONS = 200  # the newest
 LOSES = "loses"
-_CORE = PREFIXES[Kind.CORE]
+_CORE = PREFIXES[MemoryKind.CORE]
 
 
 # --- the question -----------------------------------------------------------------------------------------------------
@@ -54,30 +54,32 @@ _CORE = PREFIXES[Kind.CORE]
 def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, days: int) -> Evaluation:
     """Evaluate an agent's memory by the questions of its last days."""
     entries = _entries(agent.workspace, settings)
-    with sqlite.reading(engine) as connection:
-        asked = sorted(_asked(connection, agent.id, text_of(now - timedelta(days=days))), key=lambda one: one.since)
+    with sqlite.begin_read(engine) as connection:
+        asked = sorted(
+            _read_questions(connection, agent.id, text_of(now - timedelta(days=days))), key=lambda one: one.since
+        )
         questions = list(_with_core(connection, agent.id, asked[-MOST_QUESTIONS:]))
     return evaluate(questions, entries, settings.injection.files_max_tokens)
 
 
-def _asked(connection: Connection, agent_id: str, since: str) -> Iterator[Asked]:
+def _read_questions(connection: Connection, agent_id: str, since: str) -> Iterator[PastQuestion]:
     """Yield the questions that were answered and whose answer the user let stand."""
     sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
-    for session_id, started_at, seen_at in query.rows(connection, sql, agent_id, since):
-        found = exchanges(turns.stored_turns(connection, session_id, main_only=True))
+    for session_id, started_at, seen_at in query.fetch_rows(connection, sql, agent_id, since):
+        found = split_exchanges(turns.stored_turns(connection, session_id, main_only=True))
         for number, one in enumerate(found):
             question = "\n".join(turn.text for turn in one.asked)
-            if not one.complete or (one.asked[0].at or "") < since or not asks(question):
+            if not one.complete or (one.asked[0].at or "") < since or not is_question(question):
                 continue
             then = "\n".join(turn.text for turn in found[number + 1].asked) if number + 1 < len(found) else ""
-            if Signal.CORRECTION not in signals(then):
-                yield Asked(question, one.answered[-1].text, started_at or one.asked[0].at or seen_at)
+            if Signal.CORRECTION not in find_signals(then):
+                yield PastQuestion(question, one.answered[-1].text, started_at or one.asked[0].at or seen_at)
 
 
 # --- the memory -------------------------------------------------------------------------------------------------------
 
 
-def _entries(workspace: Path, settings: Settings) -> list[Entry]:
+def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
     """Return what the daily files say, each bullet and paragraph with the time of its block, in order."""
     found = []
     for path in sorted((workspace / "memory").glob("????-??-??.md")):
@@ -85,22 +87,22 @@ def _entries(workspace: Path, settings: Settings) -> list[Entry]:
             day = date.fromisoformat(path.stem)
         except ValueError:
             continue
-        file = daily.parse(masked(regular.read_in(workspace, f"memory/{path.name}") or b""))
+        file = daily.parse(mask_hidden(regular.read_in(workspace, f"memory/{path.name}") or b""))
         for clock, raw in [(None, file.head), *((block.clock, block.raw) for block in file.blocks)]:
             # What has no clock was there at the day's end at the latest.
             time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
             at = text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
-            found += [Entry(text, at) for _, text in daily.pieces(raw)]
+            found += [DatedEntry(text, at) for _, text in daily.split_pieces(raw)]
     return sorted(found, key=lambda one: one.at)
 
 
 def _with_core(
-    connection: Connection, agent_id: str, asked: Sequence[Asked]
-) -> Iterator[tuple[Asked, tuple[str, ...]]]:
+    connection: Connection, agent_id: str, asked: Sequence[PastQuestion]
+) -> Iterator[tuple[PastQuestion, tuple[str, ...]]]:
     """Yield each question with the core that there was when its session began; questions in order of that."""
-    changes = iter([one for one in audit.entries(connection, agent_id) if one.memory_id.startswith(_CORE)])
+    changes = iter([one for one in audit.read_entries(connection, agent_id) if one.memory_id.startswith(_CORE)])
     change = next(changes, None)
-    text_of_state = audit.texts(connection)
+    text_of_state = audit.make_text_reader(connection)
     core: dict[str, str] = {}
     for one in asked:
         moved: dict[str, str | None] = {}
@@ -118,16 +120,16 @@ def _with_core(
 def as_row(found: Evaluation) -> dict[str, Any]:
     """Return an evaluation as receipts and commands show it: numbers, never a text."""
 
-    def told(tally: Any) -> dict[str, Any]:
+    def count_tally(tally: Any) -> dict[str, Any]:
         count = max(1, found.counted)
         return {"hits": tally.hits, "rate": round(tally.hits / count, 4), "tokens": round(tally.tokens / count)}
 
     return {
         "asked": found.asked,
         "counted": found.counted,
-        "dailies": told(found.days),
-        "consolidated": told(found.consolidated),
-        "core": told(found.core),
+        "dailies": count_tally(found.days),
+        "consolidated": count_tally(found.consolidated),
+        "core": count_tally(found.core),
         "wins": found.wins,
         "losses": found.losses,
         "verdict": found.verdict,
@@ -137,29 +139,29 @@ def as_row(found: Evaluation) -> dict[str, Any]:
 def verdict_text(told: Mapping[str, Any]) -> str:
     """Return the verdict for people, of an evaluation as a row."""
     if told["counted"] < FEWEST:
-        return f"too few questions to tell: {told['counted']}, and it takes {FEWEST}"
+        return f"too few questions to judge: {told['counted']}, and it takes {FEWEST}"
     return str(told["verdict"])
 
 
 def as_text(told: Mapping[str, Any], days: int) -> str:
     """Return an evaluation as a row, for people: what each number means, and whether it is good."""
-    since = f"in the last {counted(days, 'day')}"
+    since = f"in the last {count_noun(days, 'day')}"
     if not told["asked"]:
         return f"You have asked nothing {since} that was answered and that you let stand: there is nothing to go by."
     asked = (
-        f"{counted(told['asked'], 'question')} of yours {since} got an answer that you let stand. Counted are those\n"
+        f"{count_noun(told['asked'], 'question')} of yours {since} got an answer that you let stand. Counted are those\n"
         f"whose answer memory could have known when the session began: {told['counted']:,}."
     )
     if not told["counted"]:
-        return f"{asked} None of them counts, so nothing can be told of dreaming."
+        return f"{asked} None of them counts, so the effect of dreaming is not known."
     lines = [asked, "", "Of these memory finds the answer to (more is better):"]
     lines += [_line(told[key], told["counted"], how) for key, how in _RETRIEVALS.items()]
     wins, losses = told["wins"], told["losses"]
     lines += [
         "The first two have the same room. The core is what dreaming makes, so the first is to be above the second.",
         "",
-        f"{_were(wins)} answered only with the core (more is better).",
-        f"{_were(losses)} answered only without the core (fewer is better).",
+        f"{_phrase_count(wins)} answered only with the core (more is better).",
+        f"{_phrase_count(losses)} answered only without the core (fewer is better).",
         _verdict(told),
     ]
     return "\n".join(lines)
@@ -173,18 +175,18 @@ _RETRIEVALS = {
 
 
 def _line(tally: Mapping[str, Any], of: int, how: str) -> str:
-    cost = f"({counted(tally['tokens'], 'token')} a question)"
+    cost = f"({count_noun(tally['tokens'], 'token')} a question)"
     return f"{tally['hits']:4,} of {of:,}, {tally['rate']:3.0%}".replace("%", " %") + f"  {how} {cost}"
 
 
-def _were(number: int) -> str:
+def _phrase_count(number: int) -> str:
     return f"{number:,} {'was' if number == 1 else 'were'}"
 
 
 def _verdict(told: Mapping[str, Any]) -> str:
     if told["counted"] < FEWEST:
-        count = f"{counted(told['counted'], 'question')} {'counts' if told['counted'] == 1 else 'count'}"
-        return f"Nothing can be told yet: {count}, and it takes {FEWEST}. --days N looks further back."
+        count = f"{count_noun(told['counted'], 'question')} {'counts' if told['counted'] == 1 else 'count'}"
+        return f"There is no result yet: {count}, and it takes {FEWEST}. --days N looks further back."
     if told["verdict"] == LOSES:
         held = f"The weekly runs hold dreams back after {IN_A_ROW} in a row; memoryd job trust dream lets them go on."
         return f"Bad: dreaming makes answers worse, by more than luck would. {held}"
@@ -201,11 +203,11 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
     since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # a slot may come a little early
     queued = 0
     for agent in settings.agents:
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             sql = "SELECT max(created_at) FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
-            last = query.text(connection, sql, agent.id, KIND) or ""
+            last = query.fetch_text(connection, sql, agent.id, KIND) or ""
             sql = "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded' AND finished_at > ?"
-            has_dreamt = query.exists(connection, sql, agent.id, dreaming.KIND, last)
+            has_dreamt = query.has_row(connection, sql, agent.id, dreaming.KIND, last)
         if not agent.enabled or last > since or not has_dreamt:
             continue
         due = clock.text(ahead=timedelta(seconds=2))
@@ -221,12 +223,12 @@ def carry_out(runner: Runner, run: Run) -> None:
     agent = next(one for one in runner.settings.agents if one.id == run.agent_id)
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()
-    with sqlite.writing(runner.engine) as connection:
+    with sqlite.begin_write(runner.engine) as connection:
         sql = (
             "SELECT json_extract(receipt, '$.eval.verdict') FROM job_run WHERE agent_id = ? AND kind = ?"
             " AND state = 'succeeded' AND id <> ? ORDER BY finished_at DESC, id DESC LIMIT ?"
         )
-        verdicts = [told["verdict"], *query.column(connection, sql, run.agent_id, KIND, run.id, IN_A_ROW)]
+        verdicts = [told["verdict"], *query.fetch_column(connection, sql, run.agent_id, KIND, run.id, IN_A_ROW)]
         if verdicts[:IN_A_ROW] == [LOSES] * IN_A_ROW:
             mode = OFF if agent.privacy == "silo" else PROPOSE
             why = f"it has lost {IN_A_ROW} evaluations in a row"

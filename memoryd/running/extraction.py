@@ -14,11 +14,11 @@ from memoryd.database import memories, profile, runs, sqlite, turns
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
 from memoryd.ledger.facts import Store, fact_of
-from memoryd.ledger.memory import Kind
-from memoryd.ledger.profile import Entry
+from memoryd.ledger.memory import MemoryKind
+from memoryd.ledger.profile import ProfileEntry
 from memoryd.running import queueing
-from memoryd.running.queueing import candidates
-from memoryd.running.sleeping import files_of_people, instructions, is_history, judges, timed
+from memoryd.running.queueing import list_candidates
+from memoryd.running.sleeping import check_time, files_of_people, is_history, make_judges, read_instructions
 from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.ledger.memory import Memory
-    from memoryd.running.sleeping import Source
+    from memoryd.running.sleeping import GatherContext
 
 KIND = "facts"
 LONGEST_WAIT = 10  # times the debounce, for a session that is never quiet
@@ -42,11 +42,11 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
     """
     if settings.modes.facts == "off":
         return None
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
         if row is None or not _may_be_asked_about(connection, settings, clock, row):
             return None
-        mark = turns.watermark(connection, session_id, CONSUMER)
+        mark = turns.read_watermark(connection, session_id, CONSUMER)
         waiting = runs.open_by_key(connection, queueing.key_of(KIND, session_id, mark))
         if waiting is None and row["facts_look"] == _look(connection, row, row["last_seq"]):
             return None
@@ -61,7 +61,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 
 def _may_be_asked_about(connection: Connection, settings: Settings, clock: Clock, row: RowMapping) -> bool:
     # A subagent's session is not the user's: what it was told, the agent told it.
-    if row["parent_id"] is not None or row["last_seq"] <= turns.watermark(connection, row["id"], CONSUMER):
+    if row["parent_id"] is not None or row["last_seq"] <= turns.read_watermark(connection, row["id"], CONSUMER):
         return False
     if settings.ingest.history == "index" and is_history(row, settings.sessions.idle_end, clock.now()):
         return False
@@ -76,43 +76,43 @@ def _look(connection: Connection, row: RowMapping, upto: int) -> str:
 
 def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> list[str]:
     """Queue the questions that a person asks for, of one session or of all; returns the ids of the runs."""
-    rows = [row for row in candidates(engine, agent_id, KIND, ended=True) if session_id in {None, row["id"]}]
+    rows = [row for row in list_candidates(engine, agent_id, KIND, ended=True) if session_id in {None, row["id"]}]
     found = [queueing.request_by_hand(engine, clock, KIND, row) for row in rows]
     return [run_id for run_id in found if run_id is not None]
 
 
-def hurry(engine: Engine, clock: Clock) -> list[str]:
+def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
     """Make the questions due that only wait for a session to be quiet; returns the ids of their runs."""
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         return runs.make_due(connection, KIND, clock.text())
 
 
 # --- gathering --------------------------------------------------------------------------------------------------------
 
 
-def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
+def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
     """Take the frozen snapshot one question depends on: redacted turns alone, and none behind an unscanned one."""
     session_id = run.session_id or ""
-    with sqlite.reading(source.engine) as connection:
+    with sqlite.begin_read(source.engine) as connection:
         row = turns.session_row(connection, session_id)
         if row is None:
             return NothingToDo("the session is not known")
-        mark = turns.watermark(connection, session_id, CONSUMER)
+        mark = turns.read_watermark(connection, session_id, CONSUMER)
         upto = int(run.options.get("upto") or row["last_seq"])
         drain = bool(run.options.get("drain", row["state"] == "ended"))
         look = _look(connection, row, upto)
-    with sqlite.writing(source.engine) as connection:
+    with sqlite.begin_write(source.engine) as connection:
         connection.exec_driver_sql("UPDATE session SET facts_look = ? WHERE id = ?", (look, session_id))
     if run.options.get("upto") is None:
         # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
         runs.pin(source.engine, run, {"upto": upto, "drain": drain})
-    with sqlite.reading(source.engine) as connection:
+    with sqlite.begin_read(source.engine) as connection:
         blind = turns.first_unscanned(connection, session_id, after=mark, upto=upto)
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto if blind is None else blind - 1)
         earlier = turns.stored_turns(connection, session_id, upto=mark)
-        live = memories.live(connection, run.agent_id, Kind.FACT)
+        live = memories.read_live(connection, run.agent_id, MemoryKind.FACT)
         sections = profile.read(connection, run.agent_id)
-        graves = memories.tombstones(connection, run.agent_id)
+        graves = memories.read_tombstones(connection, run.agent_id)
     if blind is not None and not covered:
         return NothingToDo("the next turn has not been scanned for secrets yet")
     days, known = files_of_people(source, covered)
@@ -121,14 +121,14 @@ def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
     return FactsInputs(
         agent_id=run.agent_id,
         session_id=session_id,
-        turns=tuple(map(timed, covered)),
-        earlier=tuple(map(timed, earlier)),
+        turns=tuple(map(check_time, covered)),
+        earlier=tuple(map(check_time, earlier)),
         folder=row["folder"],
         program=program_of(row["format"]),
         known=tuple(Store(map(fact_of, live)).all()),
         said_at={memory.id: _said_at(memory) for memory in live},
         profile={
-            section: Entry(text, entry.updated_at)
+            section: ProfileEntry(text, entry.updated_at)
             for (section, entry), text in zip(sections.items(), clean, strict=True)
         },
         tombstones=graves,
@@ -138,8 +138,8 @@ def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
         drain=drain,
         tz=settings.zone,
         now=source.clock.now(),
-        instructions=instructions(KIND),
-        judges=judges(source),
+        instructions=read_instructions(KIND),
+        judges=make_judges(source),
     )
 
 

@@ -10,7 +10,7 @@ from memoryd.changing import forgetting, ledger_runs, rescrub
 from memoryd.database import runs
 from memoryd.errors import AwayError, NotFoundError, RefusedError
 from memoryd.ledger import guards
-from memoryd.running import canary, deciding, evaluating, extraction, proposing, refining, removal
+from memoryd.running import deciding, evaluating, extraction, proposing, refining, removal, self_test
 from memoryd.running.called_refining import carry_out as refine
 from memoryd.running.runner import REDECIDED_MAX, RunKind
 
@@ -37,10 +37,10 @@ def _answer_proposal(runner: Runner, run: Run) -> None:
     planned = None
     for _ in range(REDECIDED_MAX):
         if run.kind == runs.ACCEPT:
-            step, planned = proposing.weighed(writer, run, decided, runner.settings.zone)
+            step, planned = proposing.preview_proposal(writer, run, decided, runner.settings.zone)
             if proposing.is_refused(planned, step):
-                rows = guards.rows(planned.refusals)
-                runner.note_guards(run, committing.Committed(refused=tuple(rows)))
+                rows = guards.describe_refusals(planned.refusals)
+                runner.note_guards(run, committing.CommitResult(refused=tuple(rows)))
                 whys = dict.fromkeys(one.why for one in planned.refusals)
                 why = f"the guards refuse all of it: {'; '.join(whys)}"
                 runner.end(run, "declined", why=why, receipt={"refused": rows})
@@ -61,7 +61,7 @@ KINDS: dict[str, RunKind] = {
     **dict.fromkeys(ledger_runs.KINDS, RunKind(_decide_ledger_run, declines=True, tells=False)),
     **dict.fromkeys(proposing.KINDS, RunKind(_answer_proposal, declines=True)),
     refining.KIND: RunKind(refine),
-    canary.KIND: RunKind(canary.carry_out),
+    self_test.KIND: RunKind(self_test.carry_out),
     evaluating.KIND: RunKind(evaluating.carry_out),
     forgetting.KIND: RunKind(removal.forget, declines=True),
     rescrub.KIND: RunKind(removal.scrub_again),
@@ -70,7 +70,7 @@ KINDS: dict[str, RunKind] = {
 
 def check_kind(kind: str) -> str:
     """Return the kind."""
-    kinds = (*deciding.KINDS, ledger_runs.DEDUP, refining.KIND, canary.KIND, evaluating.KIND)
+    kinds = (*deciding.KINDS, ledger_runs.DEDUP, refining.KIND, self_test.KIND, evaluating.KIND)
     if kind in kinds:
         return kind
     if kind in LATER_KINDS:

@@ -28,21 +28,21 @@ _WRITTEN = frozenset({"succeeded", "skipped", "declined", "cancelled", runs.PROP
 _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 
-def barren(connection: Connection, agent_id: str) -> list[str]:
+def list_unchanged(connection: Connection, agent_id: str) -> list[str]:
     """Return the runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
     sql = (
         "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
         " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?"
     )
     found: list[str] = []
-    for run_id, state, why, receipt in query.rows(connection, sql, agent_id, KIND, MOST):
-        if why == PAUSED or not is_barren(state, json.loads(receipt)):
+    for run_id, state, why, receipt in query.fetch_rows(connection, sql, agent_id, KIND, MOST):
+        if why == PAUSED or not is_unchanged(state, json.loads(receipt)):
             break
         found.append(run_id)
     return found
 
 
-def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
+def is_unchanged(state: str, receipt: Mapping[str, Any]) -> bool:
     """Say whether a night had input and no outcome, by how its run ended."""
     told = receipt.get(KIND, {})
     if state == runs.PROPOSED or "waits_for" in receipt or "proposal" in receipt:
@@ -60,6 +60,6 @@ def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
 def review(runner: Runner) -> None:
     """Raise the alarm of each agent whose last nights were barren, and clear it where one was not."""
     for agent in runner.settings.agents:
-        found = sqlite.read(runner.engine, barren, agent.id)
+        found = sqlite.read(runner.engine, list_unchanged, agent.id)
         text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
         runner.set_alarm(ALARM, text if len(found) >= MOST else None, agent.id)

@@ -8,7 +8,7 @@ from pathlib import Path
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def current() -> str:
+def name_process() -> str:
     """Name this process."""
     return _name(os.getpid())
 

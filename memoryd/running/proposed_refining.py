@@ -16,18 +16,18 @@ from memoryd.changing import ledger_runs
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import tally
 from memoryd.jobs.job import Done, Operate
-from memoryd.jobs.refinement import BREAKERS, retold
-from memoryd.ledger.guards import Begun, Door, Guard, core_tokens
-from memoryd.ledger.memory import Kind
+from memoryd.jobs.refinement import BREAKERS, rejudge_timeline
+from memoryd.ledger.guards import Caller, Guard, RefinementStart, core_tokens
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from memoryd.changing.commit import Preview
-    from memoryd.changing.gate import Passed
+    from memoryd.changing.guard_check import GuardCheckResult
     from memoryd.jobs.job import Edit
-    from memoryd.jobs.refinement import Session
+    from memoryd.jobs.refinement import RefinementSession
     from memoryd.ledger.guards import Refusal
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
@@ -40,34 +40,34 @@ PENDING = "edits"  # the name of what is kept between two calls
 
 
 @dataclass(slots=True)
-class Shadow:
+class RefinementSandbox:
     """What a refinement comes to so far: operations that passed, in order, and the changes they are on the core now."""
 
     edits: tuple[Operate, ...] = ()
     changes: tuple[Change, ...] = ()
 
-    def on(self, live: list[Memory]) -> list[Memory]:
+    def apply_to(self, live: list[Memory]) -> list[Memory]:
         """The core as it would be, in the order of the file."""
         if not self.changes:
             return live
         held = {one.id: one for one in live}
-        held |= {one.memory_id: one.after for one in self.changes if one.after.kind is Kind.CORE}
+        held |= {one.memory_id: one.after for one in self.changes if one.after.kind is MemoryKind.CORE}
         left = (one for one in held.values() if one.is_live)
         return sorted(left, key=lambda one: (one.position is None, one.position or 0, one.created_at, one.id))
 
-    def judged_again(self, session: Session, planned: Preview) -> Session:
+    def judged_again(self, session: RefinementSession, planned: Preview) -> RefinementSession:
         """Take what became of its edits when all were judged once more; the session as it tells that."""
         refused = refused_by(self.edits, planned.passed)
         both = zip(self.edits, planned.passed, strict=True)
         self.edits = tuple(edit for edit, passed in both if passed.changes)
         self.changes = planned.changes
-        timeline = retold(session.timeline, refused)
+        timeline = rejudge_timeline(session.timeline, refused)
         return replace(session, timeline=timeline, mutations=session.mutations - sum(map(bool, refused)))
 
 
-def entry(text: str, now: str) -> Operate:
+def make_entry(text: str, now: str) -> Operate:
     """What puts an entry about a refinement into the journal."""
-    return Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=now),), Door.JOURNAL)
+    return Operate((Add(MemoryKind.JOURNAL, text, tags=(TAG,), origin_at=now),), Caller.JOURNAL)
 
 
 def with_id(operate: Operate, changes: Sequence[Change]) -> Operate:
@@ -77,22 +77,22 @@ def with_id(operate: Operate, changes: Sequence[Change]) -> Operate:
     return operate if made is None else replace(operate, operations=tuple(named))
 
 
-def refused_by(edits: Sequence[Edit], passed: Sequence[Passed]) -> list[Guard | None]:
+def refused_by(edits: Sequence[Edit], passed: Sequence[GuardCheckResult]) -> list[Guard | None]:
     """For each change of a refinement among edits, in order, the guard that refuses it; None where it passes."""
     both = zip((edit for edit in edits if isinstance(edit, Operate)), passed, strict=False)
-    found = [one for edit, one in both if edit.door is Door.REFINEMENT]
+    found = [one for edit, one in both if edit.caller is Caller.REFINEMENT]
     return [one.refusals[0].guard if one.refusals else None for one in found]
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
 
 
-def breaks(refusals: Iterable[Refusal]) -> bool:
+def is_refused(refusals: Iterable[Refusal]) -> bool:
     """Whether a guard of the whole refinement refuses some of it: then nothing of it is done."""
     return any(one.guard in WHOLE for one in refusals)
 
 
-def on(done: Done, core: Sequence[Memory]) -> Done:
+def measure_against(done: Done, core: Sequence[Memory]) -> Done:
     """What was proposed, measured against the core that it is carried out on.
 
     Args:
@@ -102,7 +102,7 @@ def on(done: Done, core: Sequence[Memory]) -> Done:
     gone = {
         one.id
         for edit in done.edits
-        if isinstance(edit, Operate) and edit.door is Door.DEDUP
+        if isinstance(edit, Operate) and edit.caller is Caller.DEDUP
         for one in edit.operations
         if isinstance(one, Delete)
     }
@@ -110,8 +110,8 @@ def on(done: Done, core: Sequence[Memory]) -> Done:
     tokens, ids = core_tokens(start, estimate), frozenset(one.id for one in start)
     before = count()
     edits = (
-        replace(edit, begun=Begun(tokens, ids, next(before)))
-        if isinstance(edit, Operate) and edit.door is Door.REFINEMENT
+        replace(edit, begun=RefinementStart(tokens, ids, next(before)))
+        if isinstance(edit, Operate) and edit.caller is Caller.REFINEMENT
         else edit
         for edit in done.edits
     )
@@ -136,19 +136,19 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
     told = told | {
         "counted": counts.row(),
         "end": {"tokens": sizes[1]},
-        "timeline": list(retold(told["timeline"], refused)),
+        "timeline": list(rejudge_timeline(told["timeline"], refused)),
         "mutations": len(refused) - sum(map(bool, refused)),
     }
     if done.summary:
-        told["unfounded"] = ["numbers"] if tally.miscounts(done.summary, counts, sizes) else []
+        told["unfounded"] = ["numbers"] if tally.is_miscounted(done.summary, counts, sizes) else []
     if left_out := sum(map(bool, refused)):
         how = f"{how}; the guards refused {left_out} of its changes"
-    text = tally.journal(day, counts, sizes, how, done.summary)
-    edits = (*done.edits, entry(text, now))
+    text = tally.write_entry(day, counts, sizes, how, done.summary)
+    edits = (*done.edits, make_entry(text, now))
     return replace(done, edits=edits, receipt=done.receipt | {KIND: told})
 
 
 def told_of(done: Done, planned: Preview, day: str) -> str:
     """What a refinement comes to, for a person who decides about it: what is counted, and what the model says."""
     counts, start = tally.of_changes(planned.changes), done.receipt[KIND]["start"]["tokens"]
-    return tally.journal(day, counts, (start, start - counts.saved), None, done.summary)
+    return tally.write_entry(day, counts, (start, start - counts.saved), None, done.summary)

@@ -14,17 +14,17 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.changing.commit import Outcome, OutdatedError, commit, enter, preview
+from memoryd.changing.commit import OutdatedError, RunOutcome, commit, enter, preview_run
 from memoryd.clock import moment_of
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.database.runs import ACCEPT
 from memoryd.errors import AwayError, RefusedError, StateError
 from memoryd.files import durable, folders, regular
 from memoryd.files.workspace import lock_workspace
-from memoryd.jobs import decided, dream
+from memoryd.jobs import dream, stored_edits
 from memoryd.jobs.job import Done, EditFacts, MoveWatermark, Operate, RewriteCore
-from memoryd.ledger.guards import Door
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.guards import Caller
+from memoryd.ledger.memory import MemoryKind
 from memoryd.running import proposed_refining
 from memoryd.running.proposed_refining import KIND as REFINE
 from memoryd.tiers import diary
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 PROPOSE = "propose"
 KINDS = tuple(runs.ANSWERS)
 ALARM = "proposals"  # of those that cannot be taken back
-FORGOTTEN = "something was forgotten meanwhile: it is decided anew"
+FORGOTTEN = "something was forgotten meanwhile: it is decided again"
 
 
-class Drafted(NamedTuple):
+class ProposalDraft(NamedTuple):
     """A proposal that is not stored yet."""
 
     data: bytes  # of its file
@@ -58,9 +58,9 @@ class Drafted(NamedTuple):
     told: dict[str, Any]  # for the receipt: never a text
 
 
-def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
+def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> ProposalDraft | None:
     """Plan what a run decided, for a person to read; None where nothing of memory would change."""
-    planned = preview(writer, run, done.edits)
+    planned = preview_run(writer, run, done.edits)
     if changes_nothing(planned, done.edits):
         return None
     files = [
@@ -68,7 +68,7 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
         for path, before, after in planned.files
         if before != after
     ]
-    operations = [*map(_told, planned.changes), *_sections(done.edits)]
+    operations = [*map(_describe_change, planned.changes), *_sections(done.edits)]
     shown = tier.Proposal(
         run_id=run.id,
         kind=run.kind,
@@ -76,15 +76,15 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
         files=files,
         operations=operations,
         refused=[(str(one.guard), one.why) for one in planned.refusals],
-        told=proposed_refining.told_of(done, planned, today(writer, tz)) if REFINE in done.receipt else "",
+        told=proposed_refining.told_of(done, planned, get_today(writer, tz)) if REFINE in done.receipt else "",
     )
-    with sqlite.reading(writer.engine) as connection:
+    with sqlite.begin_read(writer.engine) as connection:
         marks = list(_marks(connection, done.edits))
-    kept = {"edits": decided.dump(done.edits), "marks": marks, "receipt": done.receipt, "summary": done.summary}
+    kept = {"edits": stored_edits.dump(done.edits), "marks": marks, "receipt": done.receipt, "summary": done.summary}
     counted = dict(Counter(what for what, _, _ in operations))
     told = {"path": tier.path_of(run.id), "files": [one.path for one in files], "operations": counted}
-    row = {"kept": json.dumps(kept), "input_hash": decided.digest(done.edits), "made_from": done.made_from}
-    return Drafted(tier.render(shown), row, told | {"refused": len(shown.refused)})
+    row = {"kept": json.dumps(kept), "input_hash": stored_edits.compute_digest(done.edits), "made_from": done.made_from}
+    return ProposalDraft(tier.render(shown), row, told | {"refused": len(shown.refused)})
 
 
 def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
@@ -94,7 +94,7 @@ def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
     return is_diary_alone and not planned.changes and not any(_sections(edits))
 
 
-def today(writer: Writer, tz: tzinfo) -> str:
+def get_today(writer: Writer, tz: tzinfo) -> str:
     """The local day, YYYY-MM-DD."""
     return moment_of(writer.now()).astimezone(tz).date().isoformat()
 
@@ -103,12 +103,12 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _told(change: Change) -> tuple[str, str, str]:
+def _describe_change(change: Change) -> tuple[str, str, str]:
     before, after = change.before, change.after
     if not after.is_live:
         return str(after.ended_as or change.operation), str(after.kind), f"{after.id} {after.content}"
     known = "" if before is None else f"{after.id} "
-    category = f"{after.kind} {after.category}" if after.kind is Kind.FACT else str(after.kind)
+    category = f"{after.kind} {after.category}" if after.kind is MemoryKind.FACT else str(after.kind)
     return change.operation, category, f"{known}{after.content}"
 
 
@@ -122,10 +122,10 @@ def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str,
     """How far the sessions are consumed that the edits consume further."""
     for edit in edits:
         if isinstance(edit, MoveWatermark):
-            yield edit.session_id, edit.consumer, turns.watermark(connection, edit.session_id, edit.consumer)
+            yield edit.session_id, edit.consumer, turns.read_watermark(connection, edit.session_id, edit.consumer)
 
 
-def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: Sequence[Edit] = ()) -> None:
+def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome, notes: Sequence[Edit] = ()) -> None:
     """Write a proposal's file and end its run as proposed.
 
     The file comes first: one without its row is cleared away, a row without its file would be a question nobody sees.
@@ -139,7 +139,7 @@ def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: S
         with lock_workspace(writer.workspace) as place, folders.made_way(place.workspace, path) as entry:
             old = regular.read(entry)
             if old != drafted.data:
-                durable.replace(entry, drafted.data, None if old is None else regular.digest(old), writer.step)
+                durable.replace(entry, drafted.data, None if old is None else regular.compute_digest(old), writer.step)
     except StateError as error:  # no fault of the run, which has been paid for: it waits until a person has mended it
         raise AwayError(error.what, error.where, error.hint) from error
     commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **drafted.row}))
@@ -152,19 +152,21 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
         RefusedError: it was answered or taken back already, or what it is about was written or forgotten meanwhile.
     """
     proposal_id = str(run.options["run"])
-    with sqlite.reading(engine) as connection:
-        found = runs.proposal(connection, proposal_id)
+    with sqlite.begin_read(engine) as connection:
+        found = runs.find_proposal(connection, proposal_id)
         if found is None or found.kept is None:
-            raise RefusedError("this is no proposal that waits for an answer", proposal_id, "memoryd status lists them")
+            raise RefusedError(
+                "this is not a proposal that waits for an answer", proposal_id, "memoryd status lists them"
+            )
         kept = json.loads(found.kept)
         try:
-            edits = decided.load(kept["edits"])
+            edits = stored_edits.load(kept["edits"])
         except ValueError as error:
-            hint = "reject it: it is decided anew"
+            hint = "reject it: it is decided again"
             raise RefusedError("was made by another version of memoryd", proposal_id, hint) from error
         sessions = {one.session_id for one in edits if isinstance(one, MoveWatermark)}
         if any(turns.session_row(connection, one) is None for one in sessions):
-            raise RefusedError("its session is known by another name by now", proposal_id, "it is decided anew")
+            raise RefusedError("its session is known by another name by now", proposal_id, "it is decided again")
         if run.kind == ACCEPT and [list(one) for one in _marks(connection, edits)] != kept["marks"]:
             hint = "memoryd job reject drops it"
             raise RefusedError("what it is about was written meanwhile", proposal_id, hint)
@@ -173,25 +175,27 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
     rest: list[Edit] = [one for one in edits if isinstance(one, MoveWatermark)]
     if found.kind == REFINE:
         text = f"The refinement {proposal_id} was rejected on {now[:10]}: nothing of it was done."
-        rest.append(proposed_refining.entry(text, now))
+        rest.append(proposed_refining.make_entry(text, now))
     return Done(tuple(rest), {"rejects": proposal_id})
 
 
-def weighed(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
+def preview_proposal(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
     """What accepting comes to as things are now, and the decision as it is to be carried out and told."""
     if REFINE in step.receipt:
-        step = proposed_refining.on(step, sqlite.read(writer.engine, memories.live, run.agent_id, Kind.CORE))
-        planned = preview(writer, run, step.edits)
+        step = proposed_refining.measure_against(
+            step, sqlite.read(writer.engine, memories.read_live, run.agent_id, MemoryKind.CORE)
+        )
+        planned = preview_run(writer, run, step.edits)
         now, how = writer.now(), f"it was proposed as {step.receipt['accepts']} and is accepted"
-        return proposed_refining.as_passed(step, planned, today(writer, tz), now, how), planned
+        return proposed_refining.as_passed(step, planned, get_today(writer, tz), now, how), planned
     try:
-        return step, preview(writer, run, step.edits)
+        return step, preview_run(writer, run, step.edits)
     except OutdatedError:
         step = one_by_one(step)
-    planned = preview(writer, run, step.edits)
+    planned = preview_run(writer, run, step.edits)
     if dream.JOB not in step.receipt:
         return step, planned
-    before = {one.id: one for one in sqlite.read(writer.engine, memories.live, run.agent_id, Kind.CORE)}
+    before = {one.id: one for one in sqlite.read(writer.engine, memories.read_live, run.agent_id, MemoryKind.CORE)}
     return dream.as_passed(step, before, planned.changes, planned.refusals), planned
 
 
@@ -199,14 +203,14 @@ def is_refused(planned: Preview, step: Done) -> bool:
     """Whether the guards refuse all of it, or what makes a refinement as a whole one that may not be."""
     if not planned.refusals:
         return False
-    is_broken = REFINE in step.receipt and proposed_refining.breaks(planned.refusals)
+    is_broken = REFINE in step.receipt and proposed_refining.is_refused(planned.refusals)
     return is_broken or changes_nothing(planned, step.edits)
 
 
 def one_by_one(step: Done) -> Done:
     """A decision about the core as a whole, as one about each of its memories: for another core than it was made on."""
     edits = (
-        Operate(edit.operations, Door.REWRITE, edit.seen) if isinstance(edit, RewriteCore) else edit
+        Operate(edit.operations, Caller.REWRITE, edit.seen) if isinstance(edit, RewriteCore) else edit
         for edit in step.edits
     )
     return replace(step, edits=tuple(edits), receipt={**step.receipt, "one_by_one": True})
@@ -218,21 +222,21 @@ def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | No
     One whose answer has begun to change files is not among them. An agent that was told of its refinement's waiting is
     told of its end.
     """
-    with sqlite.reading(writer.engine) as connection:
+    with sqlite.begin_read(writer.engine) as connection:
         answered = runs.being_answered(connection, agent_id)
-        found = [one for one in runs.proposals(connection, agent_id) if kinds is None or one.kind in kinds]
+        found = [one for one in runs.list_proposals(connection, agent_id) if kinds is None or one.kind in kinds]
     count = 0
     for one in found:
         if one.id in answered:
             continue
         _clear_away(writer.workspace, one.id)
-        with sqlite.writing(writer.engine) as connection:
+        with sqlite.begin_write(writer.engine) as connection:
             if one.id not in runs.being_answered(connection, agent_id):
                 taken = runs.take_proposal_back(connection, one.id, why)
                 if taken and one.kind == REFINE:
                     now = writer.now()
-                    text = f"was taken back on {now[:10]} ({why}): nothing of it was done."
-                    entry = proposed_refining.entry(f"The refinement {one.id} {text}", now)
+                    text = f"was reversed on {now[:10]} ({why}): nothing of it was done."
+                    entry = proposed_refining.make_entry(f"The refinement {one.id} {text}", now)
                     enter(connection, writer, agent_id, entry, one.id)
                 count += taken
     return count
@@ -246,7 +250,7 @@ def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
         return
     if not names:
         return
-    known = sqlite.read(engine, runs.states, agent_id, names)
+    known = sqlite.read(engine, runs.read_states, agent_id, names)
     for run_id in names:
         if run_id in known and known[run_id] not in {runs.PROPOSED, *runs.OPEN}:
             _clear_away(workspace, run_id)
@@ -259,4 +263,4 @@ def _clear_away(workspace: Path, run_id: str) -> None:
     with lock_workspace(workspace) as place, folders.made_way(place.workspace, path) as entry:
         old = regular.read(entry)
         if old is not None:
-            durable.remove(entry, regular.digest(old))
+            durable.remove(entry, regular.compute_digest(old))

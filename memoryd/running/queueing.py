@@ -72,7 +72,7 @@ def agents_of_slot(
     """
     for agent in settings.agents:
         name = f"{kind}:{agent.id}:{slot}"
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             is_known = runs.knows_agent(connection, agent.id) and not runs.slot_is_used(connection, name)
             if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
                 continue
@@ -84,7 +84,7 @@ def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at:
     queued = 0
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
         if agent.enabled:
-            with sqlite.writing(engine) as connection:
+            with sqlite.begin_write(engine) as connection:
                 queued += queue(connection, clock, ledger_runs.DEDUP, agent.id, trigger=trigger, slot=name) is not None
     return queued
 
@@ -106,8 +106,8 @@ def request(
     engine: Engine, clock: Clock, kind: str, row: RowMapping, trigger: str, *, actor: str = "memoryd", **more: Any
 ) -> str | None:
     """Queue a run over a session's turns past its watermark; None where one is open already, or died lately."""
-    with sqlite.writing(engine) as connection:
-        key = key_of(kind, row["id"], turns.watermark(connection, row["id"], kind))
+    with sqlite.begin_write(engine) as connection:
+        key = key_of(kind, row["id"], turns.read_watermark(connection, row["id"], kind))
         if runs.open_by_key(connection, key) is not None:
             return None
         if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
@@ -120,21 +120,23 @@ def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **
     """Queue a run over a session's turns that a person asks for; one that waits already is due now."""
     run_id = request(engine, clock, kind, row, "manual", actor="human", **more)
     if run_id is None and (run_id := open_run(engine, kind, row["id"])) is not None:
-        runs.hurry(engine, run_id, clock.text())
+        runs.hurry_run(engine, run_id, clock.text())
     return run_id
 
 
 def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
     """Find the run that waits or runs over a session's turns past its watermark."""
-    with sqlite.reading(engine) as connection:
-        return runs.open_by_key(connection, key_of(kind, session_id, turns.watermark(connection, session_id, kind)))
+    with sqlite.begin_read(engine) as connection:
+        return runs.open_by_key(
+            connection, key_of(kind, session_id, turns.read_watermark(connection, session_id, kind))
+        )
 
 
-def candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:
+def list_candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:
     """List an agent's own sessions with turns past the watermark of a kind, the newest first."""
     sql = (
         "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
         " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
         " AND (s.state = 'active' OR ?) ORDER BY s.last_turn_at DESC, s.id"
     )
-    return list(sqlite.read(engine, query.mappings, sql, kind, agent_id, ended))
+    return list(sqlite.read(engine, query.fetch_mappings, sql, kind, agent_id, ended))

@@ -36,7 +36,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
         if modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.OFF:
             continue
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             why = None if agent.enabled else "the agent is not enabled"
             if runs.is_paused(connection, agent.id):
                 why = "the agent is paused"
@@ -61,19 +61,19 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
     """
     queued = 0
     for agent in settings.agents:
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             if not runs.knows_agent(connection, agent.id):
                 continue
             tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
             last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
         over = agent.enabled and tokens > settings.refine.trigger_tokens
         is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF
-        text = _why(settings, tokens, last, is_on=is_on) if over else None
+        text = _explain_alarm(settings, tokens, last, is_on=is_on) if over else None
         if alarms.set_alarm(engine, ALARM, text, clock.text(), agent.id):
             log.warning("alarm", kind=ALARM, agent=agent.id, text=text)
         if not is_on:
             continue
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             waits = runs.is_paused(connection, agent.id) or runs.asked_since(
                 connection, agent.id, refining.KIND, text_of(since()), but=_UNASKED, trigger="threshold"
             )
@@ -82,7 +82,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
     return queued
 
 
-def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:
+def _explain_alarm(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:
     """What an alarm says of a core that is too large; None where something is done about it."""
     size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
     if not is_on:

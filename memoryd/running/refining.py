@@ -13,30 +13,38 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.changing import commit as committing
-from memoryd.changing import dedup, gate, ledger_runs, time_machine
+from memoryd.changing import dedup, guard_check, ledger_runs, time_machine
 from memoryd.changing.core_import import take_over
-from memoryd.changing.time_machine import Target
+from memoryd.changing.time_machine import RollbackTarget
 from memoryd.database import audit, memories, query, runs, spend, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import decided, knife, refine, tally
-from memoryd.jobs.job import Applied, Ask, Done, NothingToDo, Operate
+from memoryd.jobs import refine, refinement_tools, stored_edits, tally
+from memoryd.jobs.job import Ask, ChangeResult, Done, NothingToDo, Operate
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.refine import Apply, RefineInputs, Talk
-from memoryd.jobs.refinement import BREAKER, CANCELLED, COMPLETED, Session, ending, first_said, restored
+from memoryd.jobs.refinement import (
+    BREAKER,
+    CANCELLED,
+    COMPLETED,
+    RefinementSession,
+    describe_end,
+    first_said,
+    restore_session,
+)
 from memoryd.jobs.tally import Audited
 from memoryd.ledger import guards
-from memoryd.ledger.guards import Guard, Limits, Refusal, core_tokens
-from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.ledger.guards import Guard, GuardLimits, Refusal, core_tokens
+from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.ledger.operation import text_of
 from memoryd.llm.failure import ModelError, Trouble
 from memoryd.reading.scrubbing import SecretError, redacted_json
 from memoryd.recall.query import parse
-from memoryd.recall.snippet import held
+from memoryd.recall.snippet import find_held
 from memoryd.running import proposing, rejection, sleeping
-from memoryd.running.answering import OFFLINE, Asked
-from memoryd.running.proposed_refining import PENDING, WAITS, Shadow, entry, with_id
+from memoryd.running.answering import OFFLINE, RunQuestion
+from memoryd.running.proposed_refining import PENDING, WAITS, RefinementSandbox, make_entry, with_id
 from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
@@ -44,15 +52,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.changing.core_import import Brought
+    from memoryd.changing.core_import import CoreImport
     from memoryd.changing.writer import Writer
-    from memoryd.config import Refine as RefineSettings
-    from memoryd.config import Settings
+    from memoryd.config import RefineSettings, Settings
     from memoryd.database.runs import Run
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Reply
     from memoryd.jobs.refine import Steps
-    from memoryd.jobs.tally import Tally
+    from memoryd.jobs.tally import RefinementTally
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
     from memoryd.running.runner import Runner
@@ -86,13 +93,13 @@ class Refiner:
     """
 
     runner: Runner
-    source: sleeping.Source
+    source: sleeping.GatherContext
     writer: Writer
     run: Run
     reader: SecondReader
     proposes: bool
     kept: dict[str, Any] = field(default_factory=dict)
-    shadow: Shadow = field(default_factory=Shadow)
+    sandbox: RefinementSandbox = field(default_factory=RefinementSandbox)
 
     def carry_out(self, how: Callable[[Refiner], None]) -> None:
         """Refine, and end the run; a person who cancels it in the midst of a commit ends it as anywhere else.
@@ -110,7 +117,7 @@ class Refiner:
             if not self.tally().changes or not self.heeds_cancel():
                 raise
             self.keep()
-            self.carry_out(lambda refiner: refiner.finish(refiner.restored().end(CANCELLED)))
+            self.carry_out(lambda refiner: refiner.finish(refiner.restore_session().end(CANCELLED)))
 
     def heeds_cancel(self) -> bool:
         """Whether a person asked for its end: then it comes to one, and nothing asks again."""
@@ -119,10 +126,10 @@ class Refiner:
     def ask_model(self) -> None:
         """Hold the conversation with the model."""
         if self.tally().changes:  # an earlier attempt of this run has begun
-            self.finish(self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED))
+            self.finish(self.restore_session().end(CANCELLED if self.heeds_cancel() else STOPPED))
             return
         take_over(self.writer, self.run.agent_id)
-        inputs = self.begun()
+        inputs = self.begin_run()
         if inputs is None:
             return
         talk = self.talk(inputs.session)
@@ -133,24 +140,24 @@ class Refiner:
         else:
             self.end("declined", declined)
 
-    def begun(self) -> RefineInputs | None:
+    def begin_run(self) -> RefineInputs | None:
         """Return the inputs. If nobody wants the refinement or nothing is to be done, end the run and return None."""
-        why = self.unwanted()
+        why = self.find_rejection()
         if why is None:
             self.end_duplicates()
             inputs = self.gather()
-            why = refine.nothing(inputs)
+            why = refine.explain_nothing(inputs)
             if why is None:
                 return inputs
         self.end("skipped", why)
         return None
 
-    def unwanted(self) -> str | None:
+    def find_rejection(self) -> str | None:
         """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
         if not self.proposes or self.run.options.get("force"):
             return None
         found = sqlite.read(self.writer.engine, runs.rejected_like, self.run.agent_id, self.run.kind, self._made_from())
-        return None if found is None else rejection.told(found)
+        return None if found is None else rejection.describe_rejection(found)
 
     def _made_from(self, seen: Collection[str] | None = None) -> str:
         """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected.
@@ -159,49 +166,49 @@ class Refiner:
             seen: ids of what it has been about, where more may have come in since; None: all there is.
         """
         mode = mode_of(self.run, self.source.settings.refine)
-        core = [one for one in self._live() if seen is None or one.id in seen]
+        core = [one for one in self._read_live() if seen is None or one.id in seen]
         made_from = (mode, self._guide(), rejection.core_digest(core))
         return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
     def first_step(self) -> object:
         """What it would begin with, for a rehearsal."""
         inputs = self.gather()
-        why = refine.nothing(inputs)
+        why = refine.explain_nothing(inputs)
         return next(self.talk(inputs.session).refine(inputs)) if why is None else NothingToDo(why)
 
     # --- what it is made of ---------------------------------------------------------------------------------------
 
     def core(self) -> list[Memory]:
         """The live core, in the order of the file; of one that proposes as it would be."""
-        return self.shadow.on(self._live())
+        return self.sandbox.apply_to(self._read_live())
 
-    def _live(self) -> list[Memory]:
-        return sqlite.read(self.writer.engine, memories.live, self.run.agent_id, Kind.CORE)
+    def _read_live(self) -> list[Memory]:
+        return sqlite.read(self.writer.engine, memories.read_live, self.run.agent_id, MemoryKind.CORE)
 
     def gather(self) -> RefineInputs:
         """What the refinement depends on, as it is now."""
         core, settings = self.core(), self.source.settings
-        lost = sqlite.read(self.writer.engine, gate.eroded, self.run.agent_id, self.writer.now())
+        lost = sqlite.read(self.writer.engine, guard_check.count_eroded, self.run.agent_id, self.writer.now())
         return RefineInputs(
             core=tuple(core),
-            session=self._fresh(core),
+            session=self._begin_session(core),
             target=settings.refine.target_tokens,
             eroded=lost,
             erosion_percent=self.writer.limits.erosion_percent,
             consent=settings.refine.consent,
             force=bool(self.run.options.get("force")),
             guide=self._guide(),
-            judges=sleeping.judges(self.source),
+            judges=sleeping.make_judges(self.source),
             room=room_within(self.runner.answerer.room_of(settings, self.run.agent_id), settings),
-            instructions=sleeping.instructions(refine.JOB),
-            consent_instructions=sleeping.instructions(refine.CONSENT),
+            instructions=sleeping.read_instructions(refine.JOB),
+            consent_instructions=sleeping.read_instructions(refine.CONSENT),
         )
 
-    def _fresh(self, core: Sequence[Memory]) -> Session:
+    def _begin_session(self, core: Sequence[Memory]) -> RefinementSession:
         """A refinement of this core that has not done anything yet."""
         settings, limits = self.source.settings.refine, self.writer.limits
         tokens = core_tokens(core, estimate)
-        return Session(
+        return RefinementSession(
             mode=mode_of(self.run, settings),
             tokens=tokens,
             ids=frozenset(memory.id for memory in core),
@@ -223,7 +230,7 @@ class Refiner:
     def end_duplicates(self) -> None:
         """End what says the same as another, ahead of what reads the core."""
         if self.proposes:
-            found = dedup.found(self.writer.engine, self.run.agent_id, (Kind.CORE,))
+            found = dedup.find_duplicates(self.writer.engine, self.run.agent_id, (MemoryKind.CORE,))
         else:
             found = dedup.run(self.writer, self.run)
         self.kept.update(found.receipt)
@@ -239,14 +246,16 @@ class Refiner:
             told: the receipt tells of the refinement, until its next change.
         """
         if self.proposes:
-            planned = committing.preview(self.writer, self.run, [operate], self.shadow.changes)
+            planned = committing.preview_run(self.writer, self.run, [operate], self.sandbox.changes)
             passed = planned.passed[-1]
             if passed.changes:
-                self.shadow.edits = (*self.shadow.edits, with_id(operate, passed.changes))
-            self.shadow.changes = planned.changes
-            self.runner.note_guards(self.run, committing.Committed(refused=tuple(guards.rows(passed.refusals))))
+                self.sandbox.edits = (*self.sandbox.edits, with_id(operate, passed.changes))
+            self.sandbox.changes = planned.changes
+            self.runner.note_guards(
+                self.run, committing.CommitResult(refused=tuple(guards.describe_refusals(passed.refusals)))
+            )
             return passed.changes, passed.refusals
-        outcome = committing.Outcome(committing.RUNNING, receipt={**self.kept, **told})
+        outcome = committing.RunOutcome(committing.RUNNING, receipt={**self.kept, **told})
         done = committing.commit(self.writer, self.run, [operate], outcome)
         self.runner.note_guards(self.run, done)
         return done.changes, [
@@ -255,9 +264,9 @@ class Refiner:
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
-    def talk(self, session: Session) -> Talk:
+    def talk(self, session: RefinementSession) -> Talk:
         """A refinement that has come so far, on the core as it is now."""
-        return Talk(session, self.core(), sleeping.judges(self.source))
+        return Talk(session, self.core(), sleeping.make_judges(self.source))
 
     def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
         """Carry out the steps up to the last, and return what they come to.
@@ -304,7 +313,7 @@ class Refiner:
             if step.job == VERIFY:
                 return self.reader.answer(step)
             runner = self.runner
-            asked = Asked(
+            asked = RunQuestion(
                 self.run, step, runner.settings, runner.worker, refine.merge, runner.step, own_model_only=True
             )
             return runner.answerer.answer(asked)
@@ -321,7 +330,7 @@ class Refiner:
             talk.session = talk.session.end(f"the model failed: {error.what}")
             return None
 
-    def apply(self, step: Apply) -> Applied:
+    def apply(self, step: Apply) -> ChangeResult:
         """Carry one change out, or have it refused; the receipt tells of the refinement so far."""
         texts = [text for one in step.operate.operations if (text := text_of(one)) is not None]
         changes: Sequence[Change] = ()
@@ -330,19 +339,19 @@ class Refiner:
         except SecretError as error:
             refusals: Sequence[Refusal] = (Refusal(Guard.TAINT, tuple(step.operate.seen), error.what),)
         else:
-            changes, refusals = self.carried(step)
-        return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
+            changes, refusals = self.apply_step(step)
+        return ChangeResult(tuple(changes), tuple(refusals), tuple(self.core()))
 
-    def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
+    def apply_step(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
         """Have a change judged and written, or kept; until then the receipt tells what is being done."""
         doing = {"tool": step.tool, "ids": list(step.operate.seen)}
         return self._change(step.operate, {KIND: step.session.row() | {"doing": doing}})
 
     # --- the end --------------------------------------------------------------------------------------------------
 
-    def pending(self) -> dict[str, Any]:
+    def describe_pending(self) -> dict[str, Any]:
         """Return the changes proposed so far; the next tool call of the agent goes on from them."""
-        return {} if not self.proposes else {PENDING: decided.dump(self.shadow.edits)}
+        return {} if not self.proposes else {PENDING: stored_edits.dump(self.sandbox.edits)}
 
     def go_on_from(self, kept: Sequence[Any]) -> None:
         """Go on from what was kept behind an earlier call.
@@ -351,43 +360,43 @@ class Refiner:
             ValueError: it is of another version.
         """
         if self.proposes:
-            self.shadow.edits = tuple(one for one in decided.load(kept) if isinstance(one, Operate))
-            self.shadow.changes = committing.preview(self.writer, self.run, self.shadow.edits).changes
+            self.sandbox.edits = tuple(one for one in stored_edits.load(kept) if isinstance(one, Operate))
+            self.sandbox.changes = committing.preview_run(self.writer, self.run, self.sandbox.edits).changes
 
     def receipt(self) -> dict[str, Any]:
         """The run's receipt so far."""
-        return sqlite.read(self.writer.engine, runs.receipt, self.run.id)
+        return sqlite.read(self.writer.engine, runs.read_receipt, self.run.id)
 
     def keep(self) -> None:
         """Go on telling what an earlier part of the run has told of duplicates, and of its second reader."""
         self.kept.update({name: value for name, value in self.receipt().items() if name in {DEDUP, READER}})
 
-    def reading(self) -> dict[str, Any]:
+    def report_reading(self) -> dict[str, Any]:
         """Return what the second reader was asked in all parts of the run, for the run report."""
-        return {READER: found} if (found := _added(self.kept.get(READER, {}), self.reader.receipt())) else {}
+        return {READER: found} if (found := _add_counts(self.kept.get(READER, {}), self.reader.receipt())) else {}
 
-    def restored(self) -> Session:
+    def restore_session(self) -> RefinementSession:
         """The refinement as far as the run's receipt tells it; a new one where it tells nothing."""
         receipt = self.receipt()
-        return restored(receipt.get(KIND, {}), receipt, self._fresh(self.core()))
+        return restore_session(receipt.get(KIND, {}), receipt, self._begin_session(self.core()))
 
-    def tally(self) -> Tally:
+    def tally(self) -> RefinementTally:
         """What was done so far, or would be."""
         if self.proposes:
-            return tally.of_changes(self.shadow.changes)
-        return sqlite.read(self.writer.engine, counted, self.run)
+            return tally.of_changes(self.sandbox.changes)
+        return sqlite.read(self.writer.engine, count_changes, self.run)
 
-    def finish(self, session: Session) -> None:
+    def finish(self, session: RefinementSession) -> None:
         """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""
         if self.proposes:
-            planned = committing.preview(self.writer, self.run, self.shadow.edits)
-            session = self.shadow.judged_again(session, planned)
+            planned = committing.preview_run(self.writer, self.run, self.sandbox.edits)
+            session = self.sandbox.judged_again(session, planned)
         done = self.tally()
         after = core_tokens(self.core(), estimate)
         summary = session.summary if session.ended == COMPLETED else None
         told = session.row() | {"counted": done.row(), "end": {"tokens": after}}
         if summary:
-            told["unfounded"] = ["numbers"] if tally.miscounts(summary, done, (session.tokens, after)) else []
+            told["unfounded"] = ["numbers"] if tally.is_miscounted(summary, done, (session.tokens, after)) else []
         if not done.changes and not told.get("unfounded"):
             if session.ended == COMPLETED:
                 self.end("skipped", "nothing could be condensed safely", {KIND: told}, session.claims)
@@ -402,13 +411,15 @@ class Refiner:
             try:
                 self.write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
             except RefusedError as error:  # somebody has changed one of these memories since
-                self.runner.log.warning("refinement not taken back", run=self.run.id, why=error.what)
+                self.runner.log.warning("refinement not reversed", run=self.run.id, why=error.what)
                 told["conflict"] = error.what
             else:
                 return
         self.write(session, done, after, {KIND: told}, undo=False)
 
-    def write(self, session: Session, done: Tally, after: int, receipt: dict[str, Any], *, undo: bool) -> None:
+    def write(
+        self, session: RefinementSession, done: RefinementTally, after: int, receipt: dict[str, Any], *, undo: bool
+    ) -> None:
         """Tell the agent what was done, or taken back, and end the run.
 
         Raises:
@@ -417,15 +428,17 @@ class Refiner:
         summary = self.summary(session)
         if self.proposes and (undo or session.ended == CANCELLED):
             undo, receipt[KIND]["rolled_back"] = True, True
-        elif self.shadow.changes:
-            _, why, _ = ending(session, undo=False, changed=True, conflict=False)
+        elif self.sandbox.changes:
+            _, why, _ = describe_end(session, undo=False, changed=True, conflict=False)
             cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
-            seen = session.ids | {one.memory_id for one in self.shadow.changes}
+            seen = session.ids | {one.memory_id for one in self.sandbox.changes}
             note = self.note(done, (session.tokens, after), f"{cut}{WAITS}", summary)
             proposed = self._proposed(receipt, why, seen, summary)
             self.close([note], runs.PROPOSED, why, receipt, session.claims, proposed=proposed)
             return
-        state, why, how = ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
+        state, why, how = describe_end(
+            session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND]
+        )
         receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
         note = self.note(done, (session.tokens, after), how, summary)
         revise = self._revise if undo and not self.proposes else None
@@ -434,7 +447,7 @@ class Refiner:
     def _proposed(
         self, receipt: dict[str, Any], why: str | None, seen: Collection[str] | None = None, summary: str | None = None
     ) -> Done:
-        return Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
+        return Done(self.sandbox.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
 
     def close(
         self,
@@ -452,8 +465,8 @@ class Refiner:
         """
         spent = spend.spent_by_run(self.writer.engine, self.run.id)
         row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
-        told = {**self.kept, **self.reading(), **receipt}
-        outcome = committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
+        told = {**self.kept, **self.report_reading(), **receipt}
+        outcome = committing.RunOutcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
         if proposed is not None:
             if self.runner.put(self.run, proposed, outcome, self.writer, edits):
                 return
@@ -462,12 +475,14 @@ class Refiner:
         self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
         self.runner.log_end(self.run, state, why)
 
-    def note(self, done: Tally, sizes: tuple[int, int], how: str | None, summary: str | None = None) -> Operate:
+    def note(
+        self, done: RefinementTally, sizes: tuple[int, int], how: str | None, summary: str | None = None
+    ) -> Operate:
         """Return the entry of the journal that tells the agent of it; sizes are tokens before and after."""
-        today = proposing.today(self.writer, self.source.settings.zone)
-        return entry(tally.journal(today, done, sizes, how, summary), self.writer.now())
+        today = proposing.get_today(self.writer, self.source.settings.zone)
+        return make_entry(tally.write_entry(today, done, sizes, how, summary), self.writer.now())
 
-    def summary(self, session: Session) -> str | None:
+    def summary(self, session: RefinementSession) -> str | None:
         """What the model says it did, without secrets."""
         if not session.summary or session.ended != COMPLETED:
             return None
@@ -475,13 +490,13 @@ class Refiner:
         return clean
 
     def _revise(
-        self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: Brought
+        self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport
     ) -> time_machine.Revision:
-        target = Target(self.run.id)
+        target = RollbackTarget(self.run.id)
         planned = time_machine.plan(connection, self.run.agent_id, target, self.writer.now())
         planned.check()
         revision = time_machine.revise(connection, self.run.agent_id, target, planned, folders, brought)
-        return replace(revision, actor=gate.ACTOR)
+        return replace(revision, actor=guard_check.ACTOR)
 
     def end(
         self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
@@ -490,7 +505,9 @@ class Refiner:
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:
-                note = self.note(done, (core_tokens(self._live(), estimate), core_tokens(self.core(), estimate)), WAITS)
+                note = self.note(
+                    done, (core_tokens(self._read_live(), estimate), core_tokens(self.core(), estimate)), WAITS
+                )
                 proposed = self._proposed(receipt or {}, why)
                 self.close([note], runs.PROPOSED, why, receipt or {}, claims, proposed=proposed)
                 return
@@ -500,7 +517,7 @@ class Refiner:
         self.close([], state, why, receipt or {}, claims)
 
 
-def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _add_counts(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return two counts of the same things as one."""
     both = {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other} - {"test"}}
     test = {**one.get("test", {}), **other.get("test", {})}
@@ -517,26 +534,28 @@ def key_of(agent_id: str) -> str:
     return f"{KIND}:{agent_id}"
 
 
-def counted(connection: Connection, run: Run) -> Tally:
+def count_changes(connection: Connection, run: Run) -> RefinementTally:
     """What the audit says a run has done, but for what was taken back of it."""
-    texts = audit.texts(connection)
+    texts = audit.make_text_reader(connection)
     sql = (
         'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
         " ORDER BY id"
     )
-    return tally.tally(
+    return tally.count_entries(
         Audited(operation, *(None if one is None else texts(one) for one in states))
-        for operation, *states in query.rows(connection, sql, run.agent_id, run.id, f"{PREFIXES[Kind.CORE]}%")
+        for operation, *states in query.fetch_rows(
+            connection, sql, run.agent_id, run.id, f"{PREFIXES[MemoryKind.CORE]}%"
+        )
     )
 
 
-def limits_of(mode: str, settings: Settings) -> Limits:
+def limits_of(mode: str, settings: Settings) -> GuardLimits:
     """The guards' limits in a mode: the configured ones, where it is not stricter."""
     limits, refine_ = settings.guards, settings.refine
-    if mode != knife.STRICT:
-        return Limits(limits.retention_floor, limits.erosion_percent, refine_.max_mutations)
-    floor = max(limits.retention_floor, knife.STRICT_FLOOR)
-    return Limits(floor, limits.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))
+    if mode != refinement_tools.STRICT:
+        return GuardLimits(limits.retention_floor, limits.erosion_percent, refine_.max_mutations)
+    floor = max(limits.retention_floor, refinement_tools.STRICT_FLOOR)
+    return GuardLimits(floor, limits.erosion_percent, min(refine_.max_mutations, refinement_tools.STRICT_MUTATIONS))
 
 
 def mode_of(run: Run, settings: RefineSettings) -> str:
@@ -558,7 +577,7 @@ def search(core: Sequence[Memory], query: str, after: str | None, before: str | 
     for memory in core:
         day = first_said(memory)
         if (after or "") <= day and (before is None or day <= before):
-            hits = len(held(memory.content, words))
+            hits = len(find_held(memory.content, words))
             if hits or not words:
                 found.append((-hits, memory.id))
     return [memory_id for _, memory_id in sorted(found)]

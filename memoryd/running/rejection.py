@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.memory import Memory
 
 
-def told(run_id: str) -> str:
+def describe_rejection(run_id: str) -> str:
     """Why a run proposes nothing: a person has rejected what came of the same."""
     return f"the same was rejected as {run_id}; --force proposes it again"
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def forget(runner: Runner, run: Run) -> None:
     """Take out what a person wants forgotten: from files, rows, copies and the index."""
     workspace = runner.workspace_of(run)
-    receipt = sqlite.read(runner.engine, runs.receipt, run.id)
+    receipt = sqlite.read(runner.engine, runs.read_receipt, run.id)
     if forgetting.KIND not in receipt:  # else it was stopped behind its commit
         receipt = _take_out(runner, run, workspace)
     runner.erase_index(run.agent_id)
@@ -54,15 +54,15 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
         transcripts=planned.transcripts,
         shown=planned.shown,
     )
-    copies.through()
+    copies.scan_all()
     forgetter.prepare(workspace, planned.cut)
     swept = {name: copies.counts[name] for name in ("rows", "files")}
     told = planned.told | {"copies": swept, "left": copies.left}
-    outcome = committing.Outcome(committing.RUNNING, receipt={forgetting.KIND: told})
+    outcome = committing.RunOutcome(committing.RUNNING, receipt={forgetting.KIND: told})
     done = committing.commit(writer, run, planned.edits(), outcome, revise=forgetter.revise)
     runner.record_watermarks(run)
     runner.log.info("forgotten", run=run.id, agent=run.agent_id, files=list(done.files), counts=told["counts"])
-    return sqlite.read(runner.engine, runs.receipt, run.id)
+    return sqlite.read(runner.engine, runs.read_receipt, run.id)
 
 
 def scrub_again(runner: Runner, run: Run) -> None:

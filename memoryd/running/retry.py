@@ -23,7 +23,7 @@ class RetryAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockRun:
     """Only a person can mend it: set the run aside and look again after `delay`. No attempt is counted."""
 
     delay: timedelta
@@ -34,7 +34,7 @@ class GiveUp:
     """The run is dead until a person asks again."""
 
 
-def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | Block:
+def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | BlockRun:
     """Decide about a run that failed with `error` at its `attempt`-th try of `attempts`.
 
     The jitter, from 0 to 1, is another for each run: what failed together does not come back together.
@@ -43,16 +43,16 @@ def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float =
     if isinstance(error, AwayError) or is_disk_trouble(error):
         return RetryAfter(delay, refund=True)
     if isinstance(error, SecretError):
-        return Block(LONGEST_DELAY)
+        return BlockRun(LONGEST_DELAY)
     if isinstance(error, ModelError):
         return _about_model(error.failure, delay, attempt >= attempts, jitter)
     return GiveUp() if attempt >= attempts else RetryAfter(delay, refund=False)
 
 
-def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) -> RetryAfter | GiveUp | Block:  # noqa: FBT001
+def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) -> RetryAfter | GiveUp | BlockRun:  # noqa: FBT001
     asked_for = timedelta(seconds=min(failure.retry_after or 0.0, LONGEST_DELAY.total_seconds()))
     if failure.trouble is Trouble.BLOCKED:
-        return Block(asked_for or LONGEST_DELAY)
+        return BlockRun(asked_for or LONGEST_DELAY)
     if failure.trouble is Trouble.EXHAUSTED:
         return RetryAfter(LONGEST_DELAY, refund=True)
     # Never sooner than the server asks for, so what spreads the runs is added.

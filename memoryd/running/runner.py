@@ -17,7 +17,7 @@ from memoryd.changing.writer import Writer
 from memoryd.database import alarms, query, runs, spend, sqlite
 from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
-from memoryd.files.log import bound
+from memoryd.files.log import bind_values
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
@@ -30,8 +30,8 @@ from memoryd.jobs.job import (
     Reply,
     RewriteCore,
 )
-from memoryd.ledger.facts import Limits as FactLimits
-from memoryd.ledger.guards import Limits
+from memoryd.ledger.facts import FactLimits
+from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.operation import OperationError, texts_of
 from memoryd.reading.scrubbing import SecretError, redacted_json, strings_of
 from memoryd.running import (
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
     from memoryd.jobs.job import Edit
-    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.reader import ReaderAnswer
     from memoryd.reading.scrubbing import Scrubber
     from memoryd.running.answering import Answerer
     from memoryd.worker.client import Worker
@@ -139,7 +139,7 @@ class Runner:
     def tend_proposals(self) -> None:
         """After a start or a change of the configuration: take back what nobody is to be asked about any more."""
         for agent in self.settings.agents:
-            why = "its job runs by itself now" if agent.privacy != "silo" else "the agent is a silo now"
+            why = "its job runs by itself now" if agent.privacy != "silo" else "the agent is in private mode now"
             over = [
                 kind
                 for kind in modes.KINDS
@@ -149,11 +149,11 @@ class Runner:
                 count = proposing.take_back(self.writer(agent.workspace), agent.id, why, over)
                 proposing.tidy(self.engine, agent.workspace, agent.id)
             except (MemorydError, OSError) as error:
-                self.set_alarm(proposing.ALARM, f"proposals cannot be taken back: {error_text(error)}", agent.id)
+                self.set_alarm(proposing.ALARM, f"proposals cannot be withdrawn: {error_text(error)}", agent.id)
                 continue
             self.set_alarm(proposing.ALARM, None, agent.id)
             if count:
-                self.log.info("proposals taken back", agent=agent.id, count=count, why=why)
+                self.log.info("proposals withdrawn", agent=agent.id, count=count, why=why)
 
     def settle(self) -> None:
         """Carry leftover intents through. The runs of an agent with one that cannot be wait; it is tried again."""
@@ -180,7 +180,9 @@ class Runner:
         if done.run is not None:
             self.clear_alarms_of(done.run)
             self.record_watermarks(done.run)
-            self.log.info("intent settled", run=run_id, agent=agent_id, files=list(done.files), memories=done.memories)
+            self.log.info(
+                "intent completed", run=run_id, agent=agent_id, files=list(done.files), memories=done.memories
+            )
         return True
 
     def is_unsettled_due(self) -> bool:
@@ -201,14 +203,14 @@ class Runner:
             return None
         self.settle()
         with self.claim_lock:
-            run = runs.claim(
+            run = runs.claim_run(
                 self.engine, owner=self.owner, now=self.clock.text(), agents=self.takeable_agents(), only=only
             )
             if run is None:
                 return None
             self.active[run.id] = run
         try:
-            with bound(agent=run.agent_id, run=run.id):
+            with bind_values(agent=run.agent_id, run=run.id):
                 self._execute(run)
         finally:
             del self.active[run.id]
@@ -221,7 +223,7 @@ class Runner:
             lost = runs.release_lost(self.engine, owner=self.owner, active=active, now=self.clock.text())
         if lost:
             self.log.warning("runs given back", runs=lost)
-        runs.heartbeat(self.engine, active, self.clock.text())
+        runs.beat(self.engine, active, self.clock.text())
 
     # --- one run --------------------------------------------------------------------------------------------------
 
@@ -244,21 +246,21 @@ class Runner:
                 # An answer to who asked; of any other job it is a failure.
                 self.end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
-                self._failed(run, error)
+                self._fail_run(run, error)
 
     def _carry_out(self, run: Run) -> None:
         if run.kind not in self.kinds:
             raise StateError(f"there is no job kind {run.kind!r}")
-        if unanswered := self._unanswered(run):
+        if unanswered := self._find_unanswered(run):
             self.commit(run, unanswered, self.writer(self.workspace_of(run)))
         else:
             self.kinds[run.kind].carry_out(self, run)
 
     def source(
-        self, workspace: Path, known: Callable[[str], Answer | None] = lambda _key: None, *, is_up: bool = False
-    ) -> sleeping.Source:
+        self, workspace: Path, known: Callable[[str], ReaderAnswer | None] = lambda _key: None, *, is_up: bool = False
+    ) -> sleeping.GatherContext:
         """What the inputs of a job are gathered from."""
-        return sleeping.Source(
+        return sleeping.GatherContext(
             self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
         )
 
@@ -268,7 +270,7 @@ class Runner:
             return False
         return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
 
-    def _unanswered(self, run: Run) -> NothingToDo | None:
+    def _find_unanswered(self, run: Run) -> NothingToDo | None:
         """Return `NothingToDo` if an earlier proposal of the same job still waits for an answer, else None."""
         if run.session_id is not None or not self.is_proposing(run):
             return None
@@ -301,7 +303,7 @@ class Runner:
         run: Run,
         step: Done | NothingToDo,
         writer: Writer,
-        decided: saving.Decided | None = None,
+        decided: saving.SavePlan | None = None,
         *,
         reply: Reply | None = None,
         phases: Mapping[str, float] | None = None,
@@ -324,7 +326,7 @@ class Runner:
         """
         blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and self.kinds[run.kind].tells]
         outcome = self._outcome(run, step, reply, phases or {}, tells=bool(blocks and self.settings.hooks.on_summary))
-        decided = decided or saving.Decided(step)
+        decided = decided or saving.SavePlan(step)
         texts = [*_texts(step.edits, outcome.receipt, outcome.why), *decided.texts]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
         may_propose = self.is_proposing(run)
@@ -344,7 +346,7 @@ class Runner:
 
     def _outcome(
         self, run: Run, step: Done | NothingToDo, reply: Reply | None, phases: Mapping[str, float], *, tells: bool
-    ) -> committing.Outcome:
+    ) -> committing.RunOutcome:
         """Return how the run ends, with what it has spent; `tells` if a hook is to get its summary."""
         receipt = {**step.receipt} | ({"on_summary": "pending"} if tells else {})
         spent = spend.spent_by_run(self.engine, run.id)
@@ -352,11 +354,11 @@ class Runner:
         if reply is not None:
             tokens_in, tokens_out = tokens_in or reply.tokens_in, tokens_out or reply.tokens_out
             said = reply.text.encode(errors="replace")
-            sizes = {"sha256": regular.digest(said), "characters": len(reply.text)}
+            sizes = {"sha256": regular.compute_digest(said), "characters": len(reply.text)}
             receipt |= {"backend": reply.backend, "reply": sizes}
             if reply.instead:
                 receipt["fallback"], instead = reply.instead, f"answered offline: {reply.instead}"
-        return committing.Outcome(
+        return committing.RunOutcome(
             state="skipped" if isinstance(step, NothingToDo) else "declined" if step.declined else "succeeded",
             why="; ".join(part for part in (step.why, instead) if part) or None,
             tokens_in=tokens_in,
@@ -367,10 +369,10 @@ class Runner:
         )
 
     def put(
-        self, run: Run, step: Done, outcome: committing.Outcome, writer: Writer, notes: Sequence[Edit] = ()
+        self, run: Run, step: Done, outcome: committing.RunOutcome, writer: Writer, notes: Sequence[Edit] = ()
     ) -> bool:
         """Put to a person what a run has decided; False where it would change nothing."""
-        drafted = proposing.draft(writer, run, step, self.settings.zone)
+        drafted = proposing.draft_proposal(writer, run, step, self.settings.zone)
         if drafted is None:
             return False
         self.go_on(run)
@@ -378,7 +380,7 @@ class Runner:
             made_from = drafted.row["input_hash"] or ""
             rejected = sqlite.read(self.engine, runs.rejected_like, run.agent_id, run.kind, made_from)
             if rejected is not None:  # what came of the same input, and nobody has asked for it again
-                self.end(run, "skipped", why=rejection.told(rejected))
+                self.end(run, "skipped", why=rejection.describe_rejection(rejected))
                 return True
         receipt = {**outcome.receipt, "proposal": drafted.told}
         receipt.pop("on_summary", None)
@@ -388,7 +390,7 @@ class Runner:
         self.log_end(run, runs.PROPOSED)
         return True
 
-    def note_guards(self, run: Run, done: committing.Committed) -> None:
+    def note_guards(self, run: Run, done: committing.CommitResult) -> None:
         """Say what the guards held back in a commit."""
         if done.put_back:
             text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
@@ -407,7 +409,7 @@ class Runner:
             " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?"
         )
         try:
-            for row in sqlite.read(self.engine, query.rows, sql, run.id):
+            for row in sqlite.read(self.engine, query.fetch_rows, sql, run.id):
                 self.journal.append(restore.entry_of((run.agent_id, *row)))
         except OSError as error:  # the run is done all the same; the next start writes what is missing
             self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=error_text(error))
@@ -416,7 +418,7 @@ class Runner:
 
     def tell_pending(self) -> None:
         """Tell the hook of summaries whose run was stopped between its commit and the hook."""
-        rows = sqlite.read(self.engine, runs.untold, UNTOLD_MAX)
+        rows = sqlite.read(self.engine, runs.list_unannounced, UNTOLD_MAX)
         for run_id, agent_id, session_id, files in rows:
             if self.stopping or run_id in self.active:
                 continue
@@ -454,9 +456,9 @@ class Runner:
     ) -> bool:
         """End a run that writes nothing more, with what it has spent; False where another claim owns it."""
         values: dict[str, Any] = {"why": why, "error": error} | spend.spent_by_run(self.engine, run.id)._asdict()
-        with sqlite.writing(self.engine) as connection:
+        with sqlite.begin_write(self.engine) as connection:
             # What a run did before it failed stays told.
-            values["receipt"] = dict(receipt) if receipt is not None else runs.receipt(connection, run.id)
+            values["receipt"] = dict(receipt) if receipt is not None else runs.read_receipt(connection, run.id)
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
             self.log_end(run, state, why)
@@ -466,12 +468,12 @@ class Runner:
         """Write to the log how a run ended."""
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why, **more)
 
-    def _failed(self, run: Run, error: Exception) -> None:
+    def _fail_run(self, run: Run, error: Exception) -> None:
         text = error_text(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
         jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # another one for each run and attempt
         verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts, jitter=jitter)
-        with sqlite.reading(self.engine) as connection:
+        with sqlite.begin_read(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
             has_to_end = runs.has_to_end(connection, run.id)
         if has_to_end and isinstance(verdict, retry.GiveUp):
@@ -484,7 +486,7 @@ class Runner:
             waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
             if waits and verdict.refund:
                 self.set_alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
-        elif isinstance(verdict, retry.Block):
+        elif isinstance(verdict, retry.BlockRun):
             kind = "secret" if isinstance(error, SecretError) else "config"
             blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
             if blocked and kind == "secret":
@@ -494,7 +496,7 @@ class Runner:
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
-        text = f"{run.kind} run {run.id} failed {run.attempt} times and was given up"
+        text = f"{run.kind} run {run.id} failed {run.attempt} times and failed"
         self.set_alarm("dead", text, run.agent_id, run.subject)
 
     def set_alarm(self, kind: str, text: str | None, agent_id: str = "", subject: str = "") -> None:
@@ -533,7 +535,7 @@ class Runner:
             self.clock.text,
             self.new_id,
             self.step,
-            Limits(guards.retention_floor, guards.erosion_percent),
+            GuardLimits(guards.retention_floor, guards.erosion_percent),
             self.settings.ingest.settle.total_seconds(),
             self.scrubber.redact,
             FactLimits(self.settings.facts.min_confidence, self.settings.facts.max_facts),

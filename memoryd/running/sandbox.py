@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.config import Hooks
+from memoryd.config import HooksSettings
 from memoryd.database import query, sqlite
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from memoryd.clock import Clock
     from memoryd.config import Agent, Settings
-    from memoryd.files.trial import Place
+    from memoryd.files.trial import TrialFolders
     from memoryd.finding.recall import Recall
     from memoryd.reading.ingest import Ingest
     from memoryd.running.runner import Runner
@@ -41,14 +41,14 @@ class Sandbox(Protocol):
         """Return what carries out its runs."""
 
 
-def settings_of(settings: Settings, agent: Agent, place: Place) -> Settings:
+def settings_of(settings: Settings, agent: Agent, place: TrialFolders) -> Settings:
     """Return the settings of a sandbox in `place`: it has this one agent, reads no transcripts and calls no hooks."""
     agents = (replace(agent, workspace=place.workspace, transcripts=()),)
-    return replace(settings, state_dir=place.state, agents=agents, hooks=Hooks())
+    return replace(settings, state_dir=place.state, agents=agents, hooks=HooksSettings())
 
 
 def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:
     """Carry out a queued run of a sandbox; returns its row of `job_run`, whatever became of it."""
     runner.run_next(only=run_id)
-    (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    (row,) = sqlite.read(runner.engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     return dict(row)

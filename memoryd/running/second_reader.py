@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import moment_of
 from memoryd.database import alarms, readers, sqlite
-from memoryd.database.readers import Tested
+from memoryd.database.readers import CalibrationResult
 from memoryd.jobs import reader
 from memoryd.jobs.job import Reply
-from memoryd.jobs.reader import Answer, Batch
+from memoryd.jobs.reader import QuestionBatch, ReaderAnswer
 from memoryd.llm.endpoint import has_reader
-from memoryd.running.answering import Asked, endpoint_of
-from memoryd.running.sleeping import instructions
+from memoryd.running.answering import RunQuestion, endpoint_of
+from memoryd.running.sleeping import read_instructions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,18 +47,18 @@ def _calibration() -> str:
 
 
 @cache
-def version() -> str:
+def compute_version() -> str:
     """Return the version of the prompt and of the calibration set, a digest."""
-    return sha256(f"{instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
+    return sha256(f"{read_instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
 
 
-def told(fitness: Fitness) -> str:
+def describe_fitness(fitness: Fitness) -> str:
     """Return how a reader did, for people."""
     right = f"{fitness.true_right}/{fitness.true_asked} true, {fitness.false_right}/{fitness.false_asked} false"
     return f"fit: {right} right" if fitness.is_fit else f"unfit: {right} right; MEMORY.md takes only quotations"
 
 
-def whole(replies: Sequence[Reply]) -> Reply:
+def keep_whole(replies: Sequence[Reply]) -> Reply:
     """Return the reply to a question that is never divided, whatever it says: its job reads what it can."""
     return replies[0]
 
@@ -96,22 +96,22 @@ class SecondReader:
             ModelError: the model has not answered; the run is tried again.
             WorkerError: the tokens cannot be counted.
         """
-        reply = self._reply(ask) if self._is_fit() else _unread()
-        if isinstance(ask.about, Batch):
+        reply = self._reply(ask) if self._is_fit() else _make_unread_reply()
+        if isinstance(ask.about, QuestionBatch):
             self._note(ask.about, reply)
         return reply
 
-    def known(self, key: str) -> Answer | None:
+    def find_answer(self, key: str) -> ReaderAnswer | None:
         """Return what the reader has answered in this or an earlier run; None if it has not, or is not fit."""
         if not has_reader(self.settings):
             return None
         endpoint = self._endpoint()
-        with sqlite.reading(self.answerer.engine) as connection:
-            result = readers.tested(connection, endpoint.base_url, endpoint.model, version())
+        with sqlite.begin_read(self.answerer.engine) as connection:
+            result = readers.read_result(connection, endpoint.base_url, endpoint.model, compute_version())
             if result is None or not result.fitness.is_fit:
                 return None
-            found = readers.verdicts(connection, self.run.agent_id, [_stored(key, endpoint)])
-        return next((Answer(verdict) for verdict in found.values()), None)
+            found = readers.read_verdicts(connection, self.run.agent_id, [_make_key(key, endpoint)])
+        return next((ReaderAnswer(verdict) for verdict in found.values()), None)
 
     def receipt(self) -> dict[str, Any]:
         """Return what the reading came to, for the run report; empty if nothing was asked."""
@@ -122,9 +122,9 @@ class SecondReader:
             "batches": self._batches,
             "fooled": self._fooled,
             "unread": len(self._asked - self._answered),
-            **summed(self._tokens),
+            **sum_tokens(self._tokens),
         }
-        return found | ({"test": summed(self._test_tokens)} if self._test_tokens else {})
+        return found | ({"test": sum_tokens(self._test_tokens)} if self._test_tokens else {})
 
     # --- fitness --------------------------------------------------------------------------------------------------
 
@@ -133,34 +133,34 @@ class SecondReader:
             self._set_alarm(None)
             return False
         endpoint = self._endpoint()
-        with sqlite.reading(self.answerer.engine) as connection:
-            result = readers.tested(connection, endpoint.base_url, endpoint.model, version())
+        with sqlite.begin_read(self.answerer.engine) as connection:
+            result = readers.read_result(connection, endpoint.base_url, endpoint.model, compute_version())
         if result is None or self._is_due(result):
-            result = self._tested(endpoint) or result
+            result = self._test_model(endpoint) or result
         if result is None:
             return False
         is_fit = result.fitness.is_fit
-        self._set_alarm(None if is_fit else f"the second reader {endpoint.name} is {told(result.fitness)}")
+        self._set_alarm(None if is_fit else f"the second reader {endpoint.name} is {describe_fitness(result.fitness)}")
         return is_fit
 
-    def _is_due(self, result: Tested) -> bool:
+    def _is_due(self, result: CalibrationResult) -> bool:
         return not result.fitness.is_fit and self.answerer.clock.now() - moment_of(result.at) >= AGAIN
 
-    def _tested(self, endpoint: Endpoint) -> Tested | None:
+    def _test_model(self, endpoint: Endpoint) -> CalibrationResult | None:
         """Test a model; None, and nothing stored, if it cannot be asked now."""
         replies = []
         for batch, truth in reader.calibration_batches(json.loads(_calibration())):
             self.go_on()
-            reply = self._reply(batch.ask(instructions(reader.JOB)))
+            reply = self._reply(batch.ask(read_instructions(reader.JOB)))
             if reply.backend == reader.UNREAD:
                 return None
             self._test_tokens.append((reply.tokens_in, reply.tokens_out))
             replies.append((batch, truth, reply))
-        result = Tested(reader.fitness(replies), self.answerer.clock.text())
-        with sqlite.writing(self.answerer.engine) as connection:
-            readers.keep_test(connection, endpoint.base_url, endpoint.model, version(), result)
+        result = CalibrationResult(reader.measure_fitness(replies), self.answerer.clock.text())
+        with sqlite.begin_write(self.answerer.engine) as connection:
+            readers.keep_test(connection, endpoint.base_url, endpoint.model, compute_version(), result)
         self.answerer.log.info(
-            "second reader tested", run=self.run.id, endpoint=endpoint.name, how=told(result.fitness)
+            "second reader tested", run=self.run.id, endpoint=endpoint.name, how=describe_fitness(result.fitness)
         )
         return result
 
@@ -176,10 +176,10 @@ class SecondReader:
 
     def _reply(self, ask: Ask) -> Reply:
         return self.answerer.answer(
-            Asked(self.run, ask, self.settings, self.worker, whole, self.step, stand_in=_unread())
+            RunQuestion(self.run, ask, self.settings, self.worker, keep_whole, self.step, stand_in=_make_unread_reply())
         )
 
-    def _note(self, batch: Batch, reply: Reply) -> None:
+    def _note(self, batch: QuestionBatch, reply: Reply) -> None:
         """Count what was asked, and store the answers that hold no text."""
         self._asked |= {one.key for name, one in batch.questions if name != batch.decoy}
         if reply.backend == reader.UNREAD:
@@ -190,20 +190,20 @@ class SecondReader:
         self._fooled += found.fooled
         self._answered |= found.answers.keys()
         endpoint = self._endpoint()
-        verdicts = {_stored(key, endpoint): one.verdict for key, one in found.answers.items() if not one.lost}
-        with sqlite.writing(self.answerer.engine) as connection:
+        verdicts = {_make_key(key, endpoint): one.verdict for key, one in found.answers.items() if not one.lost}
+        with sqlite.begin_write(self.answerer.engine) as connection:
             readers.keep_verdicts(connection, self.run.agent_id, verdicts, self.answerer.clock.text())
 
 
-def _unread() -> Reply:
+def _make_unread_reply() -> Reply:
     return Reply("", "stop", reader.UNREAD)
 
 
-def _stored(key: str, endpoint: Endpoint) -> str:
+def _make_key(key: str, endpoint: Endpoint) -> str:
     """Return the key under which an answer is stored: that of the question, the reader and the version."""
-    return sha256(f"{key}\n{endpoint.base_url}\n{endpoint.model}\n{version()}".encode()).hexdigest()
+    return sha256(f"{key}\n{endpoint.base_url}\n{endpoint.model}\n{compute_version()}".encode()).hexdigest()
 
 
-def summed(tokens: Sequence[tuple[int, int]]) -> dict[str, int]:
+def sum_tokens(tokens: Sequence[tuple[int, int]]) -> dict[str, int]:
     """Return the tokens of questions and of their answers, for a run report."""
     return {"tokens_in": sum(one for one, _ in tokens), "tokens_out": sum(one for _, one in tokens)}

@@ -19,14 +19,14 @@ from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
-from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
+from memoryd.gauge.sleepiness import Reason, Situation, decide_sleep
 from memoryd.jobs import evidence
 from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.running import queueing
-from memoryd.running.queueing import ASK_AGAIN, candidates
+from memoryd.running.queueing import ASK_AGAIN, list_candidates
 from memoryd.tiers import core
 from memoryd.transcripts.registry import program_of
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.files.log import Log
-    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.reader import ReaderAnswer
     from memoryd.reading.scrubbing import Scrubber
     from memoryd.transcripts.turn import StoredTurn
     from memoryd.worker.client import Worker
@@ -56,7 +56,7 @@ DAYS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GatherContext:
     """What inputs are gathered from."""
 
     engine: Engine
@@ -66,11 +66,13 @@ class Source:
     clock: Clock
     workspace: Path
     model_is_up: bool = False  # a model answers for the agent, as far as is known
-    known: Callable[[str], Answer | None] = lambda _key: None  # what a second reader has answered, by a question's key
+    known: Callable[[str], ReaderAnswer | None] = lambda _key: (
+        None
+    )  # what a second reader has answered, by a question's key
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
+class SleepDecision:
     """What came of considering a session."""
 
     run_id: str | None = None  # of the run that was queued
@@ -88,8 +90,8 @@ def window_of(settings: Settings, agent_id: str) -> int | None:
 def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) -> None:
     """Count the tokens of a session's turns past `after` that are not counted yet."""
     while True:
-        with sqlite.reading(engine) as connection:
-            waiting = turns.uncounted(connection, session_id, after=after, limit=COUNT_CHUNK)
+        with sqlite.begin_read(engine) as connection:
+            waiting = turns.list_uncounted(connection, session_id, after=after, limit=COUNT_CHUNK)
         if not waiting:
             return
         counted = worker.count([text for _, text in waiting])
@@ -104,7 +106,7 @@ def needs_counting(row: RowMapping) -> bool:
 
 def session_needs_counting(engine: Engine, session_id: str) -> bool:
     """Say whether a session's gauge needs the tokenizer now."""
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
     return row is not None and needs_counting(row)
 
@@ -118,7 +120,7 @@ def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str)
         count_live(engine, worker, session_id)
     except MemorydError as error:
         log.warning("tokens not counted", session=session_id, why=str(error))
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             connection.exec_driver_sql(
                 "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
             )
@@ -126,13 +128,13 @@ def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str)
 
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
     """Count what a session without usage figures holds in its context, and keep the sum on its row."""
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
     if row is None or not needs_counting(row):
         return
     since = live.Gauge(**json.loads(row["gauge"])).since_seq - 1
     fill_tokens(engine, worker, session_id, after=since)
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         total = turns.added_since(connection, session_id, after=since, tokens_per_byte=0)
         connection.exec_driver_sql(
             "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?", (total, row["last_seq"], session_id)
@@ -158,14 +160,14 @@ def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
     """
     now = clock.now()
     limit = text_of(now - settings.sessions.idle_end)
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         rows = connection.exec_driver_sql(
             "SELECT id FROM session s WHERE state = 'active' AND (last_turn_at <= ? OR (last_turn_at > ? AND"
             " (SELECT max(fate_at) FROM transcript t WHERE t.session_id = s.id) <= ?))",
             (limit, text_of(now + CLOCKS_DIFFER), limit),
         ).all()
     if rows:
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             connection.exec_driver_sql(
                 "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ? AND state = 'active'",
                 [(row[0],) for row in rows],
@@ -173,21 +175,21 @@ def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
     return [row[0] for row in rows]
 
 
-def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> Considered:
+def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> SleepDecision:
     """Decide whether a session sleeps now, and queue the run if it does."""
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
         if row is None or not _may_run(settings, row):
-            return Considered()
-        mark = turns.watermark(connection, session_id, CONSUMER)
+            return SleepDecision()
+        mark = turns.read_watermark(connection, session_id, CONSUMER)
         if runs.open_by_key(connection, queueing.key_of(CONSUMER, session_id, mark)) is not None:
-            return Considered()  # the session is looked at again when that run has ended
+            return SleepDecision()  # the session is looked at again when that run has ended
         plan = _plan(connection, settings, clock, row, mark)
-    if isinstance(plan, Considered):
+    if isinstance(plan, SleepDecision):
         return plan
     reason, trigger, upto = plan
     run_id = request(engine, clock, row, reason=reason, trigger=trigger, upto=upto)
-    return Considered(run_id, None if run_id else _asks_again_at(engine, clock, row["id"], mark))
+    return SleepDecision(run_id, None if run_id else _asks_again_at(engine, clock, row["id"], mark))
 
 
 def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
@@ -195,26 +197,26 @@ def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_
 
     Neither the gauge nor the cooldown is asked: what has not slept by now is gone from the agent's context in a moment.
     """
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
         if row is None or not _may_run(settings, row):
             return None
-        mark = turns.watermark(connection, session_id, CONSUMER)
-        if not turns.unslept(connection, session_id, after=mark, upto=row["last_seq"]):
+        mark = turns.read_watermark(connection, session_id, CONSUMER)
+        if not turns.count_unslept(connection, session_id, after=mark, upto=row["last_seq"]):
             return None
     return request(engine, clock, row, reason=TRIMMED, trigger="hook")
 
 
 def end(engine: Engine, session_id: str) -> None:
     """Say that a session is over, as of its last turn; one that goes on after all is live again."""
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql(
             "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (session_id,)
         )
 
 
 def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         key = queueing.key_of(CONSUMER, session_id, mark)
         at = runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN))
     return None if at is None else text_of(moment_of(at) + ASK_AGAIN + timedelta(seconds=1))
@@ -229,22 +231,22 @@ def _may_run(settings: Settings, row: RowMapping) -> bool:
 
 def _plan(
     connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int
-) -> tuple[str, str, int | None] | Considered:
+) -> tuple[str, str, int | None] | SleepDecision:
     if row["last_seq"] <= mark:
-        return Considered()
+        return SleepDecision()
     if is_history(row, settings.sessions.idle_end, clock.now()) and settings.ingest.history == "index":
-        return Considered()
+        return SleepDecision()
     if row["state"] == "ended":
         return (NOTES, "session-end", None)
     compacted = turns.last_compaction(connection, row["id"])
-    if compacted > mark and turns.unslept(connection, row["id"], after=mark, upto=compacted):
+    if compacted > mark and turns.count_unslept(connection, row["id"], after=mark, upto=compacted):
         return (RECOVERY, "recovery", compacted)
     verdict = _sleepiness(connection, settings, clock, row, mark, compacted)
     if verdict is Reason.FULL:
         return (TRIMMED, "threshold", None)
     if verdict is Reason.COOLDOWN:
-        return Considered(again_at=text_of(moment_of(row["slept_at"]) + settings.sleep.cooldown))
-    return Considered()
+        return SleepDecision(again_at=text_of(moment_of(row["slept_at"]) + settings.sleep.cooldown))
+    return SleepDecision()
 
 
 def _sleepiness(
@@ -257,13 +259,13 @@ def _sleepiness(
     situation = Situation(
         tokens=fill.live.tokens,
         window=fill.window.tokens,
-        messages=turns.unslept(connection, row["id"], after=mark),
+        messages=turns.count_unslept(connection, row["id"], after=mark),
         added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
         watermark=mark,
         compaction=compacted,
         slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
     )
-    return sleepiness(settings.sleep, situation, clock.now())
+    return decide_sleep(settings.sleep, situation, clock.now())
 
 
 def _rate(row: RowMapping) -> float:
@@ -287,18 +289,18 @@ def request(
 
 def count_turns(engine: Engine) -> int:
     """Count all stored turns."""
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         return int(connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one())
 
 
-def unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
+def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
     """List the sessions that may have to sleep or be asked for facts though nothing new has come, as after a start."""
     flush = settings.ingest.history == "flush"
     return {
         row["id"]
         for agent in settings.agents
         for kind in queueing.OF_TURNS
-        for row in candidates(engine, agent.id, kind, ended=True)
+        for row in list_candidates(engine, agent.id, kind, ended=True)
         if flush or not is_history(row, settings.sessions.idle_end, clock.now())
     }
 
@@ -315,9 +317,11 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
     for agent, name in queueing.agents_of_slot(engine, settings, CONSUMER, slot, at):
         if not agent.enabled:
             continue
-        found = [request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in candidates(engine, agent.id)]
+        found = [
+            request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in list_candidates(engine, agent.id)
+        ]
         count = sum(map(bool, found))
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             why = f"{count} live sessions were queued" if count else "no live session has new turns"
             queueing.skip(connection, clock, CONSUMER, agent.id, trigger, why, slot=name)
         queued += count
@@ -327,14 +331,14 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
 # --- gathering --------------------------------------------------------------------------------------------------------
 
 
-def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
+def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
     """Take the frozen snapshot one sleep of one session depends on."""
     session_id = run.session_id or ""
-    with sqlite.reading(source.engine) as connection:
+    with sqlite.begin_read(source.engine) as connection:
         row = turns.session_row(connection, session_id)
         if row is None:
             return NothingToDo("the session is not known")
-        mark = turns.watermark(connection, session_id, CONSUMER)
+        mark = turns.read_watermark(connection, session_id, CONSUMER)
         upto = int(run.options.get("upto") or row["last_seq"])
         since = turns.last_compaction(connection, session_id, upto=upto)
         # What the agent still holds begins at its last compaction; a recovery covers what it held before that.
@@ -343,7 +347,7 @@ def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
         # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
         runs.pin(source.engine, run, {"upto": upto})
     fill_tokens(source.engine, source.worker, session_id, after=min(mark, before))
-    with sqlite.reading(source.engine) as connection:
+    with sqlite.begin_read(source.engine) as connection:
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
         earlier = turns.stored_turns(connection, session_id, upto=mark)
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
@@ -353,7 +357,7 @@ def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
 
 
 def _inputs(
-    source: Source,
+    source: GatherContext,
     run: Run,
     row: RowMapping,
     covered: Sequence[StoredTurn],
@@ -368,8 +372,8 @@ def _inputs(
         program=program_of(row["format"]),
         folder=row["folder"],
         reason=run.options.get("reason", NOTES),
-        turns=tuple(map(timed, covered)),
-        live=tuple(map(timed, held)),
+        turns=tuple(map(check_time, covered)),
+        live=tuple(map(check_time, held)),
         previous_summary=summary,
         core=known,
         daily=days,
@@ -380,27 +384,27 @@ def _inputs(
         tz=settings.zone,
         count_tokens=lambda texts: source.worker.count(texts).tokens,
         now=source.clock.now(),
-        instructions=instructions("sleep"),
-        judges=judges(source),
+        instructions=read_instructions("sleep"),
+        judges=make_judges(source),
     )
 
 
-def judges(source: Source) -> Judges:
+def make_judges(source: GatherContext) -> Judges:
     """Return what the claims of a job's reply are judged with."""
-    return Judges(CueJudge(), instructions("verify"), instructions("repair"), source.known)
+    return Judges(CueJudge(), read_instructions("verify"), read_instructions("repair"), source.known)
 
 
-def files_of_people(source: Source, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
+def files_of_people(source: GatherContext, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
     """Return the daily files and the bullets of the core file without secrets: those are people's, but are not sent."""
     old = regular.read_in(source.workspace, "MEMORY.md")
-    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
+    bullets = [bullet.text for bullet in core.list_bullets(core.parse(old or b""))]
     days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
     return days, tuple(known)
 
 
-def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
+def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
     """Return the daily files of today and of the last days on which turns were said."""
-    said = (at for turn in covered if (at := evidence.moment(turn.at)))
+    said = (at for turn in covered if (at := evidence.parse_moment(turn.at)))
     days = {at.astimezone(source.settings.zone).date() for at in (source.clock.now(), *said)}
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
@@ -409,11 +413,11 @@ def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
     return "\n".join(texts)
 
 
-def timed(turn: StoredTurn) -> StoredTurn:
+def check_time(turn: StoredTurn) -> StoredTurn:
     """A turn without its time where that is none, or no zone can show it."""
-    return turn if turn.at is None or evidence.moment(turn.at) else turn._replace(at=None)
+    return turn if turn.at is None or evidence.parse_moment(turn.at) else turn._replace(at=None)
 
 
-def instructions(job: str) -> str:
+def read_instructions(job: str) -> str:
     """Read a job's prompt."""
     return resources.files("memoryd.jobs").joinpath(f"{job}.md").read_text("utf-8")

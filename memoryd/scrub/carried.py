@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from memoryd.scrub.finding import Place, Span
-from memoryd.scrub.named import REJECTED, trimmed, value_at
+from memoryd.scrub.finding import KeywordPlace, SecretSpan
+from memoryd.scrub.named import REJECTED, trim, value_at
 from memoryd.scrub.plausible import is_mixed, is_password, is_stand_in, is_token, looks_random
 
 if TYPE_CHECKING:
@@ -56,15 +56,15 @@ _PAIR = re.compile(
 )
 
 
-def _pair(place: Place, keyword: bytes) -> Iterator[Span]:
+def _pair(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     found = _PAIR.match(place.buffer, place.last, min(place.end, place.last + 600))
     if found is None or not is_userinfo_secret(found["user"], found["password"]):
         return
     if keyword not in _LOGINS or (is_mixed(found["password"]) and is_password(found["password"], quoted=True)):
-        yield Span(found.start("password"), found.end("password"), "basic-auth")
+        yield SecretSpan(found.start("password"), found.end("password"), "basic-auth")
 
 
-def _cookie_flag(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _cookie_flag(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     before = place.buffer[max(place.begin, place.first - 300) : place.first]
     if b"curl" in before and place.buffer.find(b"=", place.last, min(place.end, place.last + 80)) > 0:
         found = _COOKIE_PAIRS.match(place.buffer, place.last, place.end)
@@ -72,7 +72,7 @@ def _cookie_flag(place: Place, _keyword: bytes) -> Iterator[Span]:
             yield from _cookie_pairs(place, found.start("pairs"), found.end("pairs"))
 
 
-def _header(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _header(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     found = _AUTHORIZATION.match(place.buffer, place.last, place.end)
     if found is None:
         return
@@ -81,7 +81,7 @@ def _header(place: Place, _keyword: bytes) -> Iterator[Span]:
     value = value_at(place, found.end(), found["inner"] or found["quote"] or outer)
     if value is not None:
         rule = "authorization" if _is_carried(value.text) else REJECTED
-        yield Span(value.at, value.at + len(value.text), rule)
+        yield SecretSpan(value.at, value.at + len(value.text), rule)
 
 
 def _is_carried(text: bytes) -> bool:
@@ -90,16 +90,16 @@ def _is_carried(text: bytes) -> bool:
     return (is_mixed(text) and b"(" not in text) or looks_random(text)
 
 
-def _bearer(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _bearer(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     found = _BEARER.match(place.buffer, place.last, place.end)
     if found is None:
         return
     value = value_at(place, found.end(), found["quote"])
     if value is not None and len(value.text) >= 12 and is_mixed(value.text) and is_token(value.text, quoted=False):
-        yield Span(value.at, value.at + len(value.text), "bearer-token")
+        yield SecretSpan(value.at, value.at + len(value.text), "bearer-token")
 
 
-def _cookies(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _cookies(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     if place.buffer[place.first - 2 : place.first] == b"--":
         found = _COOKIE_PAIRS.match(place.buffer, place.last, place.end)
     else:
@@ -111,19 +111,19 @@ def _cookies(place: Place, _keyword: bytes) -> Iterator[Span]:
     yield from _cookie_pairs(place, found.start("pairs"), again.start() if again else found.end("pairs"))
 
 
-def _cookie_pairs(place: Place, first: int, last: int) -> Iterator[Span]:
+def _cookie_pairs(place: KeywordPlace, first: int, last: int) -> Iterator[SecretSpan]:
     for pair in _COOKIE_VALUE.finditer(place.buffer, first, last):
         if len(pair[1]) >= 16 and is_token(pair[1], quoted=True):
-            yield Span(pair.start(1), pair.end(1), "cookie")
+            yield SecretSpan(pair.start(1), pair.end(1), "cookie")
 
 
-def _netrc(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _netrc(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     found = _NETRC.match(place.buffer, place.first, min(place.end, place.first + _NETRC_LONGEST))
     if found is not None and not is_stand_in(found["password"]):
-        yield Span(found.start("password"), found.end("password"), "netrc-password")
+        yield SecretSpan(found.start("password"), found.end("password"), "netrc-password")
 
 
-def _user_flag(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _user_flag(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     if place.first > place.begin and place.buffer[place.first - 1] not in b" \t\n\"'":
         return
     found = _USER.match(place.buffer, place.last, place.end)
@@ -136,13 +136,13 @@ def _user_flag(place: Place, _keyword: bytes) -> Iterator[Span]:
         return
     if not _command_words().find_matches_as_indexes(around.lower()) or not _COMMAND.search(around):
         return
-    password = trimmed(found["password"].strip(b'"'))
+    password = trim(found["password"].strip(b'"'))
     user = found["user"].strip(b'"')
     at = found.start("password") + found["password"].find(password)
     if not password and len(user) >= 8 and looks_random(user):
-        yield Span(found.start("user"), found.end("user"), "basic-auth")
+        yield SecretSpan(found.start("user"), found.end("user"), "basic-auth")
     elif password and is_userinfo_secret(user, password):
-        yield Span(at, at + len(password), "basic-auth")
+        yield SecretSpan(at, at + len(password), "basic-auth")
 
 
 @cache
@@ -150,7 +150,7 @@ def _command_words() -> BytesAhoCorasick:
     return BytesAhoCorasick(_COMMAND_WORDS, implementation=Implementation.DFA)
 
 
-def _line(place: Place) -> int:
+def _line(place: KeywordPlace) -> int:
     """Return where the command begins that a flag is of; a backslash at the end of a line takes it on."""
     least = max(place.begin, place.first - 400)
     line = place.buffer.rfind(b"\n", least, place.first)
@@ -167,16 +167,16 @@ def is_userinfo_secret(user: bytes, password: bytes) -> bool:
     return not (password.isdigit() and len(password) < 6) and not low.startswith((b"your", b"my-", b"my_", b"some"))
 
 
-def _userinfo(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _userinfo(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     end = min(place.end, place.last + 800)
     found = _USERINFO.match(place.buffer, place.last, end)
     if found:
         if is_userinfo_secret(found["user"], found["password"]):
-            yield Span(found.start("password"), found.end("password"), "url-password")
+            yield SecretSpan(found.start("password"), found.end("password"), "url-password")
         return
     alone = _ONLY_USER.match(place.buffer, place.last, end)
     if alone and is_token(alone["user"], quoted=True):
-        yield Span(alone.start("user"), alone.end("user"), "url-password")
+        yield SecretSpan(alone.start("user"), alone.end("user"), "url-password")
 
 
 FINDS: dict[bytes, Find] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from memoryd.scrub.finding import Place, Span
+from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.named import PASSWORD, TOKEN, kind_of
 from memoryd.scrub.plausible import is_mixed, is_odd_password, is_password, is_token
 
@@ -35,7 +35,7 @@ _QUOTED = re.compile(rb' *"(?P<text>(?:[^"]|"")*+)"?')
 _NEXT_ROW = re.compile(rb"\s{0,8},\s{0,8}(?=\()")
 
 
-def _below(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _find_below(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     behind = _CELL_ENDS.match(place.buffer, place.last, place.end)
     if behind is None:
         return
@@ -61,7 +61,7 @@ def _below(place: Place, _keyword: bytes) -> Iterator[Span]:
     yield from _rows(place, end + 1, mark, kinds)
 
 
-def _rows(place: Place, at: int, mark: bytes, kinds: list[str | None]) -> Iterator[Span]:
+def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) -> Iterator[SecretSpan]:
     while at < place.end:
         end = place.buffer.find(b"\n", at, min(place.end, at + _LINE_MAX))
         end = min(place.end, at + _LINE_MAX) if end < 0 else end
@@ -76,7 +76,7 @@ def _rows(place: Place, at: int, mark: bytes, kinds: list[str | None]) -> Iterat
                 inside = line.find(cell, first, last)
                 # One that is written in another way than it reads goes with its quotes.
                 begin, behind = (first, last) if inside < 0 else (inside, inside + len(cell))
-                yield Span(at + begin, at + behind, RULE)
+                yield SecretSpan(at + begin, at + behind, RULE)
         at = end + 1
 
 
@@ -109,7 +109,7 @@ def _kind_of_head(name: bytes) -> str | None:
     return kind if kind in {PASSWORD, TOKEN} else None
 
 
-def _line_begin(place: Place) -> int:
+def _line_begin(place: KeywordPlace) -> int:
     least = max(place.begin, place.first - _LINE_MAX)
     return max(least, place.buffer.rfind(b"\n", least, place.first) + 1)
 
@@ -123,7 +123,7 @@ def _is_secret(value: bytes, kind: str | None) -> bool:
     return kind == TOKEN and is_mixed(value) and is_token(value, quoted=True)
 
 
-def _inserted(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _find_inserted(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     statement = _STATEMENT.match(place.buffer, place.last, place.end)
     if statement is None:
         return
@@ -140,7 +140,7 @@ def _inserted(place: Place, _keyword: bytes) -> Iterator[Span]:
             group = "single" if item["single"] is not None else "double"
             value = item[group]
             if value and (is_password(value, quoted=True) if kind == PASSWORD else _is_secret(value, kind)):
-                yield Span(item.start(group), item.end(group), RULE)
+                yield SecretSpan(item.start(group), item.end(group), RULE)
             at = item.end()
         following = _NEXT_ROW.match(place.buffer, at, place.end)
         at = following.end() if following else None
@@ -148,6 +148,6 @@ def _inserted(place: Place, _keyword: bytes) -> Iterator[Span]:
 
 FINDS: dict[bytes, Find] = {
     # Their names begin or end a cell's; what else may be called so stands in no head, or is a word of many more texts.
-    **dict.fromkeys(b"password passwd passwort passphrase pwd token secret apikey key".split(), _below),
-    b"insert into": _inserted,
+    **dict.fromkeys(b"password passwd passwort passphrase pwd token secret apikey key".split(), _find_below),
+    b"insert into": _find_inserted,
 }

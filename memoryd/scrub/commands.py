@@ -10,8 +10,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.scrub.finding import Place, Span
-from memoryd.scrub.named import PLAUSIBLE, kind_of, trimmed
+from memoryd.scrub.finding import KeywordPlace, SecretSpan
+from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
 from memoryd.scrub.plausible import is_given, is_mixed, is_password, is_token, looks_random
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ _RULES: dict[bytes, _Rule] = {
 _SHARED_ACCESS = re.compile(rb"[A-Za-z0-9%+/_-]{30,120}={0,2}")
 
 
-def _end(place: Place, keyword: bytes, within: int, *, lines: bool = False) -> int:
+def _end(place: KeywordPlace, keyword: bytes, within: int, *, lines: bool = False) -> int:
     """Return where the command ends, or the next of its kind begins, so that nothing is looked at many times."""
     buffer = place.buffer
     end = min(place.end, place.last + within)
@@ -114,7 +114,7 @@ def _end(place: Place, keyword: bytes, within: int, *, lines: bool = False) -> i
     return end
 
 
-def _by_rule(place: Place, keyword: bytes) -> Iterator[Span]:
+def _by_rule(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     rule = _RULES[keyword]
     end = _end(place, keyword, rule.within, lines=rule.lines)
     if rule.needs and place.buffer.find(rule.needs, place.last, end) < 0:
@@ -122,38 +122,38 @@ def _by_rule(place: Place, keyword: bytes) -> Iterator[Span]:
     search = rule.pattern.match if rule.matches else rule.pattern.search
     found = search(place.buffer, place.last, end)
     if found:
-        yield from _judged(found, rule.judge)
+        yield from _judge_match(found, rule.judge)
 
 
-def _judged(found: re.Match[bytes], judge: Callable[[bytes], bool]) -> Iterator[Span]:
+def _judge_match(found: re.Match[bytes], judge: Callable[[bytes], bool]) -> Iterator[SecretSpan]:
     group = next(name for name in ("bare", "single", "double") if found.groupdict().get(name) is not None)
-    value = found[group] if group != "bare" else trimmed(found[group])
+    value = found[group] if group != "bare" else trim(found[group])
     if value and judge(value):
-        yield Span(found.start(group), found.start(group) + len(value), "command-password")
+        yield SecretSpan(found.start(group), found.start(group) + len(value), "command-password")
 
 
-def _piped(place: Place, keyword: bytes) -> Iterator[Span]:
+def _find_piped(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     begin = max(place.begin, place.first - _REACH)
     before = place.buffer[begin : place.first]
     before = before[max(before.rfind(b"\n") + 1, before.rfind(b"echo"), before.rfind(b"printf"), 0) :]
     found = (_USERS_FROM_ECHO if keyword == b"chpasswd" else _FROM_ECHO).match(before)
     if found is None:
         return
-    for span in _judged(found, is_given):
+    for span in _judge_match(found, is_given):
         first = place.first - len(before) + span.first
-        yield Span(first, first + span.last - span.first, span.rule)
+        yield SecretSpan(first, first + span.last - span.first, span.rule)
 
 
-def _in_statement(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _in_statement(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     before = place.buffer[max(place.begin, place.first - 200) : place.first].lower()
     if not any(word in before for word in (b"with ", b"role ", b"user ", b"alter ", b"set ")):
         return
     close = place.buffer.find(b"'", place.last, min(place.end, place.last + 256))
     if close > 0 and _is_sql_password(place.buffer[place.last : close]):
-        yield Span(place.last, close, "command-password")
+        yield SecretSpan(place.last, close, "command-password")
 
 
-def _shared_access(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _shared_access(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the signature in the address of a shared access to Azure's storage, which stands among other fields."""
     if place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
         return
@@ -162,20 +162,20 @@ def _shared_access(place: Place, _keyword: bytes) -> Iterator[Span]:
         return
     around = place.buffer[max(place.begin, place.first - _REACH) : min(place.end, found.end() + _REACH)]
     if b"se=" in around or b"sv=" in around:
-        yield Span(found.start(), found.end(), "azure-signature")
+        yield SecretSpan(found.start(), found.end(), "azure-signature")
 
 
-def _variable(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _variable(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     found = _VARIABLE.match(place.buffer, place.last, min(place.end, place.last + 400))
     kind = kind_of(found["name"]) if found else None
     if found and kind:
-        yield from _judged(found, partial(PLAUSIBLE[kind], quoted=True))
+        yield from _judge_match(found, partial(PLAUSIBLE[kind], quoted=True))
 
 
 FINDS: dict[bytes, Find] = {
     **dict.fromkeys(_RULES, _by_rule),
     **dict.fromkeys((b"setx ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
-    **dict.fromkeys((b"chpasswd", b"password-stdin", b"sudo -s"), _piped),
+    **dict.fromkeys((b"chpasswd", b"password-stdin", b"sudo -s"), _find_piped),
     b"password '": _in_statement,
     b"sig=": _shared_access,
 }

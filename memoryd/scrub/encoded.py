@@ -15,14 +15,14 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from memoryd.scrub.finding import Span
+from memoryd.scrub.finding import SecretSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ahocorasick_rs import BytesAhoCorasick
 
-    from memoryd.scrub.joined import Joined
+    from memoryd.scrub.joined import JoinedTexts
 
 LENGTH_MAX = 64 * 1024  # of one stretch; a longer one is looked at by its beginning
 _RUN_LEAST = 16
@@ -71,11 +71,11 @@ class View(NamedTuple):
     last: int  # exclusive
     cuts: tuple[tuple[int, int], ...] = ()  # where something was cut out: place in the view, in the buffer behind
 
-    def span(self, first: int, last: int, rule: str) -> Span:
+    def span(self, first: int, last: int, rule: str) -> SecretSpan:
         """Return the part of the buffer that a part of the view comes from."""
         if not self.cuts:
-            return Span(self.first, self.last, rule)
-        return Span(self._origin(first), self._origin(last - 1) + 1, rule)
+            return SecretSpan(self.first, self.last, rule)
+        return SecretSpan(self._origin(first), self._origin(last - 1) + 1, rule)
 
     def _origin(self, place: int) -> int:
         index = bisect_right(self.cuts, (place, 1 << 62)) - 1
@@ -85,13 +85,13 @@ class View(NamedTuple):
         return behind + place - at
 
 
-def views(joined: Joined) -> Iterator[View]:
+def list_views(joined: JoinedTexts) -> Iterator[View]:
     """Yield the views of all encoded stretches of the texts."""
-    yield from _escaped(joined)
+    yield from _view_unescaped(joined)
     yield from _base64(joined)
 
 
-def _escaped(joined: Joined) -> Iterator[View]:
+def _view_unescaped(joined: JoinedTexts) -> Iterator[View]:
     buffer = joined.buffer
     for pattern, decode in _DECODERS:
         behind = 0
@@ -119,7 +119,7 @@ _DECODERS: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
 )
 
 
-def _base64(joined: Joined) -> Iterator[View]:
+def _base64(joined: JoinedTexts) -> Iterator[View]:
     buffer = joined.buffer
     plain, shape = buffer.translate(_PLAIN_SHAPE), buffer.translate(_SHAPE)
     least = b"A" * _RUN_LEAST
@@ -131,21 +131,21 @@ def _base64(joined: Joined) -> Iterator[View]:
         first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
         run = buffer[first : min(end, at + 256)]
         if not head.islower() and run.translate(None, b"0123456789") != run:
-            data = _decoded(buffer[first : min(end, first + LENGTH_MAX)])
+            data = _decode_base64(buffer[first : min(end, first + LENGTH_MAX)])
             if data is not None:
                 padded = end + len(buffer[end : end + 2]) - len(buffer[end : end + 2].lstrip(b"="))
                 yield View(data, first, padded)
         at = plain.find(least, end)
 
 
-def _decoded(run: bytes) -> bytes | None:
-    head = _plain(run[:20])
+def _decode_base64(run: bytes) -> bytes | None:
+    head = _decode_text(run[:20])
     if head is None:
         return None
-    return _plain(run[: len(run) // 4 * 4] if len(run) % 4 == 1 else run + b"=" * (-len(run) % 4))
+    return _decode_text(run[: len(run) // 4 * 4] if len(run) % 4 == 1 else run + b"=" * (-len(run) % 4))
 
 
-def _plain(run: bytes) -> bytes | None:
+def _decode_text(run: bytes) -> bytes | None:
     """Return the text that base64 stands for; None where it stands for something else."""
     try:
         data = binascii.a2b_base64(run.translate(_TO_STANDARD))
@@ -162,7 +162,7 @@ def _marks() -> BytesAhoCorasick:
     return BytesAhoCorasick(WIDTHLESS_MARKS)
 
 
-def stripped(joined: Joined) -> Iterator[View]:
+def view_stripped(joined: JoinedTexts) -> Iterator[View]:
     """Yield the texts that have something of no width in them, without it."""
     for text, part in enumerate(joined.parts):
         if part.isascii() and not (b"\r" in part or b"\x1b" in part or b"\0" in part or b"\x08" in part):

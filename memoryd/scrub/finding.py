@@ -18,7 +18,7 @@ class Finding(NamedTuple):
     last: int  # exclusive, in characters
 
 
-class Scrubbed(NamedTuple):
+class ScrubbedText(NamedTuple):
     """A text that may be kept, and what was taken out of it, in order."""
 
     text: str
@@ -26,7 +26,7 @@ class Scrubbed(NamedTuple):
     dropped: bool = False  # there was a secret and the policy is to skip such texts: the text is empty
 
 
-class Span(NamedTuple):
+class SecretSpan(NamedTuple):
     """Where a rule has found something in a buffer of UTF-8."""
 
     first: int
@@ -34,7 +34,7 @@ class Span(NamedTuple):
     rule: str
 
 
-class Place(NamedTuple):
+class KeywordPlace(NamedTuple):
     """Where a keyword stands in a buffer, and the bounds of the text it stands in: no rule may look beyond them."""
 
     buffer: bytes
@@ -45,9 +45,9 @@ class Place(NamedTuple):
 
 
 # What a rule finds at one of its keywords.
-Find = Callable[[Place, bytes], Iterator[Span]]
+Find = Callable[[KeywordPlace, bytes], Iterator[SecretSpan]]
 
 
-def placeholder(rule: str) -> str:
+def make_placeholder(rule: str) -> str:
     """Return what stands in place of a secret. It is found again by `PLACEHOLDER`, and left alone."""
     return f"[REDACTED:{rule}]"

@@ -12,7 +12,7 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from memoryd.scrub.finding import Place, Span
+from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import is_hash, is_mixed, is_wordy
 
 if TYPE_CHECKING:
@@ -195,23 +195,23 @@ def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
     ]
 
 
-def _find_prefixed(place: Place, keyword: bytes) -> Iterator[Span]:
+def _find_prefixed(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the secret that begins at a keyword, if there is one."""
     for rule, pattern in _patterns(keyword):
         found = pattern.match(place.buffer, place.first, min(place.end, place.first + _WINDOW))
         if found is None:
-            yield from _broken(place, keyword, rule, pattern)
+            yield from _find_broken(place, keyword, rule, pattern)
             continue
         if not _is_drawn(found[0][len(keyword) :]):
             continue
         if found.end() == place.first + _WINDOW:
             found = pattern.match(place.buffer, place.first, place.end) or found
-        yield Span(found.start(), found.end(), rule)
+        yield SecretSpan(found.start(), found.end(), rule)
         if rule == "aws-access-key":
-            yield from _paired(place, found.end())
+            yield from _find_paired(place, found.end())
 
 
-def _broken(place: Place, keyword: bytes, rule: str, pattern: re.Pattern[bytes]) -> Iterator[Span]:
+def _find_broken(place: KeywordPlace, keyword: bytes, rule: str, pattern: re.Pattern[bytes]) -> Iterator[SecretSpan]:
     """Yield a secret that goes on in the next line, or in the next of two strings that are put together."""
     head = _HEAD.match(place.buffer, place.last, min(place.end, place.last + _LINE))
     if head is None:
@@ -224,15 +224,15 @@ def _broken(place: Place, keyword: bytes, rule: str, pattern: re.Pattern[bytes])
     found = pattern.match(before + whole, len(before))
     # The pattern has to need all there is, or the second part may be something else.
     if found and found.end() == len(before + whole) and _is_drawn(whole[len(keyword) :]):
-        yield Span(place.first, head.end(), rule)
-        yield Span(tail.start("rest"), tail.end("rest"), rule)
+        yield SecretSpan(place.first, head.end(), rule)
+        yield SecretSpan(tail.start("rest"), tail.end("rest"), rule)
 
 
-def _paired(place: Place, at: int) -> Iterator[Span]:
+def _find_paired(place: KeywordPlace, at: int) -> Iterator[SecretSpan]:
     """Yield the secret that is written down behind the number of an access key, in a table or in the next line."""
     found = _PAIRED.match(place.buffer, at, min(place.end, at + 200))
     if found and not is_hash(found["secret"]) and is_mixed(found["secret"]) and _is_drawn(found["secret"]):
-        yield Span(found.start("secret"), found.end("secret"), "aws-secret-key")
+        yield SecretSpan(found.start("secret"), found.end("secret"), "aws-secret-key")
 
 
 @lru_cache(maxsize=1024)
@@ -244,30 +244,30 @@ def _is_drawn(body: bytes) -> bool:
     return _is_drawn_by(body[:_WINDOW], body[-24:])
 
 
-def _find_middle(place: Place, keyword: bytes) -> Iterator[Span]:
+def _find_middle(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a secret that is known by what stands in its middle."""
     rule, pattern, back, ahead, drawn = _MIDDLES[keyword]
     found = pattern.search(place.buffer, max(place.begin, place.first - back), min(place.end, place.first + ahead))
     if found and _is_drawn(found[0][drawn]):
-        yield Span(found.start(), found.end(), rule)
+        yield SecretSpan(found.start(), found.end(), rule)
 
 
-def discord_tokens(buffer: bytes) -> Iterator[Span]:
+def discord_tokens(buffer: bytes) -> Iterator[SecretSpan]:
     """Yield tokens of Discord bots: the bot's number in base64, a time, and random characters, with dots between."""
     for found in _DISCORD.finditer(buffer):
         head = _DISCORD_HEAD.search(buffer, max(0, found.start() - 30), found.start())
         if head and _is_drawn(found["drawn"]):
-            yield Span(head.start(), found.end(), "discord-token")
+            yield SecretSpan(head.start(), found.end(), "discord-token")
 
 
-def _find_numeric(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _find_numeric(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield what a header says is an authorization though it is nothing but a long number."""
     found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
     if found:
-        yield Span(found.start("number"), found.end("number"), "authorization")
+        yield SecretSpan(found.start("number"), found.end("number"), "authorization")
 
 
-def find_pem(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
+def find_pem(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretSpan]:
     r"""Yield a private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
 
     Where something stands before each line, as in numbered, quoted or logged text, all goes up to the end of the key if
@@ -290,10 +290,10 @@ def find_pem(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
         line = place.buffer.find(b"\n", begin.end(), limit) + 1
         if line:
             behind = max(behind, _lines_end(place, line, limit, _before_on_line(place, begin.start())))
-    yield Span(begin.start(), end.end() if end else behind, "private-key")
+    yield SecretSpan(begin.start(), end.end() if end else behind, "private-key")
 
 
-def find_pem_end(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
+def find_pem_end(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretSpan]:
     """Yield the last lines of a private key whose first ones are not there."""
     end = _PEM_ENDING.match(place.buffer, place.first, place.end)
     if end is None:
@@ -313,10 +313,10 @@ def find_pem_end(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
             first = line + len(found["before"])
         at = line
     if first < place.first - len(before):
-        yield Span(first, end.end(), "private-key")
+        yield SecretSpan(first, end.end(), "private-key")
 
 
-def _find_wrapped(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _find_wrapped(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a private key in PEM that is in base64 once more, in lines."""
     found = _PEM_BASE64.match(place.buffer, place.first, min(place.end, place.first + _LINE))
     if found is None or b"PRIVATE" not in binascii.a2b_base64(found[0][: len(found[0]) // 4 * 4]):
@@ -325,20 +325,20 @@ def _find_wrapped(place: Place, _keyword: bytes) -> Iterator[Span]:
     line = place.buffer.find(b"\n", place.first, limit) + 1
     before = _before_on_line(place, place.first)
     last = _lines_end(place, line, limit, before) if line else 0
-    yield Span(place.first, max(found.end(), last), "private-key")
+    yield SecretSpan(place.first, max(found.end(), last), "private-key")
 
 
-def _find_ppk(place: Place, _keyword: bytes) -> Iterator[Span]:
+def _find_ppk(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the private lines of a key file of PuTTY."""
     found = _PPK.match(place.buffer, place.first, place.end)
     if found is not None:
         limit = min(place.end, found.end() + _PEM_MAX)
         last = _lines_end(place, found.end(), limit, _before_on_line(place, place.first))
         if last > found.end():
-            yield Span(found.end(), last, "private-key")
+            yield SecretSpan(found.end(), last, "private-key")
 
 
-def _before_on_line(place: Place, at: int) -> bytes:
+def _before_on_line(place: KeywordPlace, at: int) -> bytes:
     line = place.buffer.rfind(b"\n", max(place.begin, at - 80), at) + 1
     return place.buffer[line or max(place.begin, at - 80) : at]
 
@@ -351,7 +351,7 @@ def _begins_alike(before: bytes, first: bytes) -> bool:
     return plain == other
 
 
-def _lines_end(place: Place, at: int, limit: int, first: bytes) -> int:
+def _lines_end(place: KeywordPlace, at: int, limit: int, first: bytes) -> int:
     """Return where the lines of base64 end that begin at a place; 0 where there are none."""
     end = 0
     while at < limit:

@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING
 
 from memoryd.scrub import formats, private
-from memoryd.scrub.encoded import stripped
-from memoryd.scrub.finding import Place, Span, placeholder
-from memoryd.scrub.joined import Joined
+from memoryd.scrub.encoded import view_stripped
+from memoryd.scrub.finding import KeywordPlace, SecretSpan, make_placeholder
+from memoryd.scrub.joined import JoinedTexts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +22,15 @@ _KEY = re.compile(rb"-----(?P<end>BEGIN|END) ", re.IGNORECASE)
 _SHOWN = re.compile(rb"[^\r\n]+")
 
 
-def hidden(data: bytes) -> list[Span]:
+def find_hidden(data: bytes) -> list[SecretSpan]:
     """Return the private parts and private keys of a file, in order and apart from each other."""
-    joined = Joined([data])
+    joined = JoinedTexts([data])
     begin = joined.begins[0]
     found = [*_parts(data)]
-    for view in stripped(joined):
+    for view in view_stripped(joined):
         spans = (view.span(*span) for span in _parts(view.data))
-        found += [Span(first - begin, last - begin, rule) for first, last, rule in spans]
-    apart: list[Span] = []
+        found += [SecretSpan(first - begin, last - begin, rule) for first, last, rule in spans]
+    apart: list[SecretSpan] = []
     for span in sorted(found):
         if apart and span.first < apart[-1].last:
             apart[-1] = apart[-1]._replace(last=max(apart[-1].last, span.last))
@@ -39,21 +39,21 @@ def hidden(data: bytes) -> list[Span]:
     return apart
 
 
-def _parts(data: bytes) -> Iterator[Span]:
-    yield from private.find(Place(data, *match.span(), 0, len(data)) for match in _WORD.finditer(data))
+def _parts(data: bytes) -> Iterator[SecretSpan]:
+    yield from private.find(KeywordPlace(data, *match.span(), 0, len(data)) for match in _WORD.finditer(data))
     for match in _KEY.finditer(data):
         find = formats.find_pem if match["end"].upper() == b"BEGIN" else formats.find_pem_end
-        yield from find(Place(data, *match.span(), 0, len(data)))
+        yield from find(KeywordPlace(data, *match.span(), 0, len(data)))
 
 
-def masked(data: bytes) -> bytes:
+def mask_hidden(data: bytes) -> bytes:
     """Return the file with blanks of the same length instead of what is hidden, with a mark where there is room.
 
     So every byte that is left stands where it stood.
     """
     pieces, at = [], 0
-    for first, last, rule in hidden(data):
-        mark = placeholder(rule).encode()
+    for first, last, rule in find_hidden(data):
+        mark = make_placeholder(rule).encode()
         blank = _SHOWN.sub(lambda match: b" " * len(match[0]), data[first:last])
         pieces += [data[at:first], mark + blank[len(mark) :] if blank.startswith(b" " * len(mark)) else blank]
         at = last

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 BETWEEN = b"\n\x1e\n"
 
 
-class Joined:
+class JoinedTexts:
     """Texts in one buffer; `begins` and `ends` say where each lies."""
 
     def __init__(self, parts: Sequence[bytes]) -> None:
@@ -23,6 +23,6 @@ class Joined:
         self.ends = list(accumulate(len(part) + gap for part in parts))
         self.begins = [end - len(part) for end, part in zip(self.ends, parts, strict=True)]
 
-    def at(self, place: int) -> int:
+    def find_text(self, place: int) -> int:
         """Return which text a byte of the buffer belongs to."""
         return bisect_right(self.begins, place) - 1

@@ -41,7 +41,7 @@ def may_hide(data: bytes) -> bool:
     return not is_plain or b"private" in data.lower() or b"-----" in data
 
 
-def withheld(text: str) -> tuple[str, int]:
+def withhold_lines(text: str) -> tuple[str, int]:
     """Return a text with `INSTEAD` in the place of each such line, and how many there were."""
     lines = []
     armored = False  # the lines of a key between its marks

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.scrub.finding import Place, Span
+from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import (
     is_chosen,
     is_key,
@@ -165,13 +165,13 @@ def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | Non
     return PASSWORD if owners and (shouted or owners[-1] in _PASS_OWNERS) else PASS
 
 
-def name_before(place: Place) -> bytes:
+def name_before(place: KeywordPlace) -> bytes:
     """Return the part of a name that stands before its keyword."""
     before = place.buffer[max(place.begin, place.first - 48) : place.first]
     return before[len(before.rstrip(_NAME_LETTERS)) :]
 
 
-def find(place: Place, keyword: bytes) -> Iterator[Span]:
+def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the value that a name with this keyword has, or is said to have, if it is a secret."""
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
@@ -181,7 +181,7 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
     if found is None and before.startswith(b"-"):
         found = _FLAG.match(buffer, last, end)
     if found is not None:
-        yield from _assigned(place, before + buffer[place.first : last] + found["rest"], found)
+        yield from _find_assigned(place, before + buffer[place.first : last] + found["rest"], found)
     if keyword in _SHORT_WORDS:
         return
     if not _TOO_LONG.match(buffer, last, end):
@@ -189,12 +189,12 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
         if operator.strip() == b":":
             yield from _set_apart(place, before)
         if keyword not in _NEVER_SAID and (found is None or (not before and operator == b":")):
-            yield from _said(place, keyword, before)
+            yield from _find_told(place, keyword, before)
     if not before and place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)
 
 
-def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Span]:
+def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> Iterator[SecretSpan]:
     kind = kind_of(name)
     operator = found.groupdict().get("operator", b"=") or b"="
     if kind is None or (kind in {PASS, PIN} and operator.lstrip().startswith(b",")):
@@ -208,17 +208,17 @@ def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Spa
         quoted = (value.quoted and not operator.lstrip().startswith(b",")) or is_environment
         plausible = _is_plausible(kind, name, value.text, quoted=quoted, meant=is_environment)
         plausible = plausible and not (not quoted and _is_variable(place, value))
-        yield Span(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
+        yield SecretSpan(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
 
 
-def _is_empty_string(place: Place, found: re.Match[bytes]) -> bool:
+def _is_empty_string(place: KeywordPlace, found: re.Match[bytes]) -> bool:
     # CSV doubles the quotes of a value; a string of nothing has two as well, and then its surroundings follow.
     quote = found["quote"]
     behind = place.buffer[found.end() : found.end() + 1]
     return len(quote) == 2 and quote[:1] == quote[1:] and (not behind or behind in b" \t\r\n,;:)]}>+")
 
 
-def _is_variable(place: Place, value: Value) -> bool:
+def _is_variable(place: KeywordPlace, value: Value) -> bool:
     """Return whether a value is a variable of a password's name, numbered, in an expression that goes on."""
     stem = value.text.rstrip(b"0123456789_").lower()
     behind = value.at + len(value.text)
@@ -239,11 +239,11 @@ def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: 
     return PLAUSIBLE[kind](value, quoted=quoted)
 
 
-def value_at(place: Place, at: int, quote: bytes, *, to_space: bool = False) -> Value | None:
+def value_at(place: KeywordPlace, at: int, quote: bytes, *, to_space: bool = False) -> Value | None:
     """Return the value that begins at `at`: up to its closing quote, or up to where a bare value ends."""
     buffer, end = place.buffer, min(place.end, at + _LONG)
     if quote:
-        close = _closing(buffer, at, end, quote)
+        close = _find_closing(buffer, at, end, quote)
         if close is not None:
             text = buffer[at:close]
             return Value(text, at, quoted=True) if text else None
@@ -254,11 +254,11 @@ def value_at(place: Place, at: int, quote: bytes, *, to_space: bool = False) -> 
     cut = _CUT.search(text)
     if cut and not (to_space and cut[0][:1] in b",;"):
         text = text[: cut.start()]
-    text = trimmed(text)
+    text = trim(text)
     return Value(text, at, quoted=False) if text else None
 
 
-def _closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
+def _find_closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
     line = buffer.find(b"\n", at, end)
     limit = end if line < 0 else line
     close = buffer.find(quote, at, limit)
@@ -267,7 +267,7 @@ def _closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
     return close if close >= at else None
 
 
-def trimmed(text: bytes) -> bytes:
+def trim(text: bytes) -> bytes:
     """Return a value without the marks of the sentence or the brackets it stood in."""
     while text:
         last = text[-1:]
@@ -287,7 +287,7 @@ _SET_APART = re.compile(
 )
 
 
-def _set_apart(place: Place, before: bytes) -> Iterator[Span]:
+def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
     found = _SET_APART.match(place.buffer, place.last, min(place.end, place.last + _WORDS_MAX))
     if found is None:
         return
@@ -303,7 +303,7 @@ def _set_apart(place: Place, before: bytes) -> Iterator[Span]:
     else:
         told = kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
     if told and not value.endswith((b":", b",", b"{", b"(")):
-        yield Span(found.start("value"), found.end("value"), f"{kind}-told")
+        yield SecretSpan(found.start("value"), found.end("value"), f"{kind}-told")
 
 
 # --- prose ---
@@ -336,7 +336,7 @@ _SIGN = re.compile(rb"[a-z][!@#$%^&*?+]")
 _WORDS_MAX = 400
 
 
-def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
+def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[SecretSpan]:
     """Yield a secret that is told in a sentence: "my password is …", "der Token für X lautet …"."""
     kind = KEYWORDS[keyword]
     end = min(place.end, place.last + _WORDS_MAX)
@@ -357,10 +357,10 @@ def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
         or _is_told(value, kind, linked=found["link"] is not None, context=context)
         or (kind == PASSWORD and found["link"] in {b"is", b"was"} and is_word(value.text) and _ends(place, value))
     )
-    yield Span(value.at, value.at + len(value.text), f"{kind}-told" if told else REJECTED)
+    yield SecretSpan(value.at, value.at + len(value.text), f"{kind}-told" if told else REJECTED)
 
 
-def _is_introduced(place: Place, found: re.Match[bytes]) -> bool:
+def _is_introduced(place: KeywordPlace, found: re.Match[bytes]) -> bool:
     # "use password X", "log in with the password X"
     if place.buffer[found.end("rest") : found.start("quote")].strip() or found["rest"]:
         return False
@@ -370,7 +370,7 @@ def _is_introduced(place: Place, found: re.Match[bytes]) -> bool:
     return bool(_INTRODUCTION.search(place.buffer[max(place.begin, place.first - 40) : place.first]))
 
 
-def _ends(place: Place, value: Value) -> bool:
+def _ends(place: KeywordPlace, value: Value) -> bool:
     behind = place.buffer[value.at + len(value.text) : min(place.end, value.at + len(value.text) + 2)]
     return not behind.strip(b" .!\"'\r") or behind[:1] in b"\n,;" or behind[:2] == b".\n"
 
@@ -396,7 +396,7 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
     return is_token(text, quoted=value.quoted)
 
 
-def _said_before(place: Place, keyword: bytes) -> Iterator[Span]:
+def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a secret that is told before its name: "hunter2 is my password"."""
     start = max(place.begin, place.first - 280)
     before = place.buffer[start : place.first]
@@ -404,10 +404,10 @@ def _said_before(place: Place, keyword: bytes) -> Iterator[Span]:
     for at in range(len(words) - 2):
         if words[at + 1] not in _BEFORE_LINKS or words[at + 2] not in _BEFORE_OWNERS:
             continue
-        value = trimmed(words[at].lstrip(b"\"'`(*"))
+        value = trim(words[at].lstrip(b"\"'`(*"))
         if len(value) < 6:
             continue
         judge = is_password if KEYWORDS[keyword] == PASSWORD else is_token
         if is_mixed(value) and judge(value, quoted=False):
             first = start + before.rfind(value)
-            yield Span(first, first + len(value), f"{KEYWORDS[keyword]}-told")
+            yield SecretSpan(first, first + len(value), f"{KEYWORDS[keyword]}-told")

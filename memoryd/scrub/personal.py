@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from memoryd.scrub.finding import Span
+from memoryd.scrub.finding import SecretSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ _PHONE = re.compile(
 )
 
 
-def find(buffer: bytes) -> Iterator[Span]:
+def find(buffer: bytes) -> Iterator[SecretSpan]:
     """Yield everything of a person in a buffer. An e-mail address before a `:` or in a URL is one as well."""
     behind = 0
     for at in _AT.finditer(buffer):
@@ -42,11 +42,11 @@ def find(buffer: bytes) -> Iterator[Span]:
         found = _EMAIL.search(buffer, begin, at.start() + 260)
         if found and found.start() < at.start() < found.end():
             behind = found.end()
-            yield Span(found.start(), found.end(), "email")
+            yield SecretSpan(found.start(), found.end(), "email")
     for pattern, rule, holds in ((_IBAN, "iban", is_iban), (_CARD, "card", is_card), (_PHONE, "phone", _is_phone)):
         for found in pattern.finditer(buffer):
             if holds(found[0]):
-                yield Span(found.start(), found.end(), rule)
+                yield SecretSpan(found.start(), found.end(), rule)
 
 
 def is_iban(text: bytes) -> bool:

@@ -28,11 +28,11 @@ class Policy:
             if not entry:
                 raise ConfigError("is empty", WHERE, "name a value, or a regular expression as /…/")
             try:
-                allowed.pattern(entry)
+                allowed.compile_allowed(entry)
             except ValueError as error:
                 hint = "write it as Python's re reads it, or without the slashes if it is a value"
-                raise ConfigError(f"{entry!r} is no regular expression: {error}", WHERE, hint) from error
+                raise ConfigError(f"{entry!r} is not a regular expression: {error}", WHERE, hint) from error
 
     def allows(self, value: str) -> bool:
         """Return whether a value that a rule has found is to be left alone."""
-        return any(allowed.pattern(entry).fullmatch(value) for entry in self.allow)
+        return any(allowed.compile_allowed(entry).fullmatch(value) for entry in self.allow)

@@ -13,12 +13,12 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.scrub.finding import Span
+from memoryd.scrub.finding import SecretSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from memoryd.scrub.finding import Place
+    from memoryd.scrub.finding import KeywordPlace
 
 KEYWORD = b"private"
 RULE = "private"
@@ -47,13 +47,13 @@ class _Tag(NamedTuple):
     mention: bool
 
 
-def find(places: Iterable[Place]) -> Iterator[Span]:
+def find(places: Iterable[KeywordPlace]) -> Iterator[SecretSpan]:
     """Yield the private parts, given every place of the keyword in order."""
     for (_, end), inside in groupby(places, lambda place: (place.begin, place.end)):
         yield from _parts([tag for place in inside if (tag := _tag(place))], end)
 
 
-def _parts(tags: list[_Tag], end: int) -> Iterator[Span]:
+def _parts(tags: list[_Tag], end: int) -> Iterator[SecretSpan]:
     opened: list[int] = []
     mentioned: list[int] = []
     for tag in tags:
@@ -62,14 +62,14 @@ def _parts(tags: list[_Tag], end: int) -> Iterator[Span]:
         elif opened and not tag.mention:
             start = opened.pop()
             if not opened:
-                yield Span(start, tag.last, RULE)
+                yield SecretSpan(start, tag.last, RULE)
         elif mentioned and not tag.mention:
-            yield Span(mentioned.pop(), tag.last, RULE)
+            yield SecretSpan(mentioned.pop(), tag.last, RULE)
     if opened:
-        yield Span(opened[0], end, RULE)
+        yield SecretSpan(opened[0], end, RULE)
 
 
-def _tag(place: Place) -> _Tag | None:
+def _tag(place: KeywordPlace) -> _Tag | None:
     buffer = place.buffer
     begin = max(place.begin, place.first - _REACH)
     before = _BEFORE.search(buffer[begin : place.first])

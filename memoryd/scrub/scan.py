@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from memoryd.scrub import carried, columns, commands, formats, named, personal, private
-from memoryd.scrub.encoded import View, stripped, views
-from memoryd.scrub.finding import PLACEHOLDER, Find, Finding, Place, Scrubbed, Span, placeholder
-from memoryd.scrub.joined import Joined
+from memoryd.scrub.encoded import View, list_views, view_stripped
+from memoryd.scrub.finding import PLACEHOLDER, Find, Finding, KeywordPlace, ScrubbedText, SecretSpan, make_placeholder
+from memoryd.scrub.joined import JoinedTexts
 
 if TYPE_CHECKING:
     from memoryd.scrub.policy import Policy
@@ -44,58 +44,60 @@ class _Keyword(NamedTuple):
     finds: tuple[Find, ...]
 
 
-def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[Scrubbed]:
+def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[ScrubbedText]:
     """Take out of each text what the policy names, and say what and where it was."""
     parts = [text.encode("utf-8", "surrogatepass") for text in texts]
     found = _search(parts, policy, find_known)
     settled = {place: _settle(parts[place], spans, policy, find_known) for place, spans in found.items()}
     return [
-        _scrubbed(text, parts[place], settled[place], policy) if place in settled else Scrubbed(text, ())
+        _scrub_text(text, parts[place], settled[place], policy) if place in settled else ScrubbedText(text, ())
         for place, text in enumerate(texts)
     ]
 
 
-def _settle(part: bytes, spans: list[Span], policy: Policy, find_known: FindKnown) -> list[Span]:
+def _settle(part: bytes, spans: list[SecretSpan], policy: Policy, find_known: FindKnown) -> list[SecretSpan]:
     """Return the spans, and what comes to light once they are redacted."""
     for _ in range(ROUNDS_MAX):
-        redacted = _Redacted(part, spans)
+        redacted = _RedactedText(part, spans)
         more = _search([redacted.data], policy, find_known).get(0)
         if not more:
             return spans
-        spans = _merged([*spans, *(redacted.origin(span) for span in more)])
-    return [Span(0, len(part), UNSETTLED)]
+        spans = _merge_spans([*spans, *(redacted.origin(span) for span in more)])
+    return [SecretSpan(0, len(part), UNSETTLED)]
 
 
-def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> dict[int, list[Span]]:
+def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> dict[int, list[SecretSpan]]:
     """Return what is to be redacted in each text that has something, in order, and apart from each other."""
-    joined = Joined(parts)
+    joined = JoinedTexts(parts)
     low = joined.buffer.lower()
-    whole = [*stripped(joined)]
-    spans: list[Span] = []
+    whole = [*view_stripped(joined)]
+    spans: list[SecretSpan] = []
     if policy.private:
         spans += [*_private_parts(joined, low), *_inner(whole, _private_parts)]
     if policy.secrets != "off":
         spans += _secrets(joined, low, find_known)
-        outer = [*views(joined)]
+        outer = [*list_views(joined)]
         spans += _inner([*outer, *_views_in(outer), *whole], lambda inner, low: _secrets(inner, low, find_known))
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)
-    by_text: dict[int, list[Span]] = {}
+    by_text: dict[int, list[SecretSpan]] = {}
     for first, last, rule in spans:
-        text = joined.at(first)
+        text = joined.find_text(first)
         begin = joined.begins[text]
-        by_text.setdefault(text, []).append(Span(max(0, first - begin), min(last - begin, len(parts[text])), rule))
-    kept = {text: _kept(parts[text], found, policy) for text, found in by_text.items()}
+        by_text.setdefault(text, []).append(
+            SecretSpan(max(0, first - begin), min(last - begin, len(parts[text])), rule)
+        )
+    kept = {text: _keep_spans(parts[text], found, policy) for text, found in by_text.items()}
     return {text: found for text, found in kept.items() if found}
 
 
-def _inner(views: list[View], find: Callable[[Joined, bytes], Iterator[Span]]) -> Iterator[Span]:
+def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterator[SecretSpan]]) -> Iterator[SecretSpan]:
     """Yield what is found in views, as parts of the texts they were made from."""
     if not views:
         return
-    inner = Joined([view.data for view in views])
+    inner = JoinedTexts([view.data for view in views])
     for span in find(inner, inner.buffer.lower()):
-        text = inner.at(span.first)
+        text = inner.find_text(span.first)
         begin = inner.begins[text]
         yield views[text].span(span.first - begin, span.last - begin, span.rule)
 
@@ -104,40 +106,40 @@ def _views_in(outer: list[View]) -> Iterator[View]:
     """Yield what is encoded in views once more, as views of the texts they were made from."""
     if not outer:
         return
-    inner = Joined([view.data for view in outer])
-    for view in views(inner):
-        text = inner.at(view.first)
+    inner = JoinedTexts([view.data for view in outer])
+    for view in list_views(inner):
+        text = inner.find_text(view.first)
         begin = inner.begins[text]
         whole = outer[text].span(view.first - begin, view.last - begin, "")
         yield View(view.data, whole.first, whole.last)
 
 
-def _private_parts(joined: Joined, low: bytes) -> Iterator[Span]:
+def _private_parts(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
     size = len(private.KEYWORD)
     hits = _hits(_private(), joined, low)
-    return private.find(Place(joined.buffer, first, first + size, begin, end) for _, first, begin, end in hits)
+    return private.find(KeywordPlace(joined.buffer, first, first + size, begin, end) for _, first, begin, end in hits)
 
 
-def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span]:
+def _secrets(joined: JoinedTexts, low: bytes, find_known: FindKnown) -> Iterator[SecretSpan]:
     buffer = joined.buffer
     for seen, instead in _UNSEEN:
         buffer = buffer.replace(seen, instead)
     known = [*find_known(buffer)]
     if len(joined.parts) == 1:
-        yield from (Span(first, last, rule) for rule, first, last in known)
+        yield from (SecretSpan(first, last, rule) for rule, first, last in known)
         known = []
-    for text in {joined.at(first) for _, first, _ in known}:
+    for text in {joined.find_text(first) for _, first, _ in known}:
         # Alone, so that what stands in the next text cannot be what made it match.
         begin, end = joined.begins[text], joined.ends[text]
         for rule, first, last in find_known(b"\n" + buffer[begin:end]):
-            yield Span(begin + first - 1, begin + last - 1, rule)
+            yield SecretSpan(begin + first - 1, begin + last - 1, rule)
     yield from formats.discord_tokens(joined.buffer)
     yield from _ours(joined, low)
 
 
-def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
+def _ours(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
     automaton, keywords = _rules()
-    of_names = remembering()
+    of_names = make_cached_find()
     # How far the values seen so far go, how many names in a row stood in the value of the one before, since where.
     looked_to = looks = nest = skip_to = 0
     for index, at, begin, end in _hits(automaton, joined, low):
@@ -148,11 +150,11 @@ def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
         elif looks >= LOOKS_MAX:
             space = _SPACE.search(joined.buffer, at, end)
             skip_to = space.start() if space else end
-            yield Span(nest, skip_to, UNSETTLED)
+            yield SecretSpan(nest, skip_to, UNSETTLED)
             continue
         for keyword in keywords[index]:
             first = at + keyword.offset
-            place = Place(joined.buffer, first, first + len(keyword.text), begin, end)
+            place = KeywordPlace(joined.buffer, first, first + len(keyword.text), begin, end)
             for find in keyword.finds:
                 for span in (of_names if find is named.find else find)(place, keyword.text):
                     if span.rule != named.REJECTED:
@@ -162,31 +164,31 @@ def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
         looks += 1
 
 
-def remembering() -> Callable[[Place, bytes], list[Span]]:
+def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
     """Return `named.find`, asked once for each surrounding it meets, so that repetition costs little.
 
     It is for one scan, since what it remembers is text that nobody has redacted yet.
     """
     # By keyword, place in the surrounding and what follows: to hash a whole surrounding is slow.
-    known: dict[tuple[bytes, int, bytes], tuple[bytes, list[Span]]] = {}
+    known: dict[tuple[bytes, int, bytes], tuple[bytes, list[SecretSpan]]] = {}
 
-    def find(place: Place, keyword: bytes) -> list[Span]:
+    def find(place: KeywordPlace, keyword: bytes) -> list[SecretSpan]:
         buffer, first, _, begin, end = place
         begin, end = max(begin, first - named.BEHIND), min(end, first + named.AHEAD)
         key, around = (keyword, first - begin, buffer[first : first + 64]), buffer[begin:end]
         surrounding, spans = known.get(key, (b"", []))
         if surrounding != around:
             found = named.find(place._replace(begin=begin, end=end), keyword)
-            spans = [Span(span.first - begin, span.last - begin, span.rule) for span in found]
+            spans = [SecretSpan(span.first - begin, span.last - begin, span.rule) for span in found]
             if len(known) >= REMEMBERED_MAX:
                 known.clear()
             known[key] = around, spans
-        return spans and [Span(span.first + begin, span.last + begin, span.rule) for span in spans]
+        return spans and [SecretSpan(span.first + begin, span.last + begin, span.rule) for span in spans]
 
     return find
 
 
-def _hits(automaton: BytesAhoCorasick, joined: Joined, low: bytes) -> Iterator[tuple[int, int, int, int]]:
+def _hits(automaton: BytesAhoCorasick, joined: JoinedTexts, low: bytes) -> Iterator[tuple[int, int, int, int]]:
     """(keyword, place, begin and end of the text) of every keyword in a text."""
     text, begin, end = -1, 0, 0
     for index, first, last in automaton.find_matches_as_indexes(low):
@@ -222,7 +224,7 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     return BytesAhoCorasick(words, MatchKind.LeftmostLongest, Implementation.DFA), contained
 
 
-def _kept(part: bytes, spans: list[Span], policy: Policy) -> list[Span]:
+def _keep_spans(part: bytes, spans: list[SecretSpan], policy: Policy) -> list[SecretSpan]:
     """Return the spans that are no placeholder, not allowed, and not empty; overlapping ones become one."""
     marks = [found.span() for found in PLACEHOLDER.finditer(part)] if _MARK in part.lower() else []
     kept = []
@@ -237,8 +239,8 @@ def _kept(part: bytes, spans: list[Span], policy: Policy) -> list[Span]:
             value = part[first:last].decode("utf-8", "replace")
             if policy.allows(value):
                 continue
-        kept.append(Span(*_whole_characters(part, first, last), rule))
-    return _merged(kept)
+        kept.append(SecretSpan(*_whole_characters(part, first, last), rule))
+    return _merge_spans(kept)
 
 
 def _whole_characters(part: bytes, first: int, last: int) -> tuple[int, int]:
@@ -249,13 +251,13 @@ def _whole_characters(part: bytes, first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
-def _merged(spans: list[Span]) -> list[Span]:
-    merged: list[Span] = []
+def _merge_spans(spans: list[SecretSpan]) -> list[SecretSpan]:
+    merged: list[SecretSpan] = []
     for span in sorted(spans, key=lambda span: (span.first, -span.last)):
         if merged and span.first < merged[-1].last:
             before = merged[-1]
             rule = min((before, span), key=lambda one: (_rank(one.rule), one.first - one.last)).rule
-            merged[-1] = Span(before.first, max(before.last, span.last), rule)
+            merged[-1] = SecretSpan(before.first, max(before.last, span.last), rule)
         else:
             merged.append(span)
     return merged
@@ -267,15 +269,15 @@ def _rank(rule: str) -> int:
     return 2 if rule.endswith(("-value", "-told")) or rule in {"bearer-token", "authorization", "cookie"} else 1
 
 
-class _Redacted:
+class _RedactedText:
     """A text with placeholders in it, and the way back to the text as it was given."""
 
-    def __init__(self, part: bytes, spans: list[Span]) -> None:
+    def __init__(self, part: bytes, spans: list[SecretSpan]) -> None:
         pieces: list[bytes] = []
         self._steps: list[tuple[int, int, int]] = []  # place, place in the given text, 1 where a placeholder begins
         size = at = 0
         for first, last, rule in spans:
-            mark = placeholder(rule).encode()
+            mark = make_placeholder(rule).encode()
             self._steps += [(size, at, 0), (size + first - at, first, 1)]
             pieces += [part[at:first], mark]
             size += first - at + len(mark)
@@ -283,7 +285,7 @@ class _Redacted:
         self._steps.append((size, at, 0))
         self.data = b"".join([*pieces, part[at:]])
 
-    def origin(self, span: Span) -> Span:
+    def origin(self, span: SecretSpan) -> SecretSpan:
         """Return the span of the given text that a span of the redacted one comes from."""
         first = bisect_right(self._steps, (span.first, 1 << 62, 1)) - 1
         last = bisect_right(self._steps, (span.last - 1, 1 << 62, 1)) - 1
@@ -291,10 +293,10 @@ class _Redacted:
         begin = given if is_mark else given + span.first - place
         place, given, is_mark = self._steps[last]
         end = self._steps[last + 1][1] if is_mark else given + span.last - place
-        return Span(begin, end, span.rule)
+        return SecretSpan(begin, end, span.rule)
 
 
-def _scrubbed(text: str, part: bytes, spans: list[Span], policy: Policy) -> Scrubbed:
+def _scrub_text(text: str, part: bytes, spans: list[SecretSpan], policy: Policy) -> ScrubbedText:
     findings: list[Finding] = []
     pieces: list[str] = []
     at = characters = 0
@@ -303,9 +305,9 @@ def _scrubbed(text: str, part: bytes, spans: list[Span], policy: Policy) -> Scru
         begin = characters + len(before)
         characters = begin + len(part[first:last].decode("utf-8", "surrogatepass"))
         at = last
-        pieces += [before, placeholder(rule)]
+        pieces += [before, make_placeholder(rule)]
         findings.append(Finding(rule, begin, characters))
     secrets = any(finding.rule not in personal.RULES and finding.rule != private.RULE for finding in findings)
     if policy.secrets == "skip" and secrets:
-        return Scrubbed("", tuple(findings), dropped=True)
-    return Scrubbed("".join([*pieces, text[characters:]]), tuple(findings))
+        return ScrubbedText("", tuple(findings), dropped=True)
+    return ScrubbedText("".join([*pieces, text[characters:]]), tuple(findings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from memoryd.text.wording import STOP, fold, stem, units
+from memoryd.text.wording import STOP, find_stem, fold, list_units
 
 # Who speaks, as a line of memory says it: no part of what is said.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open"
@@ -18,7 +18,7 @@ prefer prefered preferred prefers report said tells today told user users uses u
 _FRAMING = frozenset(_FRAMING_LIST.split())
 
 
-def unlabelled(text: str) -> str:
+def strip_label(text: str) -> str:
     """Return `text` without a label such as `User: ` before it."""
     return _LABEL.sub("", text, count=1)
 
@@ -34,21 +34,21 @@ def is_label(word: str) -> bool:
     return _LABEL.match(f"{word}: x") is not None
 
 
-def content(text: str) -> list[str]:
+def list_content_words(text: str) -> list[str]:
     """Return the content words of `text` in order, runs of wide characters as pairs; numbers are none."""
-    found = (unit for unit in units(fold(text)) if unit not in STOP and unit not in _FRAMING)
+    found = (unit for unit in list_units(fold(text)) if unit not in STOP and unit not in _FRAMING)
     return [unit for unit in found if len(unit) > 1 and not unit.isdigit()]
 
 
 @lru_cache(maxsize=1 << 14)
-def stems(text: str) -> frozenset[str]:
+def list_stems(text: str) -> frozenset[str]:
     """Return the stems of the content words of `text`; its numbers count as words here."""
-    folded = fold(unlabelled(text))
-    numbers = (unit for unit in units(folded) if unit.isdigit())
-    return frozenset((*map(stem, content(folded)), *numbers))
+    folded = fold(strip_label(text))
+    numbers = (unit for unit in list_units(folded) if unit.isdigit())
+    return frozenset((*map(find_stem, list_content_words(folded)), *numbers))
 
 
-def overlap(asked: str, held: str) -> float:
+def measure_overlap(asked: str, held: str) -> float:
     """Return the share, 0..1, of the content words of `asked` that `held` has in some form; 0 without any."""
-    words = stems(asked)
-    return len(words & stems(held)) / len(words) if words else 0.0
+    words = list_stems(asked)
+    return len(words & list_stems(held)) / len(words) if words else 0.0

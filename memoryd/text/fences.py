@@ -26,7 +26,7 @@ class Fence(NamedTuple):
     closed: bool
 
 
-def fences(text: str) -> list[Fence]:
+def find_fences(text: str) -> list[Fence]:
     """Return the fenced blocks of `text`, in order."""
     if "```" not in text and "~~~" not in text:
         return []
@@ -35,7 +35,7 @@ def fences(text: str) -> list[Fence]:
     for at, line in lines_of(text):
         before = mark
         if not mark:
-            column, line = _placed(line, column)  # noqa: PLW2901 - the line without the mark of its item
+            column, line = _place_item(line, column)  # noqa: PLW2901 - the line without the mark of its item
         mark = open_after(mark, line, column)
         if mark and not before:
             start, info = at, line.strip().lstrip(mark[0]).strip()
@@ -47,13 +47,13 @@ def fences(text: str) -> list[Fence]:
 def without_fences(text: str) -> str:
     """Return `text` with a line feed in place of each fenced block."""
     parts, at = [], 0
-    for fence in fences(text):
+    for fence in find_fences(text):
         parts.append(text[at : fence.start])
         at = fence.end
     return "\n".join([*parts, text[at:]])
 
 
-def inside(text: str) -> str:
+def strip_fence(text: str) -> str:
     """Return what is inside of a fence around all of `text`, such as a model puts around its reply; else `text`.
 
     Fences within it do not count, and the closing one may be at the end of the last line.
@@ -89,7 +89,7 @@ def lines_of(text: str) -> Iterator[tuple[int, str]]:
         at += len(line) + 1
 
 
-def _placed(line: str, column: int) -> tuple[int, str]:
+def _place_item(line: str, column: int) -> tuple[int, str]:
     """Return the column in which the list item's words begin, and the line with spaces in place of the item's mark."""
     if match := _ITEM.match(line):
         lead = match[0].expandtabs(4)

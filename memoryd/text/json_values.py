@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _MOST_TRIES = 2_000  # places at which a value is looked for
 
 
-def values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]:
+def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]:
     """Yield the JSON values of `text` that begin with one of these characters, with where each begins and ends."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     start = re.compile(f"[{re.escape(begins)}]")

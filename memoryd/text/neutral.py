@@ -32,12 +32,12 @@ _LEADING = re.compile(
 )
 
 
-def neutral(text: str) -> str:
+def neutralize(text: str) -> str:
     """Return `text` as one line without anything that a Markdown, tag or prompt reader would act on.
 
     It may come out empty. Neutral text stays as it is: `neutral(neutral(x)) == neutral(x)`.
     """
-    line = visible(" ".join(text.split()))
+    line = make_visible(" ".join(text.split()))
     line = _OPENS.sub("\u2039", line)
     line = _CLOSES_COMMENT.sub("--\u203a", line)
     line = _FENCE.sub("'", line)
@@ -54,7 +54,7 @@ def neutral_lines(text: str) -> str:
     lines = []
     for line in text.splitlines():
         match = _BULLET.match(line)
-        clean = neutral(line)
+        clean = neutralize(line)
         lines.append(f"- {clean}" if match and clean else clean)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
 
@@ -65,23 +65,23 @@ def neutral_markdown(text: str) -> str:
     Lines keep their numbers, and code its fences: it is for who reads a file, not for what is put into one.
     `neutral_markdown(neutral_markdown(x)) == neutral_markdown(x)`.
     """
-    return "\n".join(map(_shaped, text.split("\n")))
+    return "\n".join(map(_shape_line, text.split("\n")))
 
 
-def _shaped(line: str) -> str:
+def _shape_line(line: str) -> str:
     if _FENCE_LINE.fullmatch(line.rstrip()):
         return line.rstrip()
-    indent, mark, clean = shaped(line)
+    indent, mark, clean = split_shape(line)
     return f"{indent}{mark}{clean}" if clean else ""
 
 
-def shaped(line: str) -> tuple[str, str, str]:
+def split_shape(line: str) -> tuple[str, str, str]:
     """Return the indentation of `line`, its heading, list or quote mark with the space behind, and the rest neutral."""
     indent, mark, rest = _SHAPE.fullmatch(line).groups("")  # type: ignore[union-attr]  # it matches any text
-    return indent, mark, neutral(rest)
+    return indent, mark, neutralize(rest)
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """Return `text` without characters that show nothing; those that end a line or control a screen become spaces."""
     if text.isprintable() and not _BLANK.search(text):
         return text

@@ -15,23 +15,23 @@ _QUOTES = str.maketrans(dict.fromkeys("‘’‚‛′`‹›", "'") | dict.from
 _CLOSING = " .!;。！；…"  # noqa: RUF001 - a question mark is none: a question is not the statement
 
 
-def same(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the form in which duplicates are equal, letter by letter; the order of words counts.
 
     It is in NFC and casefolded, with single spaces, without bullet mark, role label and closing punctuation.
     """
-    folded = _folded(text)
+    folded = _fold(text)
     return folded[_BEFORE.match(folded).end() :].rstrip(_CLOSING)  # type: ignore[union-attr]  # it matches any text
 
 
-def verbatim(text: str) -> str:
+def normalize_quotation(text: str) -> str:
     """Return the form in which a quotation equals its source.
 
     Case, white space, the style of quotation marks and closing punctuation do not count. A question mark does.
     """
-    return _folded(text).translate(_QUOTES).rstrip(_CLOSING)
+    return _fold(text).translate(_QUOTES).rstrip(_CLOSING)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return " ".join(folded.split())

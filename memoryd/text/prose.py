@@ -36,7 +36,7 @@ _WIDE_RUNS = re.compile(f"[{WIDE_RANGES}]+|[^{WIDE_RANGES}]+")
 WIDE_WORD = 0.6  # a character of a script without spaces carries about as much as 0.6 of an English word
 
 
-def lines(text: str) -> list[str]:
+def list_lines(text: str) -> list[str]:
     """Return the lines of prose in `text`, links and emphasis as plain words.
 
     Left out: code, tables, headings, rules, list marks, and what a machine wrote and a person pasted, which is told by
@@ -50,11 +50,11 @@ def lines(text: str) -> list[str]:
             continue
         plain = (line if line[0].isalpha() else _MARK.sub("", line, count=1)).strip()
         if plain and not _RULE.match(plain) and not _is_log(shapes, line) and not by_machine(plain):
-            kept.append(_plain(plain))
+            kept.append(_mask_numbers(plain))
     return kept
 
 
-def logged(given: Sequence[str]) -> list[bool]:
+def mark_log_lines(given: Sequence[str]) -> list[bool]:
     """Say of each line whether others differ from it only in their numbers, as the lines of a log do."""
     shapes = _shapes(given)
     return [_is_log(shapes, line) for line in given]
@@ -84,7 +84,7 @@ def by_machine(line: str) -> bool:
     return odd > 2 and odd > _MOST_ODD * len(line.split())
 
 
-def _plain(line: str) -> str:
+def _mask_numbers(line: str) -> str:
     line = _LINK.sub(r"\1", _PICTURE.sub(r"\1", line)) if "](" in line else line
     return _EMPHASIS.sub(lambda found: found[1] or found[2], line) if "*" in line or "__" in line else line
 
@@ -99,7 +99,7 @@ def wide_runs(text: str) -> list[str]:
     return _WIDE_RUNS.findall(text)
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     """Return the length of `text` in words: what stands between spaces, plus `WIDE_WORD` for each wide character."""
     if text.isascii():
         return len(text.split())

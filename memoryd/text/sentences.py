@@ -11,13 +11,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.text import prose
-from memoryd.text.fences import fences, lines_of
+from memoryd.text.fences import find_fences, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-class Kind(StrEnum):
+class SentenceKind(StrEnum):
     """What a sentence is a part of."""
 
     PROSE = "prose"
@@ -34,14 +34,14 @@ class Sentence(NamedTuple):
     start: int
     end: int
     paragraph: int  # from 0; blank lines part paragraphs
-    kind: Kind
+    kind: SentenceKind
     lead: int | None  # of an item: the index of the sentence that introduces its list
 
 
 class _Run(NamedTuple):
     """Lines that are read as one: sentences end inside it, and with it."""
 
-    kind: Kind
+    kind: SentenceKind
     start: int
     end: int
     paragraph: int
@@ -113,21 +113,21 @@ def split(text: str) -> tuple[Sentence, ...]:
     for run in _Reader(text).read():
         if run.indent >= 0:
             _enter(lists, run.indent, found, heading)
-        elif run.kind in (Kind.PROSE, Kind.HEADING):
+        elif run.kind in (SentenceKind.PROSE, SentenceKind.HEADING):
             lists.clear()
-        lead = lists[-1][1] if lists and run.kind is Kind.ITEM else None
+        lead = lists[-1][1] if lists and run.kind is SentenceKind.ITEM else None
         for start, end in _parts(text, run):
             found.append(Sentence(text[start:end], start, end, run.paragraph, run.kind, lead))
-        heading = len(found) - 1 if run.kind is Kind.HEADING else heading
+        heading = len(found) - 1 if run.kind is SentenceKind.HEADING else heading
     return tuple(found)
 
 
-def texts(text: str) -> list[str]:
+def list_texts(text: str) -> list[str]:
     """Return the sentences of `text` as written."""
     return [one.text for one in split(text)]
 
 
-def quotation(text: str, numbers: Iterable[int], longest: int = 300, own: Iterable[int] | None = None) -> str:
+def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Iterable[int] | None = None) -> str:
     """Return a person's words around the sentences with these numbers (from 1), copied whole, on one line.
 
     A text of at most `longest` characters is copied as a whole. Of a longer one come the paragraphs of the sentences;
@@ -141,7 +141,7 @@ def quotation(text: str, numbers: Iterable[int], longest: int = 300, own: Iterab
     if len(" ".join(text.split())) <= longest:
         wanted = set(range(len(sentences)))
     else:
-        wanted = {place for one in cited for place in _around(text, sentences, one)}
+        wanted = {place for one in cited for place in _list_around(text, sentences, one)}
     if own is not None:
         wanted &= {number - 1 for number in own}
     items = {place for place in wanted if _begins_item(text, sentences[place])}
@@ -158,23 +158,23 @@ def quotation(text: str, numbers: Iterable[int], longest: int = 300, own: Iterab
         part = text[one.start : one.end]
         if is_bare and place in items:
             part = part[_mark(part) :]
-        if is_bare and place in leads and one.kind is Kind.HEADING:
+        if is_bare and place in leads and one.kind is SentenceKind.HEADING:
             part = _title(part)
         parts.append(part)
         end = one.end
     return " ".join("".join(parts).split())
 
 
-def _around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
+def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
     """Yield the places of the sentences that are copied with the one at `place`."""
     one = sentences[place]
-    is_item = one.kind is Kind.ITEM
+    is_item = one.kind is SentenceKind.ITEM
 
     def goes_on(at: int) -> bool:
         """Say whether the sentence at a place goes on with the same item, or paragraph, as the one before it."""
         pair = sentences[at - 1 : at + 1]
         if is_item:
-            is_same = all(other.kind is Kind.ITEM and other.lead == one.lead for other in pair)
+            is_same = all(other.kind is SentenceKind.ITEM and other.lead == one.lead for other in pair)
             return is_same and not _begins_item(text, pair[-1])
         return all(other.paragraph == one.paragraph for other in pair)
 
@@ -194,7 +194,7 @@ def _around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[
 
 def _begins_item(text: str, one: Sentence) -> bool:
     line = text.rfind("\n", 0, one.start) + 1
-    return one.kind is Kind.ITEM and not text[line : one.start].strip() and bool(_mark(one.text))
+    return one.kind is SentenceKind.ITEM and not text[line : one.start].strip() and bool(_mark(one.text))
 
 
 def _mark(item: str) -> int:
@@ -222,7 +222,7 @@ def _enter(lists: list[tuple[int, int | None]], indent: int, found: list[Sentenc
         lists.append((indent, closed[1]))  # its first item is indented deeper than the rest
         return
     before = found[-1] if found else None
-    introduces = before and before.kind is not Kind.CODE and (lists or _COLON.search(before.text))
+    introduces = before and before.kind is not SentenceKind.CODE and (lists or _COLON.search(before.text))
     lists.append((indent, len(found) - 1 if introduces else heading))
 
 
@@ -240,11 +240,11 @@ class _Reader:
 
     def read(self) -> list[_Run]:
         """Return the runs of the text."""
-        blocks, behind = iter(fences(self._text)), 0
+        blocks, behind = iter(find_fences(self._text)), 0
         fence = next(blocks, None)
         for at, line in lines_of(self._text):
             if fence and at == fence.start:
-                self._add(Kind.CODE, at, fence.end)
+                self._add(SentenceKind.CODE, at, fence.end)
                 behind, fence = fence.end, next(blocks, None)
             elif at >= behind and line.strip():
                 self._line(at, line)
@@ -258,24 +258,24 @@ class _Reader:
         self._column = min(self._column, indent) if self._is_blank else self._column
         is_apart = last is None or self._open == "indented"
         if _RULE.match(line):
-            self._add(Kind.CODE, start, end)
+            self._add(SentenceKind.CODE, start, end)
         elif indent >= self._column + _CODE_INDENT and is_apart and not (self._column and _ITEM.match(line)):
-            self._extend(last, Kind.CODE, start, end, "indented")
+            self._extend(last, SentenceKind.CODE, start, end, "indented")
         elif self._begins_item(line, last):
-            self._add(Kind.ITEM, start, end, _mark(line), indent)
+            self._add(SentenceKind.ITEM, start, end, _mark(line), indent)
             self._open = "words"
         elif _HEADING.match(line):
             self._column = 0
-            self._add(Kind.HEADING, start, end)
+            self._add(SentenceKind.HEADING, start, end)
         elif _TABLE.match(line):
-            self._extend(last, Kind.CODE, start, end, "table")
+            self._extend(last, SentenceKind.CODE, start, end, "table")
         elif _QUOTE.match(line):
-            self._extend(last, Kind.QUOTE, start, end)
+            self._extend(last, SentenceKind.QUOTE, start, end)
         elif self._column and indent >= min(_NESTED, self._column):
-            self._extend(last, Kind.ITEM, start, end)
+            self._extend(last, SentenceKind.ITEM, start, end)
         else:
             self._column = 0
-            self._extend(last, Kind.PROSE, start, end)
+            self._extend(last, SentenceKind.PROSE, start, end)
 
     def _begins_item(self, line: str, last: _Run | None) -> bool:
         """Say whether the line begins a list item, and note it; "3. März" within a paragraph begins none."""
@@ -284,21 +284,21 @@ class _Reader:
             return False
         if item["number"]:
             number = int(item["number"])
-            if last and last.kind is Kind.PROSE and number not in {1, self._number + 1}:
+            if last and last.kind is SentenceKind.PROSE and number not in {1, self._number + 1}:
                 return False
             self._number = number
         self._column = max(_NESTED, len(item[0].expandtabs(_TAB)))
         return True
 
-    def _add(self, kind: Kind, start: int, end: int, mark: int = 0, indent: int = -1) -> None:
+    def _add(self, kind: SentenceKind, start: int, end: int, mark: int = 0, indent: int = -1) -> None:
         self._paragraph += self._is_blank
         self._is_blank, self._open = False, ""
         self.runs.append(_Run(kind, start, end, self._paragraph, start + mark, indent))
 
-    def _extend(self, last: _Run | None, kind: Kind, start: int, end: int, takes: str = "words") -> None:
+    def _extend(self, last: _Run | None, kind: SentenceKind, start: int, end: int, takes: str = "words") -> None:
         """Add a line to the last run where it goes on with it; else begin another."""
         goes_on = last is not None and last.kind is kind and self._open == takes
-        if last and goes_on and (kind is Kind.CODE or not self._parts(last, self._text[start:end])):
+        if last and goes_on and (kind is SentenceKind.CODE or not self._parts(last, self._text[start:end])):
             self.runs[-1] = last._replace(end=end)
         else:
             self._add(kind, start, end)
@@ -306,7 +306,7 @@ class _Reader:
 
     def _parts(self, last: _Run, line: str) -> bool:
         before = self._text[self._text.rfind("\n", last.start, last.end) + 1 or last.start : last.end]
-        if last.kind is Kind.QUOTE:
+        if last.kind is SentenceKind.QUOTE:
             before, line = _QUOTE.sub("", before, count=1), _QUOTE.sub("", line, count=1)
         return _are_apart(before.rstrip(), line.lstrip().lstrip(_OPENERS))
 
@@ -339,20 +339,20 @@ def _parts(text: str, run: _Run) -> Iterator[tuple[int, int]]:
             word = found.start() if found else run.end
         if word < end:
             if has_word:
-                yield _stripped(text, start, held)
+                yield _strip_span(text, start, held)
                 start = held
             has_word = True
         held = end  # marks alone belong to the sentence before them, or else to the next one
-    yield _stripped(text, start, held)
+    yield _strip_span(text, start, held)
 
 
-def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+def _strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     part = text[start:end]
     return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
 
 
 def _ends(text: str, run: _Run) -> list[int]:
-    if run.kind in (Kind.CODE, Kind.HEADING):
+    if run.kind in (SentenceKind.CODE, SentenceKind.HEADING):
         return []
     found: list[int] = []
     spans = _code_spans(text, run.body, run.end)

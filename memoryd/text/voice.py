@@ -30,7 +30,7 @@ class Voice(StrEnum):
     UNCLEAR = "unclear"
 
 
-class Stretch(NamedTuple):
+class VoiceSpan(NamedTuple):
     """A part of a text, `text[start:end]`, said in one voice."""
 
     start: int
@@ -153,15 +153,15 @@ _WRAPPED = re.compile(r"(?: {2,8}|\t)(?![-*+•]|\d{1,3}[.)])\S.{40}")
 _FEWEST_WRAPPED = 3
 
 
-def stretches(text: str) -> tuple[Stretch, ...]:
+def find_spans(text: str) -> tuple[VoiceSpan, ...]:
     """Return whose words each part of a message is; the stretches cover the whole text, in order."""
     marks = _marks(text)
-    return tuple(Stretch(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
+    return tuple(VoiceSpan(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
 
 
-def own(text: str) -> str:
+def keep_own_words(text: str) -> str:
     """Return `text` without what is not said in the voice of who sent it; what is left keeps its lines."""
-    parts = ((text[start:end], voice) for start, end, voice in stretches(text))
+    parts = ((text[start:end], voice) for start, end, voice in find_spans(text))
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
 
@@ -174,18 +174,20 @@ def handed_on(text: str) -> str:
 def _marks(text: str) -> bytearray:
     """Return a byte for each character that says whose it is."""
     blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
-    left = _masked(text, blocks)
-    for find in (_fenced, _tagged):
+    left = _mask_blocks(text, blocks)
+    for find in (_find_fenced, _find_tagged):
         found = list(find(left))
-        left = _masked(left, found)
+        left = _mask_blocks(left, found)
         blocks += found
     marks = bytearray(len(text))
-    for start, end, mark in sorted([*blocks, *_strays(left), *_by_line(left), *_quoted(left)], key=lambda one: one[2]):
+    for start, end, mark in sorted(
+        [*blocks, *_strays(left), *_by_line(left), *_find_quoted(left)], key=lambda one: one[2]
+    ):
         marks[start:end] = bytes((mark,)) * (end - start)
     return marks
 
 
-def _masked(text: str, blocks: Sequence[_Mark]) -> str:
+def _mask_blocks(text: str, blocks: Sequence[_Mark]) -> str:
     """Return `text` with spaces in place of blocks, so that places and lines stay as they are."""
     parts, at = [], 0
     for start, end, _ in blocks:
@@ -201,7 +203,7 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
         at += len(line)
 
 
-def _fenced(text: str) -> Iterator[_Mark]:
+def _find_fenced(text: str) -> Iterator[_Mark]:
     """Yield the fenced blocks. One that has its line to itself ends at such a one, any other at the next.
 
     After one that nothing closes, the person may have gone on.
@@ -218,7 +220,7 @@ def _fenced(text: str) -> Iterator[_Mark]:
         yield begin, len(text), _UNCLEAR
 
 
-def _tagged(text: str) -> Iterator[_Mark]:
+def _find_tagged(text: str) -> Iterator[_Mark]:
     """Yield what stands between tags; of a tag that nothing closes, behind a word, that alone.
 
     One at the beginning of a line opens a block: without its end, all that follows may be in it.
@@ -250,7 +252,7 @@ def _strays(text: str) -> Iterator[_Mark]:
             yield closing.start(), done, _UNCLEAR
 
 
-def _quoted(text: str) -> Iterator[_Mark]:
+def _find_quoted(text: str) -> Iterator[_Mark]:
     """Yield the longer quotations, and what follows words such as "Eve says:" in their line."""
     for found in _QUOTE.finditer(text):
         inside = next(group for group in found.groups() if group is not None)
@@ -285,13 +287,13 @@ def _is_statement(quoted: str) -> bool:
 def _by_line(text: str) -> Iterator[_Mark]:
     """Yield the lines that are not the person's, each with its line feed."""
     places = list(_lines(text))
-    marks = _Lines([text[start:end] for start, end in places]).read()
+    marks = _MessageLines([text[start:end] for start, end in places]).read()
     for (start, _), (stop, _), mark in zip(places, [*places[1:], (len(text), 0)], marks, strict=False):
         if mark:
             yield start, stop, mark
 
 
-class _Lines:
+class _MessageLines:
     """Reads the lines of a message one by one."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -311,9 +313,9 @@ class _Lines:
             elif at in self._odd or (at >= self._first_wrapped and line.startswith(("  ", "\t"))):
                 self._marks[at] = _UNCLEAR
         self._chat()
-        self._around()
-        self._quoted()
-        at, end = self._announced()
+        self._mark_around()
+        self._mark_quoted()
+        at, end = self._find_announced()
         for place in range(at, len(self._lines)):
             self._marks[place] = max(self._marks[place], _PASTED if place < end else _UNCLEAR)
         for place in range(1, len(self._lines) - 1):
@@ -325,7 +327,7 @@ class _Lines:
         """Say of each line whether a program wrote it, or a person code."""
         found = [
             logged or _MACHINE.match(line) is not None
-            for line, logged in zip(self._lines, prose.logged(self._lines), strict=True)
+            for line, logged in zip(self._lines, prose.mark_log_lines(self._lines), strict=True)
         ]
         is_hunk = False
         for at, line in enumerate(self._lines):
@@ -350,7 +352,7 @@ class _Lines:
                 self._marks[at] = max(self._marks[at], _UNCLEAR)
                 self._names[at] = self._names[at - 1]  # a message may have more lines
 
-    def _quoted(self) -> None:
+    def _mark_quoted(self) -> None:
         """Mark a quotation that has lines of its own, from the one that opens it to the next that closes one."""
         begin = None
         for at, line in enumerate(self._lines):
@@ -360,7 +362,7 @@ class _Lines:
             elif begin is None and _OPENS.match(line):
                 begin = at
 
-    def _around(self) -> None:
+    def _mark_around(self) -> None:
         """Mark words among what was pasted: of those before, between and behind it only one side is the person's."""
         odd = self._odd if len(self._odd) > 1 else ()
         pasted = [
@@ -377,7 +379,7 @@ class _Lines:
         for at in range(first, stop):
             self._marks[at] = max(self._marks[at], _UNCLEAR)
 
-    def _announced(self) -> tuple[int, int]:
+    def _find_announced(self) -> tuple[int, int]:
         """Return from which line on nothing is known to be the person's, and up to which all is somebody else's."""
         lines = self._lines
         for at, line in enumerate(lines):

@@ -35,17 +35,17 @@ _SHORT = dict(pair.split(":") for pair in _SHORT_LIST.split())
 _LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not of "plant", which is no form of "plan"
 
 
-def plain(text: str) -> str:
+def normalize(text: str) -> str:
     """Return `text` in one Unicode form (NFKC), with one kind of apostrophe and single spaces, letters as they are."""
     return " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").split())  # noqa: RUF001
 
 
 def fold(text: str) -> str:
-    """Return `plain` text without difference of case."""
-    return plain(text).casefold()
+    """Return `normalize` text without difference of case."""
+    return normalize(text).casefold()
 
 
-def units(folded: str) -> list[str]:
+def list_units(folded: str) -> list[str]:
     """Return the words of a folded text in order, runs of wide characters as overlapping pairs."""
     found: list[str] = []
     for word in WORD.findall(folded):
@@ -53,32 +53,32 @@ def units(folded: str) -> list[str]:
             for run in prose.wide_runs(word):
                 found += [run[i : i + 2] for i in range(max(1, len(run) - 1))] if prose.is_wide(run) else [run]
         else:
-            found.append(full(word.removesuffix("'s")))
+            found.append(expand(word.removesuffix("'s")))
     return found
 
 
-def full(word: str) -> str:
+def expand(word: str) -> str:
     """Return the word that a folded one is short for; itself where it is short for none, or for more than one."""
     return _SHORT.get(word, word)
 
 
 @lru_cache(maxsize=16384)
-def stem(word: str) -> str:
+def find_stem(word: str) -> str:
     """Return how `word` begins, without its ending: `commit`, `commits` and `committed` give the same.
 
     Before the `s` of a plural stands the ending of the singular, as in `servers`. A last `t` goes from all forms
     alike, since it ends the third person in German and Dutch, as `y` and `i` do for `query` and `queries`.
     """
-    ending = _ending(word)
+    ending = _strip_ending(word)
     word = word.removesuffix(ending)
     if ending == "s":
-        word = word.removesuffix(_ending(word))
+        word = word.removesuffix(_strip_ending(word))
     if len(word) >= _STEM and word[-1:] == word[-2:-1]:
         word = word[:-1]
     return _LAST.sub("", word) if len(word) >= _STEM else word
 
 
-def _ending(word: str) -> str:
+def _strip_ending(word: str) -> str:
     found = (one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= _STEM - 1)
     ending = next(found, "")
     if ending == "ons" and word.endswith("ions"):  # "sessions"
@@ -86,12 +86,12 @@ def _ending(word: str) -> str:
     return "" if ending == "s" and word.endswith("ss") else ending
 
 
-def occurs(piece: str, text: str) -> bool:
+def is_found(piece: str, text: str) -> bool:
     """Say whether `piece` stands in `text` as whole words, so that "42" is not found in "1427" nor "Ann" in "Anna"."""
     start = text.find(piece) if piece else -1
     while start >= 0:
         end = start + len(piece)
-        if not (_joined(text[start - 1 : start], piece[0]) or _joined(text[end : end + 1], piece[-1])):
+        if not (_is_joined(text[start - 1 : start], piece[0]) or _is_joined(text[end : end + 1], piece[-1])):
             return True
         start = text.find(piece, start + 1)
     return False
@@ -100,7 +100,7 @@ def occurs(piece: str, text: str) -> bool:
 _SPACED_CHAR = re.compile(_SPACED)
 
 
-def _joined(neighbour: str, edge: str) -> bool:
+def _is_joined(neighbour: str, edge: str) -> bool:
     return bool(neighbour and _SPACED_CHAR.match(neighbour) and _SPACED_CHAR.match(edge))
 
 

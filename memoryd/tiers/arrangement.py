@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memoryd.tiers import core
-from memoryd.tiers.core import Kind
+from memoryd.tiers.core import PieceKind
 from memoryd.tiers.lines import BOM
 
 if TYPE_CHECKING:
@@ -30,17 +30,17 @@ class Slot:
 
 
 @dataclass(slots=True)
-class _Laid:
+class _LaidPiece:
     """Lines of the new file: a heading or bullet with what belongs to it, or the text above all."""
 
     raw: bytes
-    kind: Kind
+    kind: PieceKind
     place: int | None = None  # of the piece of the old file it is
     is_touched: bool = False
 
 
 @dataclass(slots=True)
-class _Part:
+class _FilePart:
     """A part of the new file: a heading, and the bullets below it."""
 
     key: str
@@ -58,23 +58,23 @@ def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> b
     Raises:
         ValueError: a text is blank.
     """
-    parts = _filled(_parts(file), sections)
+    parts = _fill_parts(_parts(file), sections)
     if all(one.text is None and not one.takes for part in parts for one in part.slots) and all(
         [slot.position for slot in part.slots] == part.held for part in parts
     ):
         return core.render(file)
-    laid = _Layout(file).laid(parts)
-    data = _joined(file, laid)
-    meant = [(core.normal(_said(file, slot)), part.key) for part in parts for slot in part.slots]
+    laid = _Layout(file).lay_out(parts)
+    data = _join_lines(file, laid)
+    meant = [(core.normalize(_get_text(file, slot)), part.key) for part in parts for slot in part.slots]
     # An open fence or comment may have swallowed some: then each that is there already stays in its place.
-    is_held = [(core.normal(one.text), core.normal(one.heading)) for one in core.parse(data).bullets] == meant
+    is_held = [(core.normalize(one.text), core.normalize(one.heading)) for one in core.parse(data).bullets] == meant
     return data if is_held else core.edit(file, list(_edits(file, sections)))
 
 
-def _said(file: CoreFile, slot: Slot) -> str:
+def _get_text(file: CoreFile, slot: Slot) -> str:
     """Return the text that a slot comes to have."""
     if slot.text is not None:
-        return core.escaped(slot.text)
+        return core.escape(slot.text)
     return "" if slot.position is None else file.bullets[slot.position].text
 
 
@@ -93,29 +93,29 @@ def _edits(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> It
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _parts(file: CoreFile) -> list[_Part]:
-    parts = [_Part("", None)]
+def _parts(file: CoreFile) -> list[_FilePart]:
+    parts = [_FilePart("", None)]
     position = 0
     for place, piece in enumerate(file.pieces):
-        if piece.kind is Kind.HEADING:
-            parts.append(_Part(core.normal(piece.text) if piece.level > 1 else "", place, piece.text))
-        elif piece.kind is Kind.BULLET:
+        if piece.kind is PieceKind.HEADING:
+            parts.append(_FilePart(core.normalize(piece.text) if piece.level > 1 else "", place, piece.text))
+        elif piece.kind is PieceKind.BULLET:
             parts[-1].held.append(position)
             position += 1
     return parts
 
 
-def _filled(parts: list[_Part], sections: Sequence[tuple[str, Sequence[Slot]]]) -> list[_Part]:
+def _fill_parts(parts: list[_FilePart], sections: Sequence[tuple[str, Sequence[Slot]]]) -> list[_FilePart]:
     """Return the parts with the slots of the sections, and new parts for headings that the file does not have."""
     home = {position: part for part in parts for position in part.held}
-    before: _Part | None = None
-    keys = [core.normal(name) for name, _ in sections]
+    before: _FilePart | None = None
+    keys = [core.normalize(name) for name, _ in sections]
     following = [next((part for part in parts if key and part.key == key), None) for key in keys]
     for number, (heading, slots) in enumerate(sections):
         key = keys[number]
         found = [part for part in parts if part.key == key]
         if not found:
-            found = [_Part(key, None, heading)]
+            found = [_FilePart(key, None, heading)]
             after = next((part for part in following[number:] if part is not None), None)
             at = len(parts) if after is None else _index(parts, after)
             parts.insert(at if before is None else _index(parts, before) + 1, found[0])
@@ -129,7 +129,7 @@ def _filled(parts: list[_Part], sections: Sequence[tuple[str, Sequence[Slot]]]) 
     return parts
 
 
-def _index(parts: Sequence[_Part], part: _Part) -> int:
+def _index(parts: Sequence[_FilePart], part: _FilePart) -> int:
     return next(at for at, one in enumerate(parts) if one is part)
 
 
@@ -141,27 +141,27 @@ class _Layout:
 
     def __init__(self, file: CoreFile) -> None:
         self._pieces = file.pieces
-        self._bullets = [place for place, piece in enumerate(file.pieces) if piece.kind is Kind.BULLET]
+        self._bullets = [place for place, piece in enumerate(file.pieces) if piece.kind is PieceKind.BULLET]
         self._newline = core.newline_of(core.render(file))
 
-    def laid(self, parts: Sequence[_Part]) -> list[_Laid]:
+    def lay_out(self, parts: Sequence[_FilePart]) -> list[_LaidPiece]:
         """Return all of them, in order."""
         used = {one for part in parts for slot in part.slots for one in (slot.position, *slot.takes)}
-        found = [_Laid(one.raw, one.kind, at) for at, one in enumerate(self._pieces) if one.kind is Kind.TEXT]
+        found = [_LaidPiece(one.raw, one.kind, at) for at, one in enumerate(self._pieces) if one.kind is PieceKind.TEXT]
         for part in parts:
             lines = self._part(part, used)
             found += [] if part.held and self._is_bare(lines) else lines
         return found
 
-    def _part(self, part: _Part, used: set[int | None]) -> list[_Laid]:
-        lines: list[_Laid] = []
+    def _part(self, part: _FilePart, used: set[int | None]) -> list[_LaidPiece]:
+        lines: list[_LaidPiece] = []
         if part.heading is not None:
-            lines.append(_Laid(self._pieces[part.heading].raw, Kind.HEADING, part.heading))
+            lines.append(_LaidPiece(self._pieces[part.heading].raw, PieceKind.HEADING, part.heading))
         elif part.key:
-            lines.append(_Laid(f"## {part.text}".encode() + self._newline * 2, Kind.HEADING))
+            lines.append(_LaidPiece(f"## {part.text}".encode() + self._newline * 2, PieceKind.HEADING))
         lines += [self._bullet(slot) for slot in part.slots]
         at = {line.place: line for line in lines if line.place is not None}
-        above = lines[0] if lines and lines[0].kind is Kind.HEADING else None
+        above = lines[0] if lines and lines[0].kind is PieceKind.HEADING else None
         for position in part.held:
             place = self._bullets[position]
             above = at.get(place, above)
@@ -170,33 +170,35 @@ class _Layout:
             if position in used or not orphan.strip():
                 continue
             if above is None:
-                above = _Laid(orphan, Kind.TEXT)
+                above = _LaidPiece(orphan, PieceKind.TEXT)
                 lines.insert(0, above)
             else:
-                above.raw = core.whole(above.raw.rstrip(b"\r\n")) + orphan
+                above.raw = core.end_last_line(above.raw.rstrip(b"\r\n")) + orphan
             above.is_touched = True
         return lines
 
-    def _bullet(self, slot: Slot) -> _Laid:
+    def _bullet(self, slot: Slot) -> _LaidPiece:
         taken = [self._pieces[self._bullets[one]] for one in slot.takes]
-        below = b"".join(core.whole(one.raw[one.own :]) for one in taken if one.raw[one.own :].strip())
+        below = b"".join(core.end_last_line(one.raw[one.own :]) for one in taken if one.raw[one.own :].strip())
         if slot.position is None:
-            line = core.escaped(slot.text or "")
-            return _Laid(f"- {line}".encode() + self._newline + below, Kind.BULLET, is_touched=True)
+            line = core.escape(slot.text or "")
+            return _LaidPiece(f"- {line}".encode() + self._newline + below, PieceKind.BULLET, is_touched=True)
         place = self._bullets[slot.position]
         piece = self._pieces[place]
         own = piece.raw[: piece.own] if slot.text is None else core.own_text(piece, slot.text)
         raw = own + piece.raw[piece.own :]
-        return _Laid(core.whole(raw) + below if below else raw, Kind.BULLET, place, is_touched=bool(below))
+        return _LaidPiece(
+            core.end_last_line(raw) + below if below else raw, PieceKind.BULLET, place, is_touched=bool(below)
+        )
 
-    def _is_bare(self, lines: Sequence[_Laid]) -> bool:
+    def _is_bare(self, lines: Sequence[_LaidPiece]) -> bool:
         """Return whether nothing is left but a heading, which is not the title."""
-        if len(lines) != 1 or lines[0].kind is not Kind.HEADING or lines[0].place is None:
+        if len(lines) != 1 or lines[0].kind is not PieceKind.HEADING or lines[0].place is None:
             return False
         return self._pieces[lines[0].place].level > 1 and not lines[0].raw.partition(b"\n")[2].strip()
 
 
-def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
+def _join_lines(file: CoreFile, laid: Sequence[_LaidPiece]) -> bytes:
     """Return the lines with the blank lines between them that they had, and where others meet now, the usual ones."""
     newline = core.newline_of(core.render(file))
     laid = [one for one in laid if one.raw]
@@ -213,11 +215,11 @@ def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
     return b"".join(out)
 
 
-def _gap(file: CoreFile, line: _Laid, following: _Laid | None, blank: bytes, newline: bytes) -> bytes:
+def _gap(file: CoreFile, line: _LaidPiece, following: _LaidPiece | None, blank: bytes, newline: bytes) -> bytes:
     last = None if line.place is None else line.place + 1
     next_kind = file.pieces[last].kind if last is not None and last < len(file.pieces) else None
     if following is None:
         return blank if last == len(file.pieces) else b""
     if next_kind is following.kind and not line.is_touched:
         return blank
-    return newline if Kind.HEADING in {line.kind, following.kind} or line.kind is Kind.TEXT else b""
+    return newline if PieceKind.HEADING in {line.kind, following.kind} or line.kind is PieceKind.TEXT else b""

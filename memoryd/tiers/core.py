@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.scrub.hidden import hidden
+from memoryd.scrub.hidden import find_hidden
 from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import BOM, FRONT_MATTER, heading_of, lines_of, one_line, open_fence, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memoryd.scrub.finding import Span
+    from memoryd.scrub.finding import SecretSpan
 
 _NEW_TITLE = "# Memory"
 # What is kept of the last files for the next reading, since one run reads the file several times as it is and as it is
@@ -46,7 +46,7 @@ _STRUCTURE = re.compile(
 )
 
 
-class Kind(StrEnum):
+class PieceKind(StrEnum):
     """What a piece of the file is."""
 
     TEXT = "text"
@@ -55,10 +55,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CorePiece:
     """A heading, a bullet, or the text before the first of them, with all that belongs to it."""
 
-    kind: Kind
+    kind: PieceKind
     raw: bytes
     text: str  # of the bullet or heading, on one line; empty for text
     level: int  # of a heading, 1 to 6; else 0
@@ -78,7 +78,7 @@ class Bullet(NamedTuple):
 class CoreFile:
     """The file as its pieces, in order."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CorePiece, ...]
 
     @functools.cached_property
     def bullets(self) -> tuple[Bullet, ...]:
@@ -86,20 +86,20 @@ class CoreFile:
         found: list[Bullet] = []
         heading = ""
         for piece in self.pieces:
-            if piece.kind is Kind.HEADING:
+            if piece.kind is PieceKind.HEADING:
                 heading = piece.text if piece.level > 1 else ""
-            elif piece.kind is Kind.BULLET:
+            elif piece.kind is PieceKind.BULLET:
                 found.append(Bullet(piece.text, heading, len(found)))
         return tuple(found)
 
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """Return what makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
-    return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", one_line(text)).casefold()))
+    return unescape(unicodedata.normalize("NFC", unicodedata.normalize("NFC", one_line(text)).casefold()))
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """Return the text of a bullet without the backslash that keeps it from being a heading, list or fence."""
     return text[1:] if text.startswith("\\") and _STRUCTURE.match(text, 1) else text
 
@@ -109,19 +109,19 @@ def unescaped(text: str) -> str:
 
 def parse(data: bytes) -> CoreFile:
     """Return any bytes as a core file; `render` gives exactly them back."""
-    return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parsed(data)
+    return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
 
 
 @functools.lru_cache(maxsize=2)
 def _parsed_lately(data: bytes) -> CoreFile:
-    return _parsed(data)
+    return _parse(data)
 
 
-def _parsed(data: bytes) -> CoreFile:
+def _parse(data: bytes) -> CoreFile:
     front = FRONT_MATTER.match(data)
     start = front.end() if front else len(BOM) if data.startswith(BOM) else 0
-    front_piece = Piece(Kind.TEXT, data[:start], "", 0, 0, start)
-    return CoreFile((front_piece, *(_piece(group) for group in _grouped(data, start))))
+    front_piece = CorePiece(PieceKind.TEXT, data[:start], "", 0, 0, start)
+    return CoreFile((front_piece, *(_piece(group) for group in _group_lines(data, start))))
 
 
 def render(file: CoreFile) -> bytes:
@@ -131,67 +131,67 @@ def render(file: CoreFile) -> bytes:
 
 def is_open(data: bytes) -> bool:
     """Return whether a private part begins and nothing closes it, so that all behind it is hidden."""
-    spans = hidden(data + _BEHIND)
+    spans = find_hidden(data + _BEHIND)
     return bool(spans) and spans[-1].last > len(data)
 
 
-def bullets(file: CoreFile) -> list[Bullet]:
+def list_bullets(file: CoreFile) -> list[Bullet]:
     """Return the memories of a file, in order."""
     return list(file.bullets)
 
 
-class _Line(NamedTuple):
+class _CoreLine(NamedTuple):
     raw: bytes
-    kind: Kind  # of the piece it begins; TEXT where it goes on with the one before
+    kind: PieceKind  # of the piece it begins; TEXT where it goes on with the one before
     open: bool  # what is inserted behind it would lie in a fence, comment or private part
     fence: bytes | None  # the code fence that is open behind it
     hidden: bool = False  # it has something of a private part or a private key in it
 
 
-def _grouped(data: bytes, start: int) -> list[list[_Line]]:
-    groups: list[list[_Line]] = []
-    for line in _classified(data, start):
-        if line.kind is not Kind.TEXT or not groups:
+def _group_lines(data: bytes, start: int) -> list[list[_CoreLine]]:
+    groups: list[list[_CoreLine]] = []
+    for line in _classify_lines(data, start):
+        if line.kind is not PieceKind.TEXT or not groups:
             groups.append([])
         groups[-1].append(line)
     return groups
 
 
-def _classified(data: bytes, at: int = 0) -> Iterator[_Line]:
+def _classify_lines(data: bytes, at: int = 0) -> Iterator[_CoreLine]:
     fence: bytes | None = None
     comment = in_item = nested = False
     blank = True
-    spans = hidden(data + _BEHIND)[::-1]
+    spans = find_hidden(data + _BEHIND)[::-1]
     for raw in lines_of(data[at:]):
         begin, at = at, at + len(raw)
-        if spans and (covering := _covering(spans, begin, at)):
+        if spans and (covering := _find_covering(spans, begin, at)):
             is_open = covering.last > at or comment or (fence is not None and not nested)
             blank = False
-            yield _Line(raw, Kind.TEXT, open=is_open, fence=fence, hidden=True)
+            yield _CoreLine(raw, PieceKind.TEXT, open=is_open, fence=fence, hidden=True)
             continue
         if fence is None and not comment and _PLAIN.match(raw):
             in_item, nested, blank = True, False, False
-            yield _Line(raw, Kind.BULLET, open=False, fence=None)
+            yield _CoreLine(raw, PieceKind.BULLET, open=False, fence=None)
             continue
         indented = _INDENTED.match(raw) is not None
         if nested and not indented and raw.strip():
             fence = None  # a fence of a list item ends with the item
         if fence is not None or comment:
             fence, comment = (open_fence(fence, raw), False) if fence else (None, b"-->" not in raw)
-            kind = Kind.TEXT
+            kind = PieceKind.TEXT
         else:
             fence = open_fence(None, raw)
             remark = _COMMENT.match(raw) is not None
             comment = remark and b"-->" not in raw
-            kind = Kind.TEXT if fence or comment else _kind(raw)
-            goes_on = kind is Kind.TEXT and (indented or not raw.strip() or not (blank or remark))
-            in_item = kind is Kind.BULLET or (in_item and goes_on)
+            kind = PieceKind.TEXT if fence or comment else _kind(raw)
+            goes_on = kind is PieceKind.TEXT and (indented or not raw.strip() or not (blank or remark))
+            in_item = kind is PieceKind.BULLET or (in_item and goes_on)
             nested = fence is not None and in_item and indented
         blank = not raw.strip()
-        yield _Line(raw, kind, open=comment or (fence is not None and not nested), fence=fence)
+        yield _CoreLine(raw, kind, open=comment or (fence is not None and not nested), fence=fence)
 
 
-def _covering(spans: list[Span], first: int, last: int) -> Span | None:
+def _find_covering(spans: list[SecretSpan], first: int, last: int) -> SecretSpan | None:
     """Return the last span with bytes of a line; `spans` is in falling order, earlier spans are removed from it."""
     found = None
     while spans and spans[-1].first < last:
@@ -203,30 +203,30 @@ def _covering(spans: list[Span], first: int, last: int) -> Span | None:
     return found
 
 
-def _kind(raw: bytes) -> Kind:
+def _kind(raw: bytes) -> PieceKind:
     if heading_of(raw):
-        return Kind.HEADING
-    return Kind.BULLET if _BULLET.fullmatch(raw) and not _RULE.fullmatch(raw) else Kind.TEXT
+        return PieceKind.HEADING
+    return PieceKind.BULLET if _BULLET.fullmatch(raw) and not _RULE.fullmatch(raw) else PieceKind.TEXT
 
 
-def _piece(lines: list[_Line]) -> Piece:
+def _piece(lines: list[_CoreLine]) -> CorePiece:
     first = lines[0]
-    if len(lines) == 1 and first.kind is Kind.BULLET and _PLAIN.match(first.raw):
+    if len(lines) == 1 and first.kind is PieceKind.BULLET and _PLAIN.match(first.raw):
         return _plain_piece(first.raw)
     raw = b"".join(line.raw for line in lines)
-    level, text = (heading_of(first.raw) if first.kind is Kind.HEADING else None) or (0, "")
+    level, text = (heading_of(first.raw) if first.kind is PieceKind.HEADING else None) or (0, "")
     own = 0
-    if first.kind is Kind.BULLET:
+    if first.kind is PieceKind.BULLET:
         text, own = _bullet_text(lines)
-    return Piece(first.kind, raw, text, level, own, _room(lines))
+    return CorePiece(first.kind, raw, text, level, own, _room(lines))
 
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
-def _plain_piece(raw: bytes) -> Piece:
-    return Piece(Kind.BULLET, raw, one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
+def _plain_piece(raw: bytes) -> CorePiece:
+    return CorePiece(PieceKind.BULLET, raw, one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
 
 
-def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
+def _bullet_text(lines: list[_CoreLine]) -> tuple[str, int]:
     """Return the text of a bullet, and how many bytes its lines have."""
     match = _BULLET.fullmatch(lines[0].raw)
     words = [match[1] if match else b""]
@@ -239,7 +239,7 @@ def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
     return one_line(b" ".join(words).decode(errors="replace")), own
 
 
-def _room(lines: list[_Line]) -> int:
+def _room(lines: list[_CoreLine]) -> int:
     # Behind the last line that says something, but never inside a fence or comment that nothing closes.
     kept = list(lines)
     while kept and (kept[-1].open or not kept[-1].raw.strip()):
@@ -260,14 +260,14 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
     Raises:
         ValueError: a text is blank.
     """
-    known = {normal(bullet.text) for bullet in bullets(file)}
+    known = {normalize(bullet.text) for bullet in list_bullets(file)}
     new: dict[str, Insert] = {}
     for heading, text in additions:
-        new.setdefault(normal(escaped(text)), Insert(text, heading))
+        new.setdefault(normalize(escape(text)), Insert(text, heading))
     return edit(file, [insert for text, insert in new.items() if text not in known])
 
 
-def _appended(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
+def _append_blocks(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
     """Return the file with whole lines at the ends of headings' sections; it is parsed once for each section."""
     sections: dict[str, tuple[str, list[bytes]]] = {}  # by what makes two headings the same
     last: list[tuple[str, list[bytes]]] = []  # what hides all behind it would hide the others
@@ -275,13 +275,13 @@ def _appended(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
         if is_open(block):
             last.append((heading, [block]))
         else:
-            sections.setdefault(normal(title(heading)), (heading, []))[1].append(block)
+            sections.setdefault(normalize(title(heading)), (heading, []))[1].append(block)
     for heading, lines in (*sections.values(), *last):
-        file = parse(_inserted(file, heading, lines))
+        file = parse(_insert_blocks(file, heading, lines))
     return file
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return the text of a bullet on one line, with a backslash where it would be a heading, list or fence in there.
 
     Raises:
@@ -293,7 +293,7 @@ def escaped(text: str) -> str:
     return f"\\{line}" if _STRUCTURE.match(line) else line
 
 
-def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
+def _insert_blocks(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
     """Return the file's bytes with whole lines at the end of a heading's section, with the file's own line ends."""
     heading = title(heading)
     end = _section_end(file, heading)
@@ -309,7 +309,7 @@ def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
     rest = data[len(before) :]
     # What is indented would hang below the last bullet: a comment parts them, which nobody sees rendered.
     apart = [b"<!-- -->\n"] if _INDENTED.match(rest) else []
-    return before + b"".join(ended(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
+    return before + b"".join(end_block(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
 
 
 def newline_of(data: bytes) -> bytes:
@@ -317,7 +317,7 @@ def newline_of(data: bytes) -> bytes:
     return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
 
 
-def ended(block: bytes, newline: bytes) -> bytes:
+def end_block(block: bytes, newline: bytes) -> bytes:
     """Return the block with the file's line ends; a block that has carriage returns stays as it is."""
     return block if b"\r\n" in block else block.replace(b"\n", newline)
 
@@ -326,11 +326,11 @@ def _section_end(file: CoreFile, heading: str) -> int | None:
     """Return the index behind the last piece of a heading's first section; None where there is no such heading."""
     inside = not heading
     for index, piece in enumerate(file.pieces):
-        if piece.kind is not Kind.HEADING or (piece.level == 1 and not heading):
+        if piece.kind is not PieceKind.HEADING or (piece.level == 1 and not heading):
             continue
         if inside:
             return index
-        inside = piece.level > 1 and normal(piece.text) == normal(heading)
+        inside = piece.level > 1 and normalize(piece.text) == normalize(heading)
     return len(file.pieces) if inside else None
 
 
@@ -397,11 +397,11 @@ def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
     Raises:
         ValueError: a text is blank, there is no bullet at a position, or two edits replace, remove or move the same.
     """
-    _check(edits, len(bullets(file)))
+    _check(edits, len(list_bullets(file)))
     draft = _Draft(file)
     for one in edits:
         draft.note(one)
-    return render(_appended(draft.file(), draft.ends))
+    return render(_append_blocks(draft.file(), draft.ends))
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:
@@ -414,7 +414,7 @@ def _check(edits: Sequence[Edit], count: int) -> None:
         raise ValueError("two edits change the same bullet")
 
 
-def own_text(piece: Piece, text: str) -> bytes:
+def own_text(piece: CorePiece, text: str) -> bytes:
     """Return the lines of a bullet's own text in other words, behind the mark that they have.
 
     Raises:
@@ -423,7 +423,7 @@ def own_text(piece: Piece, text: str) -> bytes:
     own = piece.raw[: piece.own]
     match = _BULLET.match(own)
     mark = own[: match.start(1)] if match else b"- "
-    return mark + escaped(text).encode() + own[len(own.rstrip(b"\r\n")) :]
+    return mark + escape(text).encode() + own[len(own.rstrip(b"\r\n")) :]
 
 
 class _Draft:
@@ -433,10 +433,10 @@ class _Draft:
         self._given = file
         self._pieces = file.pieces
         self._raws = [piece.raw for piece in file.pieces]
-        self._texts = [piece.text if piece.kind is Kind.BULLET else None for piece in file.pieces]
+        self._texts = [piece.text if piece.kind is PieceKind.BULLET else None for piece in file.pieces]
         self._leads: list[list[bytes]] = [[] for _ in file.pieces]  # what is put ahead of each
         self._lead_texts: list[list[str]] = [[] for _ in file.pieces]
-        self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is Kind.BULLET]
+        self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is PieceKind.BULLET]
         self._newline = newline_of(render(file))
         self._cut: set[int] = set()  # pieces that lost their bullet
         self.ends: list[tuple[str, bytes]] = []  # a heading, and what is to go to the end of its section
@@ -444,14 +444,14 @@ class _Draft:
     def note(self, edit: Edit) -> None:
         """Carry out an edit; what is to go to the end of a section is put into `ends` instead."""
         if isinstance(edit, Insert):
-            line = escaped(edit.text)
+            line = escape(edit.text)
             self._put(f"- {line}\n".encode(), line, edit)
             return
         place = self._places[edit.position]
         piece = self._pieces[place]
         if isinstance(edit, Replace):
-            self._texts[place] = escaped(edit.text)
-            self._raws[place] = self._replaced(piece, edit)
+            self._texts[place] = escape(edit.text)
+            self._raws[place] = self._replace(piece, edit)
             return
         self._cut.add(place)
         self._texts[place] = None
@@ -462,20 +462,20 @@ class _Draft:
             end = len(piece.raw) if is_open else piece.room
             block = piece.raw[:end]
             self._raws[place] = piece.raw[end:]
-            self._put(whole(block if end == piece.room else self._closed(block)), piece.text, edit)
+            self._put(end_last_line(block if end == piece.room else self._close_open(block)), piece.text, edit)
 
     def _put(self, block: bytes, text: str, edit: Insert | Move) -> None:
         if edit.before is None:
             self.ends.append((edit.heading, block))
         else:
             place = self._places[edit.before]
-            self._leads[place].append(ended(block, self._newline))
+            self._leads[place].append(end_block(block, self._newline))
             self._lead_texts[place].append(text)
 
-    def _replaced(self, piece: Piece, edit: Replace) -> bytes:
+    def _replace(self, piece: CorePiece, edit: Replace) -> bytes:
         own = own_text(piece, edit.text)
         lines = lines_of(piece.raw[: piece.own])[1:] if edit.keeps else []
-        if further := [raw for raw in lines if not _holds(escaped(edit.text), raw)]:
+        if further := [raw for raw in lines if not _holds(escape(edit.text), raw)]:
             own = own.rstrip(b"\r\n") + self._newline * 2 + b"".join(further)
         return own + piece.raw[piece.own :]
 
@@ -483,41 +483,41 @@ class _Draft:
         """Return the file as edited, what hung below a bullet that is gone kept what it was."""
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
-        file = parse(self._joined())
-        if [bullet.text for bullet in bullets(file)] != self._expected():
+        file = parse(self._join())
+        if [bullet.text for bullet in list_bullets(file)] != self._list_expected():
             for place in self._cut - {len(self._raws) - 1}:
-                self._raws[place] = self._closed(self._raws[place])
-            file = parse(self._joined())
+                self._raws[place] = self._close_open(self._raws[place])
+            file = parse(self._join())
         return file
 
-    def _expected(self) -> list[str]:
+    def _list_expected(self) -> list[str]:
         pairs = zip(self._lead_texts, self._texts, strict=True)
         return [text for leads, own in pairs for text in (*leads, own) if text is not None]
 
-    def _joined(self) -> bytes:
+    def _join(self) -> bytes:
         data = b"".join(b"".join((*lead, raw)) for lead, raw in zip(self._leads, self._raws, strict=True))
         front = self._raws[0]
         match = FRONT_MATTER.match(data)
         # A rule that is the first line now would begin front matter.
         return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
 
-    def _closed(self, raw: bytes) -> bytes:
+    def _close_open(self, raw: bytes) -> bytes:
         """Return what nothing closes, or only the end of the bullet it hung below, is closed by a line."""
         for _ in range(raw.lower().count(KEYWORD)):  # they nest
             if not is_open(raw):
                 break
-            raw = whole(raw) + b"</private>" + self._newline
-        lines = list(_classified(raw))
+            raw = end_last_line(raw) + b"</private>" + self._newline
+        lines = list(_classify_lines(raw))
         last = lines[-1] if lines else None
         if last is None or not (last.fence or last.open):
             return raw
-        return whole(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
+        return end_last_line(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
 
 
 def _holds(text: str, line: bytes) -> bool:
-    return f" {normal(line.decode(errors='replace'))} " in f" {normal(text)} "
+    return f" {normalize(line.decode(errors='replace'))} " in f" {normalize(text)} "
 
 
-def whole(block: bytes) -> bytes:
+def end_last_line(block: bytes) -> bytes:
     """Return the block with its last line ended."""
     return block if block.endswith(b"\n") else block + b"\n"

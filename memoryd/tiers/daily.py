@@ -34,7 +34,7 @@ _HTML = re.compile(r"^( {0,3})<(?=[!?]|/?(?:script|pre|style|textarea)\b)", re.M
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DailyBlock:
     """One `## ` section, with the bytes it was read from."""
 
     reason: str
@@ -49,7 +49,7 @@ class DailyFile:
 
     title: str | None  # YYYY-MM-DD of the title line; None where the first line is another
     head: bytes
-    blocks: tuple[Block, ...]
+    blocks: tuple[DailyBlock, ...]
 
 
 def new_file(day: date) -> bytes:
@@ -74,10 +74,10 @@ def block(reason: str, clock: str, body: str) -> bytes:
         raise ValueError(f"a reason is one line: {reason!r}")
     if not _CLOCK.fullmatch(clock):
         raise ValueError(f"not a clock HH:MM: {clock!r}")
-    return f"\n## {reason} ({clock})\n\n{_contained(body)}\n".encode(errors="replace")
+    return f"\n## {reason} ({clock})\n\n{_contain(body)}\n".encode(errors="replace")
 
 
-def _contained(body: str) -> str:
+def _contain(body: str) -> str:
     text = LINE_ENDS.sub("\n", body).replace("\0", "\ufffd").strip("\n")
     text = _HEADING.sub(r"\1\\", text)
     text = _RULE.sub(r"\1\\", text)
@@ -88,7 +88,7 @@ def _contained(body: str) -> str:
     return text if fence is None else f"{text}\n{fence.decode()}"
 
 
-def attribution(program: str, first: str, last: str, session: str) -> str:
+def attribute_block(program: str, first: str, last: str, session: str) -> str:
     """Return the first line of the body of a block that is about a session: `From Codex, 09:12-09:40, session:ID`.
 
     The times are of the first and the last turn covered; an id with spaces is not told.
@@ -103,7 +103,7 @@ def says_nothing(body: str) -> bool:
     return not body or _ATTRIBUTION.fullmatch(body.strip()) is not None
 
 
-def pieces(raw: bytes) -> Iterator[tuple[int, str]]:
+def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:
     """Yield the bullets and paragraphs of a section, each with the byte it begins at.
 
     A heading is none, nor a rule, a comment, or what only says whose session a block was about.
@@ -146,15 +146,15 @@ def parse(data: bytes) -> DailyFile:
     return DailyFile(day, b"".join(parts[0]), tuple(_block(b"".join(part)) for part in parts[1:]))
 
 
-def _block(raw: bytes) -> Block:
+def _block(raw: bytes) -> DailyBlock:
     heading, _, body = raw.partition(b"\n")
     words = heading.removeprefix(b"## ").strip()
     match = _REASON.fullmatch(words)
     reason, clock = (match[1], match[2].decode()) if match else (words, None)
-    return Block(reason.decode(errors="replace").strip(), clock, body.decode(errors="replace").strip(), raw)
+    return DailyBlock(reason.decode(errors="replace").strip(), clock, body.decode(errors="replace").strip(), raw)
 
 
-def framing(file: DailyFile) -> Iterator[str]:
+def list_framing(file: DailyFile) -> Iterator[str]:
     """Yield what memoryd wrote around the texts of its blocks: headings without marks, and lines of attribution."""
     for one in file.blocks:
         if one.clock is not None:

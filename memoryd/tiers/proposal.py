@@ -53,21 +53,21 @@ def render(proposal: Proposal) -> bytes:
     parts = [
         f"# Proposal: {proposal.kind} {proposal.run_id} ({proposal.made_at})",
         "Nothing of this is written yet. To have it written, or dropped:",
-        _fenced("sh", f"memoryd job accept {proposal.run_id}\nmemoryd job reject {proposal.run_id}"),
+        _fence("sh", f"memoryd job accept {proposal.run_id}\nmemoryd job reject {proposal.run_id}"),
     ]
     if proposal.told:
-        parts.append(f"## What it comes to\n\n{_fenced('', _visible(proposal.told))}")
-    parts += [f"## {one.path}\n\n{_fenced('diff', diff(one))}" for one in proposal.files]
+        parts.append(f"## What it comes to\n\n{_fence('', _make_visible(proposal.told))}")
+    parts += [f"## {one.path}\n\n{_fence('diff', render_diff(one))}" for one in proposal.files]
     if proposal.operations:
         lines = "\n".join(_item(*one) for one in proposal.operations)
-        parts.append(f"## Memories\n\n{_fenced('', lines)}")
+        parts.append(f"## Memories\n\n{_fence('', lines)}")
     if proposal.refused:
         lines = "\n".join(f"- {guard}: {why}" for guard, why in proposal.refused)
         parts.append(f"## Refused by guards\n\n{lines}")
     return ("\n\n".join(parts) + "\n").encode(errors="replace")
 
 
-def diff(change: FileDiff) -> str:
+def render_diff(change: FileDiff) -> str:
     """Return a unified diff of one file."""
     old = "/dev/null" if change.before is None else f"a/{change.path}"
     new = "/dev/null" if change.after is None else f"b/{change.path}"
@@ -76,18 +76,18 @@ def diff(change: FileDiff) -> str:
 
 
 def _lines(text: str | None) -> list[str]:
-    return [] if text is None else _visible(text).removesuffix("\n").split("\n")
+    return [] if text is None else _make_visible(text).removesuffix("\n").split("\n")
 
 
 def _item(what: str, where: str, text: str) -> str:
-    head, *rest = _visible(text).split("\n")
+    head, *rest = _make_visible(text).split("\n")
     return "\n".join([f"{what} {where}: {head}", *(f"  {line}" for line in rest)])
 
 
-def _visible(text: str) -> str:
+def _make_visible(text: str) -> str:
     return LINE_ENDS.sub("\n", text)
 
 
-def _fenced(language: str, text: str) -> str:
+def _fence(language: str, text: str) -> str:
     fence = "~" * max([3, *(len(run) + 1 for run in _TILDES.findall(text))])
     return f"{fence}{language}\n{text}\n{fence}"

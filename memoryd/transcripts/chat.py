@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from memoryd.transcripts.fields import has_words, is_output, output_text, word
+from memoryd.transcripts.fields import has_words, is_output, output_text, read_word
 from memoryd.transcripts.messages import COUNTS, SPEAKERS, time_of
 from memoryd.transcripts.turn import Role
 
@@ -24,7 +24,7 @@ _NAMES = frozenset({*_KEYS, "role", "type", "model", *_STAMPS, FORGOTTEN})
 _CALLS = frozenset({"tool_use", "function_call"})
 
 
-class Whole(NamedTuple):
+class WholeMessages(NamedTuple):
     """A list without what a chat API refuses, and what of it belongs together."""
 
     messages: list[dict[str, Any]]
@@ -40,7 +40,7 @@ def check(messages: object) -> list[dict[str, Any]]:
     """
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise ValueError("messages: expected a list of {role, content} mappings")  # noqa: TRY004 - one error for all
-    return [_checked(f"messages[{place}]", message) for place, message in enumerate(messages)]
+    return [_check_message(f"messages[{place}]", message) for place, message in enumerate(messages)]
 
 
 def role_of(message: Message) -> Role:
@@ -53,12 +53,12 @@ def text_of(message: Message) -> str:
     return "\n".join(_texts(message))
 
 
-def pictures(message: Message) -> int:
+def count_pictures(message: Message) -> int:
     """Count the parts that are no text: images, sounds, files."""
     return sum(isinstance(part, dict) and not _is_worded(part) for part in _parts(message))
 
 
-def whole(messages: Sequence[dict[str, Any]]) -> Whole:
+def drop_orphans(messages: Sequence[dict[str, Any]]) -> WholeMessages:
     """Leave out results without their call and calls without their results, but those still waited for at the end.
 
     A result answers the last open call of its id, since some servers begin their ids anew with each message; where
@@ -72,7 +72,7 @@ def whole(messages: Sequence[dict[str, Any]]) -> Whole:
     for place, message in enumerate(kept):
         owners: list[int] = []
         orphans: list[str] = []
-        answered = _answered(message)
+        answered = _list_answers(message)
         if not answered:  # somebody else speaks: what is not answered by now is not answered
             left += waiting
             waiting = []
@@ -84,14 +84,14 @@ def whole(messages: Sequence[dict[str, Any]]) -> Whole:
                 waiting.remove(found)
                 owners += [one for one in [owner[found[1]]] if one is not None]
         if orphans:
-            rest = _without(message, orphans)
+            rest = _remove_orphans(message, orphans)
             kept[place] = message if rest is None else rest
             owner[place] = None if rest is None else place
         if owners and owner[place] is not None:
             first = min(owners)
             owner = [first if one in owners else one for one in owner]
             owner[place] = first
-        made = _called(message)
+        made = _list_calls(message)
         waiting += [(key, place) for key in made]
         begins |= {place} if made else set()
     last = next((place for place in reversed(range(len(kept))) if owner[place] is not None), -1)
@@ -100,12 +100,12 @@ def whole(messages: Sequence[dict[str, Any]]) -> Whole:
     places = [place for place, one in enumerate(owner) if one is not None and one not in unanswered]
     number = {place: index for index, place in enumerate(places)}
     group = [number[one] for place in places if (one := owner[place]) is not None]
-    return Whole(
+    return WholeMessages(
         [kept[place] for place in places], group, frozenset(number[place] for place in begins if place in number)
     )
 
 
-def recorded(message: Message) -> dict[str, Any]:
+def select_recorded(message: Message) -> dict[str, Any]:
     """Return what of a message is recorded: what `messages` reads, every text of it a string of its own.
 
     Arguments become one text, since what they hold is told by their names; of images their type is left.
@@ -116,7 +116,7 @@ def recorded(message: Message) -> dict[str, Any]:
     calls = [*(message.get("tool_calls") or ()), *filter(None, [message.get("function_call")])]
     if calls:
         kept["tool_calls"] = [_recorded_call(call) for call in calls if isinstance(call, Mapping)]
-    kept |= {name: found for name in (*_KEYS, "model") if (found := word(message.get(name)))}
+    kept |= {name: found for name in (*_KEYS, "model") if (found := read_word(message.get(name)))}
     usage = message.get("usage")
     if isinstance(usage, Mapping):
         kept["usage"] = {name: usage[name] for name in COUNTS if type(usage.get(name)) is int}
@@ -135,7 +135,7 @@ def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") ->
     return value
 
 
-def digest(message: Message) -> str:
+def compute_digest(message: Message) -> str:
     """Return what a message is known by when it comes again."""
     if FORGOTTEN in message:
         return str(message[FORGOTTEN])
@@ -162,7 +162,7 @@ def known_until(recorded: Sequence[str], given: Sequence[str]) -> int | None:
     return len(given) if given and list(given) == list(recorded[: len(given)]) else None
 
 
-def _checked(where: str, message: object) -> dict[str, Any]:
+def _check_message(where: str, message: object) -> dict[str, Any]:
     if not isinstance(message, Mapping):
         raise ValueError(f"{where}: expected a mapping with role and content; of an object take .model_dump()")  # noqa: TRY004
     role = message.get("role")
@@ -175,13 +175,13 @@ def _checked(where: str, message: object) -> dict[str, Any]:
         raise ValueError(f"{where}: a part of its content is neither a string nor a mapping")
     calls = message.get("tool_calls")
     if not (calls is None or (isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls))):
-        raise ValueError(f"{where}: its tool_calls are no list of mappings")
+        raise ValueError(f"{where}: its tool_calls are not a list of mappings")
     if content is None and not calls and not message.get("function_call"):
         raise ValueError(f"{where}: it has neither content nor calls")
     try:
         plain = json.loads(json.dumps(dict(message)))
     except (TypeError, ValueError, RecursionError):
-        raise ValueError(f"{where}: holds what is no JSON value") from None
+        raise ValueError(f"{where}: contains a value that is not JSON") from None
     return dict(plain)
 
 
@@ -189,7 +189,7 @@ def _recorded_part(part: Any) -> dict[str, Any]:
     kind = _kind(part)
     if not isinstance(part, Mapping):
         return {"type": "text", "text": str(part)}
-    kept: dict[str, Any] = {"type": kind} | {name: found for name in _KEYS if (found := word(part.get(name)))}
+    kept: dict[str, Any] = {"type": kind} | {name: found for name in _KEYS if (found := read_word(part.get(name)))}
     if kind in _CALLS:
         return kept | {"input": _argument_text(part.get("input", part.get("arguments")))}
     if is_output(kind):
@@ -201,8 +201,8 @@ def _recorded_part(part: Any) -> dict[str, Any]:
 def _recorded_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function")
     named = function if isinstance(function, Mapping) else call
-    told = {"name": word(named.get("name")) or "", "arguments": _argument_text(named.get("arguments"))}
-    key = word(call.get("id")) or word(call.get("call_id"))
+    told = {"name": read_word(named.get("name")) or "", "arguments": _argument_text(named.get("arguments"))}
+    key = read_word(call.get("id")) or read_word(call.get("call_id"))
     return ({"id": key} if key else {}) | {"type": "function", "function": told}
 
 
@@ -238,7 +238,7 @@ def _cut(text: str) -> str:
     return text[:_DATA_HEAD] if text.startswith("data:") else text
 
 
-def _called(message: Message) -> list[str]:
+def _list_calls(message: Message) -> list[str]:
     """Return the keys of the calls a message makes: their ids, else their names."""
     if role_of(message) is not Role.ASSISTANT:
         return []
@@ -248,7 +248,7 @@ def _called(message: Message) -> list[str]:
     return [_key(call) or _key(call.get("function") or {}) for call in calls]
 
 
-def _answered(message: Message) -> list[str]:
+def _list_answers(message: Message) -> list[str]:
     if role_of(message) is Role.TOOL:
         return [_key(message)]
     return [_key(part) for part in _parts(message) if is_output(_kind(part))]
@@ -257,10 +257,10 @@ def _answered(message: Message) -> list[str]:
 def _key(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
-    return next((found for found in (word(value.get(name)) for name in _KEYS) if found), "")
+    return next((found for found in (read_word(value.get(name)) for name in _KEYS) if found), "")
 
 
-def _without(message: dict[str, Any], orphans: Sequence[str]) -> dict[str, Any] | None:
+def _remove_orphans(message: dict[str, Any], orphans: Sequence[str]) -> dict[str, Any] | None:
     """Return the message without results that answer nothing; None where nothing is left."""
     if role_of(message) is Role.TOOL:
         return None

@@ -20,12 +20,29 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from memoryd.transcripts.dialogs import answers
-from memoryd.transcripts.fields import block_text, mapping, mappings, output_text, tokens, type_name, utc, word
-from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
+from memoryd.transcripts.dialogs import read_dialog
+from memoryd.transcripts.fields import (
+    block_text,
+    mappings,
+    output_text,
+    read_mapping,
+    read_time,
+    read_tokens,
+    read_word,
+    type_name,
+)
+from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, first_of
 from memoryd.transcripts.lines import clean, derived_id
-from memoryd.transcripts.said import Envelope, Said, message, of_blocks, tool_call, tool_result, turns_of
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.record_text import (
+    Envelope,
+    RecordText,
+    of_blocks,
+    read_message,
+    tool_call,
+    tool_result,
+    turns_of,
+)
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,30 +98,30 @@ class ClaudeCode(LineFormat):
         parent = None
         sidechain = path.stem.startswith("agent-") or _is_below_subagents(path)
         if sidechain:
-            parent = _parent_by_path(path) or first_of(lambda value: word(value.get("sessionId")), records)
+            parent = _parent_by_path(path) or first_of(lambda value: read_word(value.get("sessionId")), records)
             if parent is None:
                 return None
         session = f"{parent}/{path.stem}" if parent else path.stem
-        started = first_of(lambda value: utc(value.get("timestamp")), records)
+        started = first_of(lambda value: read_time(value.get("timestamp")), records)
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
-    def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one record."""
         value = record.value
         kind = value.get("type")
         read = _READERS.get(kind) if type(kind) is str else None
         if read is None:
-            return Reading((), type_name(kind))
+            return RecordTurns((), type_name(kind))
         said = read(value)
         if isinstance(said, str):
-            return Reading((), said)
+            return RecordTurns((), said)
         message_id, model, usage = _response(value, kind)
         if not said and usage is None:
-            return Reading()
-        at = utc(value.get("timestamp"))
-        record_id = word(value.get("uuid")) or derived_id(record, meetings, stamped=at is not None)
+            return RecordTurns()
+        at = read_time(value.get("timestamp"))
+        record_id = read_word(value.get("uuid")) or derived_id(record, meetings, stamped=at is not None)
         sidechain = identity.sidechain or value.get("isSidechain") is True
-        return Reading(turns_of(said, Envelope(record_id, at, sidechain, message_id, model), usage))
+        return RecordTurns(turns_of(said, Envelope(record_id, at, sidechain, message_id, model), usage))
 
 
 def _is_ours(value: dict[str, Any]) -> bool:
@@ -137,49 +154,49 @@ def is_session_id(text: str) -> bool:
 
 
 def _content(value: dict[str, Any]) -> object:
-    return mapping(value.get("message")).get("content")
+    return read_mapping(value.get("message")).get("content")
 
 
 def _typed_by_person(envelope: dict[str, Any]) -> bool:
     """Return whether the person typed a message: the envelope names the person, or nobody, as in older versions."""
     origin = envelope.get("origin")
-    return origin is None or mapping(origin).get("kind") == "human"
+    return origin is None or read_mapping(origin).get("kind") == "human"
 
 
-def _user(value: dict[str, Any]) -> list[Said]:
+def _user(value: dict[str, Any]) -> list[RecordText]:
     content = _content(value)
     if value.get("isCompactSummary") is True:
-        return [Said(Role.SYSTEM, Origin.ASSISTANT, Kind.SUMMARY, block_text(content))]
+        return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(content))]
     aside = value.get("isMeta") is True or value.get("isVisibleInTranscriptOnly") is True
     program = aside or not _typed_by_person(value)
     # A text that comes with a call, such as that of a skill the model chose, was not typed; an answer to one was.
-    called = word(value.get("sourceToolUseID")) is not None
-    return [*_prompt(content, program=program or called), *(() if program else answers(value))]
+    called = read_word(value.get("sourceToolUseID")) is not None
+    return [*_prompt(content, program=program or called), *(() if program else read_dialog(value))]
 
 
-def _prompt(content: object, *, program: bool) -> list[Said]:
+def _prompt(content: object, *, program: bool) -> list[RecordText]:
     """Return what comes in the user's name: a text, or blocks of texts, images and tool results."""
     if type(content) is str:
-        return _typed(content, program=program)
-    return of_blocks(content, lambda text: _typed(text, program=program))
+        return _split_authors(content, program=program)
+    return of_blocks(content, lambda text: _split_authors(text, program=program))
 
 
-def _typed(text: str, *, program: bool) -> list[Said]:
+def _split_authors(text: str, *, program: bool) -> list[RecordText]:
     """Return a text in the user's name, parted by who wrote it: the person, the program around it, or a shell."""
     text = clean(text)
     if program:
-        return [message(text, program=True)]
+        return [read_message(text, program=True)]
     if _PROGRAM.match(text):
         command = _COMMAND.match(text)  # what the person typed stands behind it
-        return [message(text, program=True), *(_persons(command["args"].strip()) if command else ())]
+        return [read_message(text, program=True), *(_persons(command["args"].strip()) if command else ())]
     if shell := _SHELL_INPUT.match(text):
-        return [*_persons(shell[1]), Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text[shell.end() :])]
+        return [*_persons(shell[1]), RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text[shell.end() :])]
     if _SHELL_OUTPUT.match(text):
-        return [Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text)]
+        return [RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text)]
     return _persons(text)
 
 
-def _persons(text: str) -> list[Said]:
+def _persons(text: str) -> list[RecordText]:
     """Return a text the person typed, without what was put into it.
 
     What the program puts in quotes files and pages, which may hold its tags as well, in any order. So from the first
@@ -187,36 +204,36 @@ def _persons(text: str) -> list[Said]:
     """
     tags = list(_TAG.finditer(text)) if "<" in text else []
     if not tags:
-        return [message(text, program=False)]
+        return [read_message(text, program=False)]
     end = tags[-1].end() if tags[-1][1] else len(text)
     inside = text[tags[0].end() : tags[-1].start() if tags[-1][1] else end]
-    return [message(text[: tags[0].start()] + text[end:], program=False), message(inside, program=True)]
+    return [read_message(text[: tags[0].start()] + text[end:], program=False), read_message(inside, program=True)]
 
 
-def _assistant(value: dict[str, Any]) -> list[Said]:
+def _assistant(value: dict[str, Any]) -> list[RecordText]:
     content = _content(value)
     if _is_synthetic(value):
-        return [message(block_text(content), program=True)]
+        return [read_message(block_text(content), program=True)]
     blocks = [{"type": "text", "text": content}] if type(content) is str else content
     return [said for said in map(_answer, mappings(blocks)) if said is not None]
 
 
-def _answer(block: dict[str, Any]) -> Said | None:
+def _answer(block: dict[str, Any]) -> RecordText | None:
     """Return one block of the model's answer; None for thinking and for what is not known."""
     kind = block.get("type")
     if type(kind) is not str:
         return None
     if kind == "text":
-        return Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE, block_text([block]))
+        return RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, block_text([block]))
     if kind.endswith("tool_use"):
-        return tool_call(block.get("name"), block.get("input"), word(block.get("id")))
+        return tool_call(block.get("name"), block.get("input"), read_word(block.get("id")))
     if kind.endswith("tool_result"):
-        return tool_result(output_text(block), word(block.get("tool_use_id")))
+        return tool_result(output_text(block), read_word(block.get("tool_use_id")))
     return None
 
 
 def _is_synthetic(value: dict[str, Any]) -> bool:
-    return value.get("isApiErrorMessage") is True or mapping(value.get("message")).get("model") == SYNTHETIC
+    return value.get("isApiErrorMessage") is True or read_mapping(value.get("message")).get("model") == SYNTHETIC
 
 
 def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | None, int | None]:
@@ -224,31 +241,35 @@ def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | No
     if kind == "assistant":
         if _is_synthetic(value):
             return None, SYNTHETIC, None
-        response = mapping(value.get("message"))
-        return word(response.get("id")), word(response.get("model")), _context(mapping(response.get("usage")))
+        response = read_mapping(value.get("message"))
+        return (
+            read_word(response.get("id")),
+            read_word(response.get("model")),
+            _context(read_mapping(response.get("usage"))),
+        )
     if kind == "system":
-        return None, None, tokens(mapping(value.get("compactMetadata")).get("postTokens")) or None
+        return None, None, read_tokens(read_mapping(value.get("compactMetadata")).get("postTokens")) or None
     return None, None, None
 
 
 def _context(usage: dict[str, Any]) -> int | None:
     """Return input, cache read and cache creation. Before 2.1.152 the last could be 0 with only its parts filled."""
-    nested = sum(map(tokens, mapping(usage.get("cache_creation")).values()))
-    created = max(tokens(usage.get("cache_creation_input_tokens")), nested)
-    return tokens(usage.get("input_tokens")) + tokens(usage.get("cache_read_input_tokens")) + created or None
+    nested = sum(map(read_tokens, read_mapping(usage.get("cache_creation")).values()))
+    created = max(read_tokens(usage.get("cache_creation_input_tokens")), nested)
+    return read_tokens(usage.get("input_tokens")) + read_tokens(usage.get("cache_read_input_tokens")) + created or None
 
 
-def _system(value: dict[str, Any]) -> list[Said] | str:
+def _system(value: dict[str, Any]) -> list[RecordText] | str:
     subtype = value.get("subtype")
     if subtype == "compact_boundary":
-        return [Said(Role.SYSTEM, Origin.SYSTEM, Kind.COMPACTION, block_text(value.get("content")))]
+        return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, block_text(value.get("content")))]
     content = value.get("content")
     if subtype == "local_command" and type(content) is str:
-        return _typed(content, program=not _PROGRAM.match(content))
+        return _split_authors(content, program=not _PROGRAM.match(content))
     return f"system/{type_name(subtype)}" if subtype else "system"
 
 
-def _attachment(value: dict[str, Any]) -> list[Said] | str:
+def _attachment(value: dict[str, Any]) -> list[RecordText] | str:
     attachment = value.get("attachment")
     if type(attachment) is not dict:
         return "attachment"
@@ -258,12 +279,14 @@ def _attachment(value: dict[str, Any]) -> list[Said] | str:
         return _prompt(attachment.get("prompt"), program=not person)
     if kind in _HOOK_WORDS:
         text = block_text(attachment.get("content"))
-        return [Said(Role.SYSTEM, Origin.INJECTED, Kind.MESSAGE, text or block_text(attachment.get("stdout")))]
+        return [
+            RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, text or block_text(attachment.get("stdout")))
+        ]
     return f"attachment/{type_name(kind)}"
 
 
 _HOOK_WORDS = ("hook_success", "hook_additional_context", "hook_system_message")
-_READERS: dict[str, Callable[[dict[str, Any]], list[Said] | str]] = {
+_READERS: dict[str, Callable[[dict[str, Any]], list[RecordText] | str]] = {
     "user": _user,
     "assistant": _assistant,
     "system": _system,

@@ -22,12 +22,20 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import block_text, mapping, tokens, type_name, utc, word
-from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
+from memoryd.transcripts.fields import block_text, read_mapping, read_time, read_tokens, read_word, type_name
+from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean, derived_id
-from memoryd.transcripts.said import Envelope, Said, message, of_blocks, tool_call, tool_result, turns_of
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.record_text import (
+    Envelope,
+    RecordText,
+    of_blocks,
+    read_message,
+    tool_call,
+    tool_result,
+    turns_of,
+)
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,25 +79,25 @@ class Codex(LineFormat):
         """By the first record that says; else by the file's name."""
         meta = next((found for found in map(_meta, records) if found), {})
         named = _NAME.fullmatch(path.name)
-        session = word(meta.get("id")) or (named[1].lower() if named else path.stem)
+        session = read_word(meta.get("id")) or (named[1].lower() if named else path.stem)
         parent, cwd = _parent(meta), first_of(self.cwd_of, records)
-        started = utc(meta.get("timestamp"))
+        started = read_time(meta.get("timestamp"))
         return Identity(session, parent, cwd, sidechain=parent is not None, started_at=started)
 
-    def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one record."""
         value = record.value
         payload, bare = _payload(value)
-        said = _said(value, payload, bare=bare)
+        said = _read_record(value, payload, bare=bare)
         if isinstance(said, str):
-            return Reading((), said)
-        at = utc(value.get("timestamp"))
+            return RecordTurns((), said)
+        at = read_time(value.get("timestamp"))
         usage, window, counted = _context(payload) if value.get("type") == "event_msg" else (None, None, None)
         if not said and usage is None:
-            return Reading()
+            return RecordTurns()
         envelope = Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain, counted)
         turns = turns_of(said, envelope, usage)
-        return Reading([turn._replace(window=window) for turn in turns] if window else turns)
+        return RecordTurns([turn._replace(window=window) for turn in turns] if window else turns)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """Return the folder the program works in; old versions say so to the model alone."""
@@ -127,23 +135,23 @@ def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
 
 def _parent(meta: dict[str, Any]) -> str | None:
     """Return the session that started this one, where it is a subagent's; a fork of a person's is none."""
-    kind = mapping(meta.get("source")).get("subagent")
+    kind = read_mapping(meta.get("source")).get("subagent")
     if not kind and meta.get("thread_source") != "subagent":
         return None
-    started = mapping(mapping(kind).get("thread_spawn")).get("parent_thread_id")
-    named = map(word, (started, meta.get("parent_thread_id"), meta.get("forked_from_id")))
+    started = read_mapping(read_mapping(kind).get("thread_spawn")).get("parent_thread_id")
+    named = map(read_word, (started, meta.get("parent_thread_id"), meta.get("forked_from_id")))
     return next((one for one in named if one), _UNKNOWN_PARENT)
 
 
 def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str | None) -> str:
     item = payload.get("item")
-    own = word((item if type(item) is dict else payload).get("id"))
+    own = read_word((item if type(item) is dict else payload).get("id"))
     if own and _OWN_ID.fullmatch(own):
         return own
     return derived_id(record, meetings, stamped=at is not None)
 
 
-def _said(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list[Said] | str:
+def _read_record(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list[RecordText] | str:
     """Return what a record says, or the name of what is passed over."""
     kind, inner = value.get("type"), payload.get("type")
     if bare:
@@ -153,8 +161,8 @@ def _said(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list
         return f"response_item/{said}" if isinstance(said, str) else said
     if kind == "compacted":
         return [
-            Said(Role.SYSTEM, Origin.SYSTEM, Kind.COMPACTION, ""),
-            Said(Role.SYSTEM, Origin.ASSISTANT, Kind.SUMMARY, block_text(payload.get("message"))),
+            RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""),
+            RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(payload.get("message"))),
         ]
     if kind != "event_msg":
         return type_name(kind)
@@ -163,30 +171,32 @@ def _said(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list
     return _event(payload, inner)
 
 
-def _event(payload: dict[str, Any], kind: object) -> list[Said] | str:
+def _event(payload: dict[str, Any], kind: object) -> list[RecordText] | str:
     if kind == "user_message":
         text = block_text(payload.get("message"))
-        return _typed(text) if payload.get("kind", "plain") == "plain" else [message(text, program=True)]
+        return _split_authors(text) if payload.get("kind", "plain") == "plain" else [read_message(text, program=True)]
     item = payload.get("item")
     if kind == "item_completed" and type(item) is dict:
         inner = item.get("type")
         return (
-            of_blocks(item.get("content"), _typed) if inner == "UserMessage" else f"item_completed/{type_name(inner)}"
+            of_blocks(item.get("content"), _split_authors)
+            if inner == "UserMessage"
+            else f"item_completed/{type_name(inner)}"
         )
     return f"event_msg/{type_name(kind)}"
 
 
-def _typed(text: str) -> list[Said]:
+def _split_authors(text: str) -> list[RecordText]:
     if _PROGRAM.match(text):
-        return [message(text, program=True)]
+        return [read_message(text, program=True)]
     if _EDITOR.match(text) and _REQUEST in text:
         # A file that is open in the editor may hold the marker as well: what was typed stands behind the last one.
         before, _, text = text.rpartition(_REQUEST)
-        return [message(before, program=True), message(text.strip(), program=False)]
-    return [message(text, program=False)]
+        return [read_message(before, program=True), read_message(text.strip(), program=False)]
+    return [read_message(text, program=False)]
 
 
-def _item(item: dict[str, Any], *, typed: bool) -> list[Said] | str:
+def _item(item: dict[str, Any], *, typed: bool) -> list[RecordText] | str:
     """Return the texts of one item of the Responses API; with `typed`, the user's messages are the person's."""
     kind = item.get("type")
     read = _READERS.get(kind) if type(kind) is str else None
@@ -196,37 +206,37 @@ def _item(item: dict[str, Any], *, typed: bool) -> list[Said] | str:
         return type_name(kind)
     role, content = item.get("role"), item.get("content")
     if role == "assistant":
-        return [Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE, block_text(content))]
+        return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, block_text(content))]
     if role in ("developer", "system"):
-        return [Said(Role.SYSTEM, Origin.INJECTED, Kind.MESSAGE, block_text(content))]
+        return [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, block_text(content))]
     if role != "user":
         return f"message/{type_name(role)}"
     if typed:
-        return [one for text in _texts(content) for one in _typed(text)]
+        return [one for text in _texts(content) for one in _split_authors(text)]
     # What was typed stands in an event as well; here it cannot be told from what looks like it.
     program = [text for text in _texts(content) if _PROGRAM.match(text) or _TAGGED.match(strip(text)[0])]
-    return [message(text, program=True) for text in program] or "message/user"
+    return [read_message(text, program=True) for text in program] or "message/user"
 
 
 def _texts(content: object) -> Iterable[str]:
     return map(block_text, ([block] for block in content)) if type(content) is list else [block_text(content)]
 
 
-def _call(item: dict[str, Any]) -> list[Said]:
+def _call(item: dict[str, Any]) -> list[RecordText]:
     kind = item["type"]
     given = next((item[key] for key in ("arguments", "input", "action") if key in item), None)
-    return [tool_call(word(item.get("name")) or kind.removesuffix("_call"), given, word(item.get("call_id")))]
+    return [tool_call(read_word(item.get("name")) or kind.removesuffix("_call"), given, read_word(item.get("call_id")))]
 
 
-def _result(item: dict[str, Any]) -> list[Said]:
+def _result(item: dict[str, Any]) -> list[RecordText]:
     output = item.get("output")
     if type(output) is dict:
         output = output.get("content")
-    text = _unwrapped(output) if type(output) is str else block_text(output)
-    return [tool_result(text, word(item.get("call_id")))]
+    text = _unwrap_output(output) if type(output) is str else block_text(output)
+    return [tool_result(text, read_word(item.get("call_id")))]
 
 
-def _unwrapped(output: str) -> str:
+def _unwrap_output(output: str) -> str:
     """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is."""
     if output.startswith('{"output":'):
         try:
@@ -238,7 +248,7 @@ def _unwrapped(output: str) -> str:
     return clean(output)
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], list[Said]]] = {
+_READERS: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
     "function_call": _call,
     "custom_tool_call": _call,
     "local_shell_call": _call,
@@ -253,6 +263,6 @@ def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | Non
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
         return None, None, None
-    usages = (mapping(info.get(name)) for name in ("last_token_usage", "total_token_usage"))
-    last, total = (tokens(usage.get("total_tokens")) for usage in usages)
-    return last or None, tokens(info.get("model_context_window")) or None, f"{total}/{last}"
+    usages = (read_mapping(info.get(name)) for name in ("last_token_usage", "total_token_usage"))
+    last, total = (read_tokens(usage.get("total_tokens")) for usage in usages)
+    return last or None, read_tokens(info.get("model_context_window")) or None, f"{total}/{last}"

@@ -8,7 +8,7 @@ Only the program's own record counts, `toolUseResult`, never a phrase in the tex
   same way, so without such a name the call must be to a tool of the program itself.
 
 A record does not say which tool was called. So an answer bears in `tool_name` what the call must be to, and whoever
-stores it looks the call up: see `confirms`.
+stores it looks the call up: see `is_confirmed`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from memoryd.text.sentences import texts
-from memoryd.transcripts.fields import mapping, mappings, output_text, word
+from memoryd.text.sentences import list_texts
+from memoryd.transcripts.fields import mappings, output_text, read_mapping, read_word
 from memoryd.transcripts.lines import clean
-from memoryd.transcripts.said import Said
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.record_text import RecordText
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,32 +44,32 @@ _NOTE = "\n\nNote: The user's next message may contain a correction or preferenc
 _FIRST_EXIT_CODE = (2, 0, 30)
 
 
-def answers(value: dict[str, Any]) -> list[Said]:
+def read_dialog(value: dict[str, Any]) -> list[RecordText]:
     """Return what the person answered, of a `user` record of theirs that holds the result of one call."""
-    content = mappings(mapping(value.get("message")).get("content"))
+    content = mappings(read_mapping(value.get("message")).get("content"))
     results = [block for block in content if block.get("type") == "tool_result"]
-    call = word(results[0].get("tool_use_id")) if len(results) == 1 else None
+    call = read_word(results[0].get("tool_use_id")) if len(results) == 1 else None
     if call is None:
         return []
     given = value.get("toolUseResult")
     if results[0].get("is_error") is not True:
-        return list(_answered(given, call)) if type(given) is dict else []
-    tool = _rejected(value, output_text(results[0]), given)
+        return list(_read_answers(given, call)) if type(given) is dict else []
+    tool = _find_rejected(value, output_text(results[0]), given)
     found = _REASON.fullmatch(output_text(results[0])) if tool else None
     reason = found["reason"].rpartition(_NOTE)[0] or found["reason"] if found else ""
     if reason.startswith(_CLARIFIES) or not reason.strip():
         return []
-    return [Said(Role.USER, Origin.USER, Kind.MESSAGE, reason.strip(), call, tool)]
+    return [RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, reason.strip(), call, tool)]
 
 
-def confirms(call: str | None, answered: str | None) -> bool:
+def is_confirmed(call: str | None, answered: str | None) -> bool:
     """Say whether a call to the tool `call` is one that an answer can belong to which bears the name `answered`."""
     if call is None:
         return False
     return answered in (ANY_TOOL, call) or (answered == BUILT_IN and not call.startswith(_SERVERS_TOOL))
 
 
-def _rejected(value: dict[str, Any], text: str, given: object) -> str | None:
+def _find_rejected(value: dict[str, Any], text: str, given: object) -> str | None:
     """Return which tools the call may be to if the program records that the person declined it."""
     denial = value.get("toolDenialKind")
     if denial is not None:
@@ -86,7 +86,7 @@ def _version(value: object) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else _FIRST_EXIT_CODE
 
 
-def _answered(given: dict[str, Any], call: str) -> Iterator[Said]:
+def _read_answers(given: dict[str, Any], call: str) -> Iterator[RecordText]:
     """Yield what was chosen and what was typed, question by question."""
     asked, answered, notes = given.get("questions"), given.get("answers"), given.get("annotations")
     if type(answered) is not dict:
@@ -103,25 +103,25 @@ def _answered(given: dict[str, Any], call: str) -> Iterator[Said]:
         for text in texts:
             if type(text) is not str:
                 continue
-            found, rest = _parted(text, labels, many=many) if labels else ([text], "")
+            found, rest = _split_answer(text, labels, many=many) if labels else ([text], "")
             chosen += found
             typed.append(rest)
         if chosen:
             listed = '", "'.join(chosen)
-            said = clean(f'asked "{_asking(question)}", chose "{listed}"')
-            yield Said(Role.USER, Origin.USER, Kind.CHOICE, said, call, ASKS)
-        note = mapping(mapping(notes).get(question)).get("notes")
+            said = clean(f'asked "{_extract_question(question)}", chose "{listed}"')
+            yield RecordText(Role.USER, Origin.USER, TurnKind.CHOICE, said, call, ASKS)
+        note = read_mapping(read_mapping(notes).get(question)).get("notes")
         typed.append(note if type(note) is str else "")
         yield from (
-            Said(Role.USER, Origin.USER, Kind.MESSAGE, clean(text).strip(), call, ASKS)
+            RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, clean(text).strip(), call, ASKS)
             for text in typed
             if text.strip() and text != _OTHER
         )
 
 
-def _asking(question: str) -> str:
+def _extract_question(question: str) -> str:
     """Return the sentence that asks: what stands before it is the assistant's word, to which nobody agreed."""
-    found = [one for one in texts(question) if _ASKS.search(one)]
+    found = [one for one in list_texts(question) if _ASKS.search(one)]
     return found[-1] if found else question
 
 
@@ -129,7 +129,7 @@ def _labels(options: object) -> list[str]:
     return [one["label"] for one in mappings(options) if type(one.get("label")) is str and one["label"]]
 
 
-def _parted(answer: str, labels: list[str], *, many: bool) -> tuple[list[str], str]:
+def _split_answer(answer: str, labels: list[str], *, many: bool) -> tuple[list[str], str]:
     """Part an answer into the options that were chosen and what was typed behind them."""
     if answer in labels:
         return [answer], ""

@@ -27,7 +27,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FateEvidence:
     """What is known of a path and its cursor at one look.
 
     `same_prefix` is None while the consumed prefix has not been hashed at this look.
@@ -72,7 +72,7 @@ FATES = {
 }
 
 
-def needs_prefix(evidence: Evidence, *, opened: bool, since_verified: int) -> bool:
+def needs_prefix(evidence: FateEvidence, *, opened: bool, since_verified: int) -> bool:
     """Say whether the consumed prefix must be hashed before a fate can be told.
 
     Args:
@@ -95,13 +95,13 @@ def needs_prefix(evidence: Evidence, *, opened: bool, since_verified: int) -> bo
     return evidence.offset <= ALWAYS_VERIFY_BYTES or since_verified * VERIFY_SHARE >= evidence.offset
 
 
-def fate(evidence: Evidence) -> Fate:
+def find_fate(evidence: FateEvidence) -> Fate:
     """Tell the fate; `same_prefix` must be set where `needs_prefix` says so."""
     name = _name(evidence)
     return Fate(name, FATES[name])
 
 
-def _name(seen: Evidence) -> str:
+def _name(seen: FateEvidence) -> str:
     if not seen.known:
         return "new"
     if not seen.exists:

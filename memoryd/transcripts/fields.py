@@ -23,7 +23,7 @@ _SECONDS_MIN = 946_684_800
 _TOKENS_MAX = 1_000_000_000
 
 
-def mapping(value: object) -> dict[str, Any]:
+def read_mapping(value: object) -> dict[str, Any]:
     """Return `value` if it is a JSON object; an empty one for anything else."""
     return value if type(value) is dict else {}
 
@@ -33,7 +33,7 @@ def mappings(value: object) -> list[dict[str, Any]]:
     return [one for one in value if type(one) is dict] if type(value) is list else []
 
 
-def word(value: object) -> str | None:
+def read_word(value: object) -> str | None:
     """Return a short string such as an id; None for anything else."""
     if type(value) is str and 0 < len(value) <= _WORD_MAX:
         return clean(value)
@@ -45,12 +45,12 @@ def type_name(value: object) -> str:
     return value if type(value) is str and _NAME.fullmatch(value) else "other"
 
 
-def tokens(value: object) -> int:
+def read_tokens(value: object) -> int:
     """Return a number of tokens; 0 for whatever cannot be one."""
     return value if type(value) is int and 0 < value < _TOKENS_MAX else 0
 
 
-def utc(value: object) -> str | None:
+def read_time(value: object) -> str | None:
     """Return a time as UTC, ISO 8601 with Z. Strings that are so already are kept as given; nonsense is None.
 
     Args:
@@ -87,16 +87,16 @@ def _render(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def arguments(name: object, value: object) -> str:
+def render_arguments(name: object, value: object) -> str:
     """Return a tool call as text: the tool's name and its arguments as compact JSON, cut where they are long."""
     text = value if type(value) is str else _compact(value)
     if len(text) > ARGUMENTS_MAX:
         text = f"{text[:ARGUMENTS_MAX]}… [{len(text) - ARGUMENTS_MAX:,} characters left out]"
-    return clean(f"{word(name) or 'tool'} {text}".rstrip())
+    return clean(f"{read_word(name) or 'tool'} {text}".rstrip())
 
 
 def shown_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments in what `arguments` made; of a cut text its whole lines; empty where there are none.
+    """Return the arguments in what `render_arguments` made; of a cut text its whole lines; empty where there are none.
 
     The last line that is shown is left out with the rest, even where it happens to be whole.
     """

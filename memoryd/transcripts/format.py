@@ -28,7 +28,7 @@ class Identity(NamedTuple):
     started_at: str | None = None  # UTC, ISO 8601 with Z
 
 
-class Reading(NamedTuple):
+class RecordTurns(NamedTuple):
     """What one record yields."""
 
     turns: Sequence[Turn] = ()
@@ -57,7 +57,7 @@ class LineFormat(ABC):
         """Whose session this is; None while the records read so far do not tell."""
 
     @abstractmethod
-    def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one record.
 
         A turn's `usage` is the size of the context before its own text; where the agent's figure includes the text, it

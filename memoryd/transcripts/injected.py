@@ -44,6 +44,6 @@ def strip(text: str) -> tuple[str, Sequence[str]]:
     return "".join(rest), parts
 
 
-def unmarked(text: str) -> str:
+def unmark(text: str) -> str:
     """Return `text` so that nothing in it is a mark, in whatever form: what is remembered cannot close its block."""
     return _NAMED.sub(NAME.replace("-", " "), text)

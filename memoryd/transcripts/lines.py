@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from memoryd.transcripts.injected import strip
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NOT_JSON = "not JSON"
 NOT_AN_OBJECT = "not an object"
 NUL_BYTES = "NUL bytes"
-MANY_PLACES = "many places that are no record"
+MANY_PLACES = "many places that are not records"
 TOO_DEEP = "nested too deeply"
 
 # A longer string of digits is quadratic work for int(), and Python refuses it by default.
@@ -44,7 +44,7 @@ _NOT_NUL = re.compile(r"[^\0]")
 _BOM = "\ufeff"
 
 
-class Line(NamedTuple):
+class FileLine(NamedTuple):
     """One complete line of a file, without its line end."""
 
     first_byte: int
@@ -74,7 +74,7 @@ class BadSpan(NamedTuple):
     reason: str
 
 
-class Decoded(NamedTuple):
+class DecodedLine(NamedTuple):
     """What one line holds, in order."""
 
     records: Sequence[Record]
@@ -92,7 +92,7 @@ class Pass:
     session: str  # the session's native id: equal lines of two sessions are two turns
     seen: dict[str, int] = field(default_factory=dict)  # short hash of a line → how often; plain, to be stored as it is
 
-    def next(self, digest: str) -> int:
+    def count_next(self, digest: str) -> int:
         """Count one more meeting with the line of this hash. The first is 1."""
         # A collision of short hashes only makes the count start later, the id still holds the whole hash.
         key = digest[:16]
@@ -101,7 +101,7 @@ class Pass:
         return count
 
 
-def split(chunk: bytes, base: int) -> tuple[list[Line], int]:
+def split(chunk: bytes, base: int) -> tuple[list[FileLine], int]:
     """Cut a chunk of a file into lines.
 
     Args:
@@ -113,17 +113,17 @@ def split(chunk: bytes, base: int) -> tuple[list[Line], int]:
     """
     pieces = chunk.split(b"\n")
     torn = pieces.pop()
-    lines: list[Line] = []
+    lines: list[FileLine] = []
     start = base
     for piece in pieces:
         end = start + len(piece)
         if piece and not piece.isspace():
-            lines.append(Line(start, end, piece))
+            lines.append(FileLine(start, end, piece))
         start = end + 1
     return lines, len(chunk) - len(torn)
 
 
-def unterminated(tail: bytes, base: int) -> Line | None:
+def read_unterminated(tail: bytes, base: int) -> FileLine | None:
     """Return the last line of a file that ends without a line end, if it is a whole record all the same.
 
     Some agents never write the last line end. When such a file has been left alone for long, this is its last line; a
@@ -133,10 +133,10 @@ def unterminated(tail: bytes, base: int) -> Line | None:
         whole = isinstance(orjson.loads(tail), dict)
     except orjson.JSONDecodeError:
         return None
-    return Line(base, base + len(tail), tail) if whole else None
+    return FileLine(base, base + len(tail), tail) if whole else None
 
 
-def decode(line: Line) -> Decoded:
+def decode(line: FileLine) -> DecodedLine:
     """Return the records of a line, and the spans of it that are none. Never raises."""
     first, last, data = line
     try:
@@ -144,8 +144,8 @@ def decode(line: Line) -> Decoded:
     except orjson.JSONDecodeError:
         return _Salvage(line).run()
     if type(value) is dict:
-        return Decoded((Record(value, first, last, data),), ())
-    return Decoded((), (BadSpan(first, last, sha256(data).hexdigest(), NOT_AN_OBJECT),))
+        return DecodedLine((Record(value, first, last, data),), ())
+    return DecodedLine((), (BadSpan(first, last, sha256(data).hexdigest(), NOT_AN_OBJECT),))
 
 
 def clean(text: str) -> str:
@@ -174,7 +174,7 @@ def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
     digest = record.sha256()
     if stamped:
         return f"sha256:{digest}"
-    count = meetings.next(digest)
+    count = meetings.count_next(digest)
     seed = f"{meetings.session}\n{digest}\n{count}".encode("utf-8", "replace")
     return f"sha256:{sha256(seed).hexdigest()}"
 
@@ -191,10 +191,10 @@ def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
     left_out = length - len(head) - len(tail)
     excerpt = f"{head.decode(errors='replace')}\n… [{left_out:,} bytes left out] …\n{tail.decode(errors='replace')}"
     rest, _ = strip(clean(excerpt))
-    return Turn(f"sha256:{digest}", 0, Role.SYSTEM, Origin.UNKNOWN, Kind.OVERSIZE, rest)
+    return Turn(f"sha256:{digest}", 0, Role.SYSTEM, Origin.UNKNOWN, TurnKind.OVERSIZE, rest)
 
 
-def _bounded(bad: list[BadSpan], line: Line) -> list[BadSpan]:
+def _bound_spans(bad: list[BadSpan], line: FileLine) -> list[BadSpan]:
     """Return the spans, the last of which takes in what comes behind it where there are too many."""
     if len(bad) <= _SPANS_MAX:
         return bad
@@ -210,7 +210,7 @@ def _integer(digits: str) -> int | float:
 _DECODER = json.JSONDecoder(parse_int=_integer)
 
 
-class Scanner:
+class JsonScanner:
     """Reads JSON values out of bytes, one after the other, and knows where each of them lies.
 
     The text is decoded with surrogateescape, so that every position in it can be turned back into a byte offset; what
@@ -242,7 +242,7 @@ class Scanner:
         """Return the record of a value between two positions."""
         return Record(value, *self._span(at, end))
 
-    def bad(self, at: int, end: int, reason: str) -> BadSpan:
+    def make_bad_span(self, at: int, end: int, reason: str) -> BadSpan:
         """Return what lies between two positions, as bytes that are no record."""
         first, last, data = self._span(at, end)
         return BadSpan(first, last, sha256(data).hexdigest(), reason)
@@ -261,22 +261,22 @@ class Scanner:
 class _Salvage:
     """Takes a line apart that is not simply one record."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: FileLine) -> None:
         self.line = line
-        self.scanner = Scanner(line.data, line.first_byte)
+        self.scanner = JsonScanner(line.data, line.first_byte)
         self.text = self.scanner.text
         self.budget = _SEARCH_EFFORT * len(self.text) + _SEARCH_MIN
         self.records: list[Record] = []
         self.bad: list[BadSpan] = []
         self.waiting: tuple[int, int, str] | None = None  # bad, and perhaps followed by more of its kind
 
-    def run(self) -> Decoded:
+    def run(self) -> DecodedLine:
         text, skip_space = self.text, self.scanner.skip_space
         at = self.scanner.start
         while (at := skip_space(at)) < len(text):
             at = self._nuls(at) if text[at] == "\0" else self._value(at)
         self._end_bad()
-        return Decoded(self.records, _bounded(self.bad, self.line))
+        return DecodedLine(self.records, _bound_spans(self.bad, self.line))
 
     def _add_bad(self, at: int, end: int, reason: str) -> None:
         if self.waiting is not None and self.waiting[2] == reason:
@@ -287,7 +287,7 @@ class _Salvage:
 
     def _end_bad(self) -> None:
         if self.waiting is not None:
-            self.bad.append(self.scanner.bad(*self.waiting))
+            self.bad.append(self.scanner.make_bad_span(*self.waiting))
             self.waiting = None
 
     def _nuls(self, at: int) -> int:

@@ -14,11 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import block_text, has_words, is_output, output_text, tokens, type_name, utc, word
-from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, Reading, first_of
-from memoryd.transcripts.lines import Pass, Record, Scanner, derived_id
-from memoryd.transcripts.said import Envelope, Said, tool_call, tool_result, turns_of
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.fields import (
+    block_text,
+    has_words,
+    is_output,
+    output_text,
+    read_time,
+    read_tokens,
+    read_word,
+    type_name,
+)
+from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, first_of
+from memoryd.transcripts.lines import JsonScanner, Pass, Record, derived_id
+from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_of
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
@@ -53,7 +62,7 @@ class Messages(LineFormat):
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Return whether any record is a message or a list of them. Ask this last: other formats' records may match."""
         del path
-        return any(_speaks(value) or _listed(value) for value in records)
+        return any(_speaks(value) or _list_messages(value) for value in records)
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """By the path alone."""
@@ -61,15 +70,15 @@ class Messages(LineFormat):
         cwd, started = first_of(self.cwd_of, records), first_of(time_of, records)
         return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
 
-    def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one message, or of all messages of a line that holds many."""
         del identity
         value = record.value
-        messages = _listed(value) or ([value] if _speaks(value) else [])
+        messages = _list_messages(value) or ([value] if _speaks(value) else [])
         if not messages:
-            return Reading((), _unheard(value) or type_name(value.get("type")))
+            return RecordTurns((), _find_unknown(value) or type_name(value.get("type")))
         if messages[0] is value:
-            return Reading(_numbered(_message_turns(value, value, _record_id(record, meetings))))
+            return RecordTurns(_number_turns(_message_turns(value, value, _record_id(record, meetings))))
         # Such a line is written anew with each message, so each message is known by itself, and counted in its line.
         within = Pass(meetings.session)
         known: dict[str, bytes] = {}
@@ -79,8 +88,8 @@ class Messages(LineFormat):
             record_id = _record_id(inner, within)
             if known.setdefault(record_id, inner.data) != inner.data:
                 record_id = derived_id(inner, within, stamped=False)  # one id for two messages
-            turns += _numbered(_message_turns(message, value, record_id))
-        return Reading(turns, _unheard(value))
+            turns += _number_turns(_message_turns(message, value, record_id))
+        return RecordTurns(turns, _find_unknown(value))
 
 
 def is_document(head: bytes) -> bool:
@@ -117,7 +126,7 @@ def document_records(data: bytes) -> list[Record] | None:
         Each object of the array with the bytes it was written as, so that a grown array yields the records it had
         before, unchanged, and the new ones; None while the array is not complete.
     """
-    scanner = Scanner(data, 0)
+    scanner = JsonScanner(data, 0)
     text, skip_space = scanner.text, scanner.skip_space
     records: list[Record] = []
     at, expected = skip_space(scanner.start), "["
@@ -137,8 +146,8 @@ def document_records(data: bytes) -> list[Record] | None:
 
 def _record_id(record: Record, meetings: Pass) -> str:
     value = record.value
-    uuid = word(value.get("uuid")) or ""
-    is_stamped = len(word(value.get("id")) or "") >= _ID_CHARS_MIN or time_of(value) is not None
+    uuid = read_word(value.get("uuid")) or ""
+    is_stamped = len(read_word(value.get("id")) or "") >= _ID_CHARS_MIN or time_of(value) is not None
     return uuid if len(uuid) >= _ID_CHARS_MIN else derived_id(record, meetings, stamped=is_stamped)
 
 
@@ -149,7 +158,7 @@ def _canonical(message: dict[str, Any], line: bytes) -> bytes:
         return line
 
 
-def _numbered(turns: list[Turn]) -> list[Turn]:
+def _number_turns(turns: list[Turn]) -> list[Turn]:
     return [turn._replace(part=part) for part, turn in enumerate(turns)] if len(turns) > 1 else turns
 
 
@@ -158,13 +167,13 @@ def _speaks(value: dict[str, Any]) -> bool:
     return type(role) is str and role.lower() in SPEAKERS and ("content" in value or "tool_calls" in value)
 
 
-def _unheard(value: dict[str, Any]) -> str | None:
+def _find_unknown(value: dict[str, Any]) -> str | None:
     """Return the name of a message that nobody known speaks, or of the first of a list of them."""
     roles = (one["role"] for one in (value, *_objects(value)) if "role" in one and not _speaks(one))
     return next((f"{UNHEARD}{type_name(role)}" for role in roles), None)
 
 
-def _listed(value: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_messages(value: dict[str, Any]) -> list[dict[str, Any]]:
     return [message for message in _objects(value) if _speaks(message)]
 
 
@@ -177,31 +186,31 @@ def _objects(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 def time_of(value: dict[str, Any]) -> str | None:
     """Return when a message was said, UTC, ISO 8601 with Z; None where it does not tell."""
-    return next((found for found in (utc(value.get(key)) for key in _TIMES) if found), None)
+    return next((found for found in (read_time(value.get(key)) for key in _TIMES) if found), None)
 
 
 def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str) -> list[Turn]:
     at = time_of(message) or time_of(line)
-    model = word(message.get("model")) or word(line.get("model"))
+    model = read_word(message.get("model")) or read_word(line.get("model"))
     usage = _context(message.get("usage"))
-    message_id = (word(message.get("id")) or record_id) if usage else None
+    message_id = (read_word(message.get("id")) or record_id) if usage else None
     envelope = Envelope(record_id, at, sidechain=False, message_id=message_id, model=model)
-    turns = turns_of(_said(message), envelope)
+    turns = turns_of(_read_texts(message), envelope)
     return turns + turns_of((), envelope, usage) if usage else turns
 
 
-def _said(message: dict[str, Any]) -> list[Said]:
+def _read_texts(message: dict[str, Any]) -> list[RecordText]:
     speaker, origin = SPEAKERS[message["role"].lower()]
     content = message.get("content")
     if speaker is Role.TOOL:
-        return [tool_result(block_text(content), _call_id(message), word(message.get("name")))]
+        return [tool_result(block_text(content), _call_id(message), read_word(message.get("name")))]
     blocks = content if type(content) is list else [content]
     said = [one for one in (_block(block, speaker, origin) for block in blocks) if one is not None]
     calls = message.get("tool_calls")
     return said + [_call(call) for call in (calls if type(calls) is list else ()) if type(call) is dict]
 
 
-def _block(block: object, speaker: Role, origin: Origin) -> Said | None:
+def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
     kind = block.get("type") if isinstance(block, dict) else None
     if isinstance(block, dict) and type(kind) is str:
         if kind in _UNSPOKEN:
@@ -214,24 +223,24 @@ def _block(block: object, speaker: Role, origin: Origin) -> Said | None:
     is_speech = type(kind) is str and kind in _SPEECH
     if isinstance(block, dict) and not is_speech and has_words(block) and block.keys() != {"text"}:
         speaker, origin = Role.SYSTEM, Origin.UNKNOWN  # a document, say: the speaker only handed it over
-    return Said(speaker, origin, Kind.MESSAGE, text) if text else None
+    return RecordText(speaker, origin, TurnKind.MESSAGE, text) if text else None
 
 
-def _call(call: dict[str, Any]) -> Said:
+def _call(call: dict[str, Any]) -> RecordText:
     function = call.get("function")
     named = function if type(function) is dict else call
     given = named.get("arguments", named.get("input"))
-    return tool_call(named.get("name"), given, word(call.get("id")) or _call_id(call))
+    return tool_call(named.get("name"), given, read_word(call.get("id")) or _call_id(call))
 
 
 def _call_id(block: dict[str, Any]) -> str | None:
-    return next((found for found in (word(block.get(key)) for key in _IDS) if found), None)
+    return next((found for found in (read_word(block.get(key)) for key in _IDS) if found), None)
 
 
 def _context(usage: object) -> int | None:
     """Return prompt and completion, in the words of either protocol; Anthropic counts cached input apart."""
     if type(usage) is not dict:
         return None
-    prompt = tokens(usage.get("prompt_tokens")) or sum(tokens(usage.get(key)) for key in _INPUTS)
-    completion = tokens(usage.get("completion_tokens")) or tokens(usage.get("output_tokens"))
-    return (prompt + completion if prompt else tokens(usage.get("total_tokens"))) or None
+    prompt = read_tokens(usage.get("prompt_tokens")) or sum(read_tokens(usage.get(key)) for key in _INPUTS)
+    completion = read_tokens(usage.get("completion_tokens")) or read_tokens(usage.get("output_tokens"))
+    return (prompt + completion if prompt else read_tokens(usage.get("total_tokens"))) or None

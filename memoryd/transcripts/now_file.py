@@ -13,12 +13,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.text.fences import open_after
-from memoryd.transcripts.fields import utc
+from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean
-from memoryd.transcripts.said import Envelope, Said, turns_of
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.record_text import Envelope, RecordText, turns_of
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ _SPEAKERS = {
 _NOBODY = (Role.SYSTEM, Origin.UNKNOWN)
 
 
-class Entry(NamedTuple):
+class NowEntry(NamedTuple):
     """What one speaker says in one place; `lines` begin with the text on the heading's own line, if any."""
 
     role: Role
@@ -53,7 +53,7 @@ class NowFile(NamedTuple):
     """A NOW file as read."""
 
     front_matter: Mapping[str, str]  # values as written, without quotes
-    entries: Sequence[Entry]
+    entries: Sequence[NowEntry]
 
 
 def is_now_path(path: PurePosixPath) -> bool:
@@ -69,7 +69,7 @@ def identify(now: NowFile, path: PurePosixPath) -> Identity:
         front.get("parent_session") or None,
         front.get("project_path") or None,
         sidechain=False,
-        started_at=utc(front.get("timestamp_start")),
+        started_at=read_time(front.get("timestamp_start")),
     )
 
 
@@ -90,7 +90,7 @@ def parse(data: bytes, *, closed: bool = False) -> NowFile:
     return NowFile(front, _entries(lines[begin:]))
 
 
-def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> tuple[list[Turn], Counter[str]]:
+def new_turns(entries: Iterable[NowEntry], seen: Counter[str], session_id: str) -> tuple[list[Turn], Counter[str]]:
     """Return the lines not met before, as turns under their entry's role.
 
     Args:
@@ -108,18 +108,18 @@ def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> 
         fresh, digest = _fresh_lines(entry, met, seen, session_id)
         text = "\n".join(fresh).strip("\n")
         if text:
-            kind = Kind.TOOL_RESULT if entry.role is Role.TOOL else Kind.MESSAGE
-            said = Said(entry.role, entry.origin, kind, text, None, entry.tool_name)
+            kind = TurnKind.TOOL_RESULT if entry.role is Role.TOOL else TurnKind.MESSAGE
+            said = RecordText(entry.role, entry.origin, kind, text, None, entry.tool_name)
             turns += turns_of((said,), Envelope(f"sha256:{digest}", None))
     return turns, seen | met
 
 
-def _parts(entry: Entry) -> list[Entry]:
+def _parts(entry: NowEntry) -> list[NowEntry]:
     """Return what the speaker said and what memoryd put into it: lines are counted as they are stored."""
     rest, injected = strip("\n".join(entry.lines))
     if not injected:
         return [entry]
-    put_in = (Entry(Role.SYSTEM, Origin.INJECTED, tuple(part.split("\n"))) for part in injected)
+    put_in = (NowEntry(Role.SYSTEM, Origin.INJECTED, tuple(part.split("\n"))) for part in injected)
     return [entry._replace(lines=tuple(rest.split("\n"))), *put_in]
 
 
@@ -128,7 +128,7 @@ def line_key(role: Role, line: str) -> str:
     return sha256(f"{role}\n{line}".encode()).hexdigest()[:16]
 
 
-def _fresh_lines(entry: Entry, met: Counter[str], seen: Counter[str], session_id: str) -> tuple[list[str], str]:
+def _fresh_lines(entry: NowEntry, met: Counter[str], seen: Counter[str], session_id: str) -> tuple[list[str], str]:
     """Counts the entry's lines into `met`; blank lines are kept between lines that are, and are nobody's."""
     digest = sha256(session_id.encode("utf-8", "replace"))
     fresh: list[str] = []
@@ -177,7 +177,7 @@ class _Speech:
     """Sorts lines under who speaks, one by one, so that a longer file never changes what an earlier one said."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[NowEntry] = []
         self._speaker: tuple[Role, Origin] = _NOBODY
         self._tool: str | None = None  # a tool call is open: its fence is awaited or being read
         self._fence = ""  # the mark of the open fence
@@ -198,16 +198,16 @@ class _Speech:
             self._tool = tool
             self._lines.append(line)
         else:
-            self._outside(line)
+            self._take_outside(line)
 
     def flush(self) -> None:
         role, origin = (Role.TOOL, Origin.TOOL) if self._tool else self._speaker
         if any(line.strip() for line in self._lines):
-            self.entries.append(Entry(role, origin, tuple(self._lines), self._tool))
+            self.entries.append(NowEntry(role, origin, tuple(self._lines), self._tool))
         self._lines = []
         self._tool = None
 
-    def _outside(self, line: str) -> None:
+    def _take_outside(self, line: str) -> None:
         if self._tool:
             self.flush()
         if heading := _HEADING.match(line):
@@ -221,7 +221,7 @@ class _Speech:
         self._lines.append(line)
 
 
-def _entries(lines: Iterable[str]) -> list[Entry]:
+def _entries(lines: Iterable[str]) -> list[NowEntry]:
     speech = _Speech()
     for line in lines:
         speech.feed(line)

@@ -27,7 +27,7 @@ class Origin(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Kind(StrEnum):
+class TurnKind(StrEnum):
     """What a turn is, beside its role."""
 
     MESSAGE = "message"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 
 # What somebody says to somebody; all else is traffic of tools or a mark.
-SPOKEN = frozenset({Kind.MESSAGE, Kind.CHOICE})
+SPOKEN = frozenset({TurnKind.MESSAGE, TurnKind.CHOICE})
 
 
 class Turn(NamedTuple):
@@ -54,7 +54,7 @@ class Turn(NamedTuple):
     part: int  # 0, 1, … where one record yields several turns
     role: Role
     origin: Origin
-    kind: Kind
+    kind: TurnKind
     text: str
     at: str | None = None  # UTC, ISO 8601 with Z, as the record says
     message_id: str | None = None  # id of the model's response; its usage counts once
@@ -74,7 +74,7 @@ class StoredTurn(NamedTuple):
     part: int
     role: Role
     origin: Origin
-    kind: Kind
+    kind: TurnKind
     text: str
     at: str | None
     tokens: int

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError, RefusedError
-from memoryd.worker.embedder import Embedder
-from memoryd.worker.scanner import Scanner
+from memoryd.worker.embedder import EmbeddingModel
+from memoryd.worker.scanner import SecretScanner
 from memoryd.worker.tokens import TokenCounter
 
 if TYPE_CHECKING:
@@ -43,16 +43,16 @@ def main() -> None:
     connection = Connection(os.dup(0))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is what is wanted
         os.dup2(nothing.fileno(), 0)  # whatever a library may read
-    serve(connection, operations(Path(sys.argv[1])))
+    serve(connection, list_operations(Path(sys.argv[1])))
 
 
-def operations(state_dir: Path) -> dict[str, Callable[..., Any]]:
+def list_operations(state_dir: Path) -> dict[str, Callable[..., Any]]:
     """What the worker can do, by name."""
     return {
         "count": TokenCounter().count,
         "answer": _answer,
-        "scan": Scanner(state_dir).scan,
-        "embed": Embedder().embed,
+        "scan": SecretScanner(state_dir).scan,
+        "embed": EmbeddingModel().embed,
     }
 
 

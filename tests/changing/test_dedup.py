@@ -9,7 +9,7 @@ from ledger_world import AGENT, core_memory
 
 from memoryd.changing import dedup
 from memoryd.database import memories, schema, sqlite
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 
 NOW = "2026-03-04T09:45:00.000Z"
 COPIES = st.lists(
@@ -29,7 +29,7 @@ COPIES = st.lists(
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     engine = schema.open_database(tmp_path_factory.mktemp("dedup") / "memoryd.db", now=NOW).engine
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES (?, '/w', 1, 0, ?)", (AGENT, NOW))
     yield engine
     engine.dispose()
@@ -37,10 +37,10 @@ def engine(tmp_path_factory):
 
 @given(COPIES)
 def test_one_of_each_text_stays_the_oldest_and_every_protected_one(engine, copies):
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("DELETE FROM memory")
         memories.write(connection, copies)
-        gone = dict(dedup.duplicates(connection, AGENT, Kind.CORE))
+        gone = dict(dedup.list_duplicates(connection, AGENT, MemoryKind.CORE))
     for copy in copies:
         equal = [one for one in copies if one.content == copy.content]
         protected = [one for one in equal if one.constitutional]

@@ -13,7 +13,7 @@ from memoryd.changing import verify
 from memoryd.database import memories, reads, runs, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.ledger.facts import NewFact
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.portable import MalformedError
 
 
@@ -27,7 +27,7 @@ def contents(store):
 
 
 def audited(store):
-    with sqlite.reading(store.engine) as connection:
+    with sqlite.begin_read(store.engine) as connection:
         return connection.exec_driver_sql("SELECT operation, actor, run_id IS NOT NULL FROM audit ORDER BY id").all()
 
 
@@ -36,7 +36,7 @@ def test_what_is_created_is_there_trimmed_audited_and_a_run_without_content(stor
     assert [one.created for one in created.outcomes] == [True, True]
     assert contents(store) == {"likes tea", "lives in Bern"}
     assert [tuple(row) for row in audited(store)] == [("add", "human", 1), ("add", "human", 1)]
-    with sqlite.reading(store.engine) as connection:
+    with sqlite.begin_read(store.engine) as connection:
         (row,) = connection.exec_driver_sql("SELECT * FROM job_run").mappings()
     assert (row["kind"], row["state"], row["actor"]) == ("edit", "succeeded", "human")
     assert "tea" not in json.dumps(dict(row))
@@ -45,9 +45,9 @@ def test_what_is_created_is_there_trimmed_audited_and_a_run_without_content(stor
 
 def test_a_run_that_cannot_be_recorded_is_an_error(store):
     more = {"actor": "human", "now": NOW, "receipt": {}}
-    with sqlite.writing(store.engine) as connection:
+    with sqlite.begin_write(store.engine) as connection:
         runs.note_done(connection, "run_1", "edit", "demo", **more)
-    with pytest.raises(IntegrityError), sqlite.writing(store.engine) as connection:
+    with pytest.raises(IntegrityError), sqlite.begin_write(store.engine) as connection:
         runs.note_done(connection, "run_1", "edit", "demo", **more)
 
 
@@ -80,8 +80,8 @@ def test_the_threshold_is_inclusive_and_a_full_store_lets_the_least_sure_go(tmp_
     assert [fact.content for fact in created.evicted] == ["a"]
     assert contents(store) == {"c", "d"}
     # An evicted fact leaves no tombstone.
-    with sqlite.reading(store.engine) as connection:
-        assert memories.tombstones(connection, "demo") == {}
+    with sqlite.begin_read(store.engine) as connection:
+        assert memories.read_tombstones(connection, "demo") == {}
 
 
 def test_an_update_changes_what_is_given_alone_and_an_unknown_id_is_a_key_error(store):
@@ -102,8 +102,8 @@ def test_the_owner_may_store_again_what_was_deleted(store):
     (one,) = store.create([NewFact("a")]).outcomes
     store.delete(one.fact.id)
     assert store.all() == []
-    with sqlite.reading(store.engine) as connection:
-        assert len(memories.tombstones(connection, "demo")) == 1
+    with sqlite.begin_read(store.engine) as connection:
+        assert len(memories.read_tombstones(connection, "demo")) == 1
     (again,) = store.create([NewFact("a")]).outcomes
     assert again.created
     assert again.fact.id != one.fact.id
@@ -112,7 +112,7 @@ def test_the_owner_may_store_again_what_was_deleted(store):
 def test_a_protected_fact_is_neither_changed_nor_let_go(tmp_path):
     store = store_in(tmp_path, max_facts=1, min_confidence=0)
     (one,) = store.create([NewFact("a", confidence=0.1)]).outcomes
-    with sqlite.writing(store.engine) as connection:
+    with sqlite.begin_write(store.engine) as connection:
         connection.exec_driver_sql("UPDATE memory SET constitutional = 1")
     for act in (lambda: store.delete(one.fact.id), lambda: store.update(one.fact.id, content="b")):
         with pytest.raises(RefusedError, match="protected"):
@@ -122,7 +122,7 @@ def test_a_protected_fact_is_neither_changed_nor_let_go(tmp_path):
 
 
 def test_while_a_run_stands_between_its_plan_and_its_rows_nothing_is_written(store):
-    with sqlite.writing(store.engine) as connection:
+    with sqlite.begin_write(store.engine) as connection:
         runs.note_done(connection, "r", "sleep", "demo", actor="memoryd", now=NOW, receipt={})
         connection.exec_driver_sql("INSERT INTO intent VALUES ('r', 'demo', ?, '{}')", (NOW,))
     with pytest.raises(StateError, match="settled"):
@@ -222,15 +222,15 @@ def test_a_changed_row_of_the_profile_is_told_by_verify(tmp_path):
     store = store_in(tmp_path)
     store.bring(json.dumps({"facts": [], "profile": {"work": {"summary": "Builds engines."}}}))
     assert problems(store, tmp_path) == []
-    with sqlite.writing(store.engine) as connection:
+    with sqlite.begin_write(store.engine) as connection:
         connection.exec_driver_sql("UPDATE profile_section SET text = 'Sells engines.'")
     assert [one["where"] for one in problems(store, tmp_path)] == ["profile work"]
 
 
 def test_facts_written_are_live_rows_of_their_kind(store):
     store.create([NewFact("a")])
-    with sqlite.reading(store.engine) as connection:
-        (memory,) = memories.live(connection, "demo", Kind.FACT)
+    with sqlite.begin_read(store.engine) as connection:
+        (memory,) = memories.read_live(connection, "demo", MemoryKind.FACT)
     assert memory.id.startswith("fact_")
     assert memory.created_at == NOW
 

@@ -4,9 +4,9 @@ import pytest
 from edited_world import World
 
 from memoryd.daemon.once import run_once
-from memoryd.files import durable, late
+from memoryd.files import durable, late_edits
 from memoryd.files.open_folder import open_folder
-from memoryd.files.regular import digest
+from memoryd.files.regular import compute_digest
 from memoryd.running import core_watch
 
 OLD, NEW = b"- old\n", b"- old\n- new\n"
@@ -22,7 +22,9 @@ def place(tmp_path):
 
 def replaced(folder, hidden):
     entry = folder / "file.md"
-    durable.replace(entry, NEW, digest(OLD), keep=lambda version, data: late.keep(version, hidden, data, entry.name))
+    durable.replace(
+        entry, NEW, compute_digest(OLD), keep=lambda version, data: late_edits.keep(version, hidden, data, entry.name)
+    )
     return entry
 
 
@@ -33,14 +35,14 @@ def test_what_is_appended_late_is_moved_over_each_time_once(place):
         for line in (b"- late\n", b"- later\n"):
             writer.write(line)
             for _ in range(2):
-                (one,) = late.kept(hidden)
-                assert late.settle(one, entry, is_over=False) is None
+                (one,) = late_edits.list_kept(hidden)
+                assert late_edits.settle(one, entry, is_over=False) is None
         assert entry.path.read_bytes() == NEW + b"- late\n- later\n"
         writer.write(b"- last\n")
-    (one,) = late.kept(hidden)
-    assert late.settle(one, entry, is_over=True) is None
+    (one,) = late_edits.list_kept(hidden)
+    assert late_edits.settle(one, entry, is_over=True) is None
     assert entry.path.read_bytes() == NEW + b"- late\n- later\n- last\n"
-    assert late.kept(hidden) == []
+    assert late_edits.list_kept(hidden) == []
 
 
 def test_stopped_between_append_and_name_it_is_not_appended_again(place):
@@ -49,8 +51,8 @@ def test_stopped_between_append_and_name_it_is_not_appended_again(place):
         entry = replaced(folder, hidden)
         writer.write(b"- late\n")
     entry.path.write_bytes(NEW + b"- late\n")  # as a look left it that was stopped
-    (one,) = late.kept(hidden)
-    late.settle(one, entry, is_over=True)
+    (one,) = late_edits.list_kept(hidden)
+    late_edits.settle(one, entry, is_over=True)
     assert entry.path.read_bytes() == NEW + b"- late\n"
 
 
@@ -59,11 +61,11 @@ def test_what_is_written_over_is_kept_for_a_person(place):
     with (folder.path / "file.md").open("r+b", buffering=0) as writer:
         entry = replaced(folder, hidden)
         writer.write(b"- OLD\n- and more\n")
-    (one,) = late.kept(hidden)
-    conflict = late.settle(one, entry, is_over=False)
+    (one,) = late_edits.list_kept(hidden)
+    conflict = late_edits.settle(one, entry, is_over=False)
     assert conflict.path.read_bytes() == b"- OLD\n- and more\n"
     assert conflict.path.parent == folder.path
-    assert (entry.path.read_bytes(), late.kept(hidden)) == (NEW, [])
+    assert (entry.path.read_bytes(), late_edits.list_kept(hidden)) == (NEW, [])
 
 
 def test_a_late_edit_of_the_core_is_found_and_imported_and_the_version_let_go_of(tmp_path):

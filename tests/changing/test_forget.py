@@ -24,7 +24,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Merge, Update, apply
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.running import retry
 
 TABS = "I prefer tabs over spaces in all Makefiles"
@@ -95,9 +95,9 @@ def saying(world, words):
 
 def cite(world, memory, session):
     """Let a memory stand on all turns of another session as well."""
-    with sqlite.reading(world.app.engine) as connection:
+    with sqlite.begin_read(world.app.engine) as connection:
         seqs = [row[0] for row in connection.exec_driver_sql("SELECT seq FROM turn WHERE session_id = ?", (session,))]
-        cites = turns.sources(connection, session, seqs)
+        cites = turns.build_sources(connection, session, seqs)
     done(world, Update(memory.id, cites=cites))
 
 
@@ -105,7 +105,7 @@ def done(world, operation):
     """Carry an operation out in the ledger alone; what it changed."""
     held = {memory.id: memory for memory in world.live()}
     now = world.app.clock.text()
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         changes = apply(held, [operation], agent_id="demo", now=now, new_hex=world.app.runner.new_id)
         audit.record(connection, changes, at=now, agent_id="demo", actor="human", run_id=None)
     return changes
@@ -215,7 +215,7 @@ def test_no_way_leads_back(world):
     assert row["state"] == "declined"
     assert "erased" in row["why"]
     with reads.open_reader(world.app.database) as reader:
-        history = reads.history(reader, "demo", tabs)
+        history = reads.read_history(reader, "demo", tabs)
     assert [(one["operation"], one["content"], one["ended_as"]) for one in history] == [
         ("add", None, None),
         ("forget", "", "erased"),
@@ -448,7 +448,7 @@ def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
         options = {"day": "2026-03-04", "clock": "09:45", **more}
         row = {"id": run_id, "kind": saving.SAVE, "agent_id": "demo", "actor": "agent-tool", "trigger": "agent"}
         row |= {"created_at": world.app.clock.text(), "scheduled_for": world.app.clock.text(), "options": options}
-        with sqlite.writing(world.app.engine) as connection:
+        with sqlite.begin_write(world.app.engine) as connection:
             runs.enqueue(connection, row)
             runs.give_text(connection, run_id, text)
         world.app.runner.run_next(only=run_id)
@@ -496,7 +496,10 @@ def test_copies_that_others_keep_lose_it_as_well(world, tmp_path):
     """A state that a restore has put aside, a version somebody has open, a reply that was paid for, what waits."""
     tabs, session = saying(world, "tabs"), the_session(world)
     own = world.scratch.workspace / ".continuum/memory"
-    late = own / f".late-{regular.digest(world.path.read_bytes())}-{world.path.stat().st_size}-{'0' * 16}-MEMORY.md"
+    late = (
+        own
+        / f".late-{regular.compute_digest(world.path.read_bytes())}-{world.path.stat().st_size}-{'0' * 16}-MEMORY.md"
+    )
     late.write_bytes(world.path.read_bytes() + b"- somebody wrote this late\n")
     aside = world.scratch.state / "memoryd.replaced-20260304T080000"
     aside.mkdir()
@@ -515,8 +518,8 @@ def test_copies_that_others_keep_lose_it_as_well(world, tmp_path):
     assert "- somebody wrote this late" in world.text()
     assert world.scratch.query("SELECT state FROM job_run WHERE id = 'run-facts'") == [("queued",)]
     engine = sqlite.connect(aside / "memoryd.db")
-    with sqlite.reading(engine) as connection:
-        assert list(chain.check(audit.entries(connection, "demo"))) == []
+    with sqlite.begin_read(engine) as connection:
+        assert list(chain.check(audit.read_entries(connection, "demo"))) == []
         assert connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one() == 6
     world.scratch.change(
         "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('waiting', 'demo', 'facts', 'x', 'x')"
@@ -530,7 +533,7 @@ def test_copies_that_others_keep_lose_it_as_well(world, tmp_path):
 
 def test_another_agent_keeps_what_it_has(world):
     scratch = world.scratch
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         connection.exec_driver_sql(
             "INSERT INTO agent VALUES ('other', ?, 1, 0, '2026')", (str(scratch.root / "other"),)
         )
@@ -551,10 +554,10 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     read_all(world.app)
     seqs = [row[0] for row in world.scratch.query("SELECT seq FROM turn WHERE session_id = ?", session)]
     texts = ("Works by hand.", "Works by hand. The orders are in PostgreSQL 16.")
-    with sqlite.writing(world.app.engine) as connection:
-        for text, cites in zip(texts, ((), turns.sources(connection, session, seqs)), strict=True):
+    with sqlite.begin_write(world.app.engine) as connection:
+        for text, cites in zip(texts, ((), turns.build_sources(connection, session, seqs)), strict=True):
             state = profile.write(
-                connection, "demo", Section.WORK, Entry(text, "2026"), sources=cites, run_id=None,
+                connection, "demo", ProfileSection.WORK, ProfileEntry(text, "2026"), sources=cites, run_id=None,
                 new_hex=world.app.runner.new_id,
             )  # fmt: skip
             audit.note(
@@ -564,7 +567,7 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     assert told["counts"]["sections"] == 1
     assert world.scratch.query("SELECT text FROM profile_section") == [("Works by hand.",)]
     assert holders(world, "postgresql") == []
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         fact = store_on(world.app.engine, world.scratch.workspace, world.app.clock)
     one = fact.create([NewFact("Works by hand", "knowledge", 0.9)]).outcomes[0].fact.id
     forget(world, memory=one)
@@ -574,7 +577,7 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
 
 def test_what_it_took_out_stays_told_however_often_the_rest_fails(world, monkeypatch):
     def fails(engine):
-        raise StateError("cannot be written anew")
+        raise StateError("cannot be rewritten")
 
     tabs = saying(world, "tabs").id
     with monkeypatch.context() as patch:

@@ -11,7 +11,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, schema, sqlite
 from memoryd.ledger import audit as chain
 from memoryd.ledger.erosion import Drop
-from memoryd.ledger.memory import Ending, Kind, hash_of, to_json
+from memoryd.ledger.memory import Ending, MemoryKind, hash_of, to_json
 from memoryd.ledger.operation import Add, Delete, Merge, Protect, Update, apply
 
 NOW = "2026-03-04T09:45:00.000Z"
@@ -20,7 +20,7 @@ NOW = "2026-03-04T09:45:00.000Z"
 @pytest.fixture
 def engine(tmp_path):
     engine = schema.open_database(tmp_path / "memoryd.db", now=NOW).engine
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         for agent_id in ("a", "b"):
             connection.exec_driver_sql("INSERT INTO agent VALUES (?, '/w', 1, 0, ?)", (agent_id, NOW))
     yield engine
@@ -28,8 +28,8 @@ def engine(tmp_path):
 
 
 def change(engine, operations, agent_id="a", actor="memoryd", run_id=None, known=()):
-    with sqlite.writing(engine) as connection:
-        taken = memories.Taken(connection)
+    with sqlite.begin_write(engine) as connection:
+        taken = memories.TakenIds(connection)
         changes = apply(
             memories.by_ids(connection, agent_id, known),
             operations,
@@ -43,19 +43,19 @@ def change(engine, operations, agent_id="a", actor="memoryd", run_id=None, known
 
 
 def problems(engine, agent_id="a"):
-    with sqlite.reading(engine) as connection:
-        return list(chain.check(audit.entries(connection, agent_id)))
+    with sqlite.begin_read(engine) as connection:
+        return list(chain.check(audit.read_entries(connection, agent_id)))
 
 
 def test_a_memory_is_read_back_as_it_was_written_and_as_it_is_audited(engine):
     (memory_id,) = change(
-        engine, [Add(Kind.FACT, "Ottilie prefers tabs", category="preference", confidence=0.5, tags=("a", "b"))]
+        engine, [Add(MemoryKind.FACT, "Ottilie prefers tabs", category="preference", confidence=0.5, tags=("a", "b"))]
     )
     change(engine, [Protect(memory_id), Update(memory_id, heading="H", position=7)], known=[memory_id])
-    with sqlite.reading(engine) as connection:
-        (memory,) = memories.live(connection, "a", Kind.FACT)
-        states = chain.replay(audit.entries(connection, "a"), audit.texts(connection)).states
-        assert memories.by_text(connection, "a", Kind.FACT, hash_of("ottilie  PREFERS tabs")) == [memory]
+    with sqlite.begin_read(engine) as connection:
+        (memory,) = memories.read_live(connection, "a", MemoryKind.FACT)
+        states = chain.replay(audit.read_entries(connection, "a"), audit.make_text_reader(connection)).states
+        assert memories.by_text(connection, "a", MemoryKind.FACT, hash_of("ottilie  PREFERS tabs")) == [memory]
         assert memories.by_ids(connection, "b", [memory_id]) == {}
     assert (memory.constitutional, memory.tags, memory.position) == (True, ("a", "b"), 7)
     assert states == {memory_id: to_json(memory)}
@@ -64,22 +64,22 @@ def test_a_memory_is_read_back_as_it_was_written_and_as_it_is_audited(engine):
 
 def test_chains_of_two_agents_do_not_mix(engine):
     for number in range(3):
-        change(engine, [Add(Kind.FACT, f"fact {number}")], agent_id="ab"[number % 2])
+        change(engine, [Add(MemoryKind.FACT, f"fact {number}")], agent_id="ab"[number % 2])
     assert problems(engine, "a") == problems(engine, "b") == []
-    with sqlite.reading(engine) as connection:
-        assert [len(list(audit.entries(connection, one))) for one in "ab"] == [2, 1]
+    with sqlite.begin_read(engine) as connection:
+        assert [len(list(audit.read_entries(connection, one))) for one in "ab"] == [2, 1]
 
 
 @pytest.mark.parametrize("sql", ["UPDATE audit SET actor = 'nobody'", "DELETE FROM audit"])
 def test_the_audit_is_append_only(engine, sql):
-    change(engine, [Add(Kind.FACT, "a fact")])
-    with pytest.raises(Exception, match="append-only"), sqlite.writing(engine) as connection:
+    change(engine, [Add(MemoryKind.FACT, "a fact")])
+    with pytest.raises(Exception, match="append-only"), sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql(sql)
 
 
 def test_a_chain_cannot_fork(engine):
-    change(engine, [Add(Kind.FACT, "a fact")])
-    with pytest.raises(Exception, match="UNIQUE"), sqlite.writing(engine) as connection:
+    change(engine, [Add(MemoryKind.FACT, "a fact")])
+    with pytest.raises(Exception, match="UNIQUE"), sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql(
             "INSERT INTO audit (at, agent_id, actor, operation, memory_id, prev_hash, hash)"
             " SELECT at, agent_id, actor, operation, memory_id, prev_hash, hash FROM audit"
@@ -87,52 +87,52 @@ def test_a_chain_cannot_fork(engine):
 
 
 def test_a_transaction_that_fails_leaves_neither_row_nor_entry(engine):
-    with contextlib.suppress(RuntimeError), sqlite.writing(engine) as connection:
-        changes = apply({}, [Add(Kind.FACT, "x")], agent_id="a", now=NOW, new_hex=lambda: secrets.token_hex(4))
+    with contextlib.suppress(RuntimeError), sqlite.begin_write(engine) as connection:
+        changes = apply({}, [Add(MemoryKind.FACT, "x")], agent_id="a", now=NOW, new_hex=lambda: secrets.token_hex(4))
         audit.record(connection, changes, at=NOW, agent_id="a", actor="memoryd", run_id=None)
         raise RuntimeError
-    with sqlite.reading(engine) as connection:
-        assert memories.live(connection, "a", Kind.FACT) == []
-        assert list(audit.entries(connection, "a")) == []
+    with sqlite.begin_read(engine) as connection:
+        assert memories.read_live(connection, "a", MemoryKind.FACT) == []
+        assert list(audit.read_entries(connection, "a")) == []
         assert connection.exec_driver_sql("SELECT count(*) FROM content").scalar_one() == 0
 
 
 def test_what_has_no_row_goes_on_from_its_last_state(engine):
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         for seq in (3, 7):
-            state = chain.state(seq=seq)
+            state = chain.dump_state(seq=seq)
             audit.note(
                 connection, [("watermark", "watermark:s:sleep", state)], at=NOW, agent_id="a", actor="m", run_id=None
             )
     assert problems(engine) == []
-    with sqlite.reading(engine) as connection:
-        first, second = audit.entries(connection, "a")
+    with sqlite.begin_read(engine) as connection:
+        first, second = audit.read_entries(connection, "a")
         assert (first.before, second.before) == (None, first.after)
-        assert audit.texts(connection)(second.after) == chain.state(seq=7)
+        assert audit.make_text_reader(connection)(second.after) == chain.dump_state(seq=7)
 
 
 def test_tombstones_are_what_was_forgotten_on_purpose_and_losses_what_a_person_did_not_do(engine):
-    ids = change(engine, [Add(Kind.CORE, f"text {number}") for number in range(4)])
+    ids = change(engine, [Add(MemoryKind.CORE, f"text {number}") for number in range(4)])
     change(engine, [Delete(ids[0]), Delete(ids[1], Ending.ARCHIVED)], known=ids)
     change(engine, [Delete(ids[2])], known=ids, actor="human")
     change(engine, [Delete(ids[3], Ending.UNDONE)], known=ids)
-    with sqlite.reading(engine) as connection:
-        assert set(memories.tombstones(connection, "a")) == {hash_of("text 0"), hash_of("text 2")}
-        lost = audit.drops(connection, "a", "2026-03-01", but="human")
+    with sqlite.begin_read(engine) as connection:
+        assert set(memories.read_tombstones(connection, "a")) == {hash_of("text 0"), hash_of("text 2")}
+        lost = audit.list_drops(connection, "a", "2026-03-01", but="human")
         assert lost == [Drop(NOW, "text 0"), Drop(NOW, "text 1")]
-        assert audit.drops(connection, "a", NOW, but="human") == []
+        assert audit.list_drops(connection, "a", NOW, but="human") == []
 
 
 def test_what_was_let_go_is_told_with_what_stood_for_it_then(engine):
-    ids = change(engine, [Add(Kind.CORE, f"text {number}") for number in range(5)])
+    ids = change(engine, [Add(MemoryKind.CORE, f"text {number}") for number in range(5)])
     (law, *_) = change(engine, [Merge((ids[0], ids[1]), "law")], known=ids)
     change(engine, [Update(law, "less"), Update(ids[2], heading="H"), Protect(ids[2])], known=[law, ids[2]])
     change(engine, [Update(law, "least")], known=[law], actor="human")
     change(engine, [Delete(ids[3], Ending.MERGED, (law,)), Update(law, "last")], known=[ids[3], law])
     change(engine, [Delete(ids[4], Ending.SUPERSEDED, (law,))], known=[ids[4], law])
     change(engine, [Delete(law)], known=[law])
-    with sqlite.reading(engine) as connection:
-        assert audit.drops(connection, "a", "2026-03-01", but="human") == [
+    with sqlite.begin_read(engine) as connection:
+        assert audit.list_drops(connection, "a", "2026-03-01", but="human") == [
             Drop(NOW, "text 0", ("law",)),
             Drop(NOW, "text 1", ("law",)),
             Drop(NOW, "law", ("less",)),
@@ -142,17 +142,20 @@ def test_what_was_let_go_is_told_with_what_stood_for_it_then(engine):
             Drop(NOW, "last"),
         ]
         audit.erase_states(connection, "a", ids[0])  # as a redaction does
-        assert [one.said for one in audit.drops(connection, "a", "2026-03-01", but="human")][:2] == ["text 0", "text 1"]
+        assert [one.said for one in audit.list_drops(connection, "a", "2026-03-01", but="human")][:2] == [
+            "text 0",
+            "text 1",
+        ]
         later = "2026-03-31T00:00:00.001Z"
-        assert audit.drops(connection, "a", later, but="human") == []
+        assert audit.list_drops(connection, "a", later, but="human") == []
 
 
 def test_what_stands_in_the_file_is_what_lives_in_its_order(engine):
-    ids = change(engine, [Add(Kind.CORE, f"text {at}", heading="H", position=at) for at in (3, None, 1, 2)])
-    change(engine, [Add(Kind.FACT, "no bullet"), Delete(ids[3])], known=ids)
-    with sqlite.reading(engine) as connection:
-        live = memories.live(connection, "a", Kind.CORE)
-        standing = memories.standing(connection, "a")
+    ids = change(engine, [Add(MemoryKind.CORE, f"text {at}", heading="H", position=at) for at in (3, None, 1, 2)])
+    change(engine, [Add(MemoryKind.FACT, "no bullet"), Delete(ids[3])], known=ids)
+    with sqlite.begin_read(engine) as connection:
+        live = memories.read_live(connection, "a", MemoryKind.CORE)
+        standing = memories.read_places(connection, "a")
     assert [one.position for one in standing] == [1, 3, None]
     assert standing == [(one.id, one.content, one.heading, one.position) for one in live]
 
@@ -160,8 +163,8 @@ def test_what_stands_in_the_file_is_what_lives_in_its_order(engine):
 def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
     path = tmp_path / "old.db"
     engine = sqlite.connect(path)
-    steps = schema.migrations()
-    with sqlite.writing(engine) as connection:
+    steps = schema.read_migrations()
+    with sqlite.begin_write(engine) as connection:
         for step in steps[:4]:
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
@@ -176,9 +179,9 @@ def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
     schema.migrate(engine)
     schema.migrate(engine)
     assert problems(engine) == []
-    with sqlite.reading(engine) as connection:
-        live = memories.live(connection, "a", Kind.CORE)
-        states = chain.replay(audit.entries(connection, "a"), audit.texts(connection)).states
+    with sqlite.begin_read(engine) as connection:
+        live = memories.read_live(connection, "a", MemoryKind.CORE)
+        states = chain.replay(audit.read_entries(connection, "a"), audit.make_text_reader(connection)).states
     assert states == {memory.id: to_json(memory) for memory in live}
     assert len({memory.salt for memory in live}) == 2
 

@@ -15,7 +15,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, runs, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.durable import MovedError
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, apply
 from memoryd.requests import waiting
 
@@ -198,7 +198,7 @@ def test_whether_the_agent_was_working(world):
 
     def worked(first: int, last: int, agent: str = "demo") -> bool:
         since, until = (text_of(NOW + timedelta(hours=hours)) for hours in (first, last))
-        with sqlite.reading(world.app.engine) as connection:
+        with sqlite.begin_read(world.app.engine) as connection:
             return authorship.was_working(connection, agent, since, until)
 
     assert worked(1, 3)
@@ -260,7 +260,7 @@ def test_what_cannot_be_done_is_declined_and_not_tried_again(world):
 
 
 def add(world, operations):
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         now = world.app.clock.text()
         changes = apply({}, operations, agent_id="demo", now=now, new_hex=lambda: secrets.token_hex(4))
         audit.record(connection, changes, at=now, agent_id="demo", actor="memoryd", run_id=None)
@@ -270,7 +270,7 @@ def test_of_equal_bullets_and_facts_one_stays_and_no_text_is_told(world):
     words = "the very same thing"
     world.write(f"- {words}\n- other\n- {words}\n\nmine\n\n- {words.upper()}\n")
     world.take()
-    add(world, [Add(Kind.FACT, words), Add(Kind.FACT, words), Add(Kind.FACT, "alone")])
+    add(world, [Add(MemoryKind.FACT, words), Add(MemoryKind.FACT, words), Add(MemoryKind.FACT, "alone")])
     row = world.do(ledger_runs.DEDUP)
     assert row["state"] == "succeeded"
     assert row["receipt"]["dedup"] == {"core": 1, "fact": 1, "journal": 0}
@@ -567,12 +567,12 @@ def test_a_secret_that_a_person_keeps_in_the_file_stays_there_and_is_not_stored(
 def test_a_memory_that_is_redacted_later_is_audited_and_its_earlier_states_are_erased(world):
     world.take()
     memory_id = world.id_of("an old one")
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         ((rowid,),) = connection.exec_driver_sql("SELECT rowid FROM memory WHERE id = ?", (memory_id,)).all()
         connection.exec_driver_sql(
             "UPDATE memory SET content = '[REDACTED:x]', content_hash = 'h' WHERE rowid = ?", (rowid,)
         )
-        audit.redacted(connection, rowid, at=world.app.clock.text(), actor="memoryd")
+        audit.record_redaction(connection, rowid, at=world.app.clock.record_redaction(), actor="memoryd")
     assert ("memoryd", "redact", memory_id) in world.audited()
     assert world.scratch.query("SELECT count(*) FROM content WHERE text LIKE '%\"an old one\"%'") == [(0,)]
     assert [one for one in world.problems() if "MEMORY.md" not in one["where"]] == []

@@ -44,8 +44,8 @@ from memoryd.jobs.job import (
 )
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
-from memoryd.ledger.guards import Door
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.guards import Caller
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Merge, Update
 from memoryd.running import deciding
 from memoryd.running.core_watch import CoreWatch
@@ -187,7 +187,7 @@ class Storage(RuleBasedStateMachine):
         lost = [line for line in lines_of(old) - lines_of(self.data) if line.strip()]
         protected = self.world.scratch.query("SELECT 1 FROM memory WHERE constitutional AND deleted_at IS NULL")
         assert not lost or protected
-        assert all(core.bullets(core.parse(line)) for line in lost), lost  # what stood in a protected one's place
+        assert all(core.list_bullets(core.parse(line)) for line in lost), lost  # what stood in a protected one's place
         self.everything_agrees()
 
     # --- jobs ---
@@ -199,7 +199,7 @@ class Storage(RuleBasedStateMachine):
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}
         row |= {"created_at": now, "scheduled_for": now, "options": options, "session_id": self.session}
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             assert runs.enqueue(connection, row)
         self.minutes += 1
         old = self.data
@@ -225,10 +225,10 @@ class Storage(RuleBasedStateMachine):
         rows = self.world.scratch.query(
             "SELECT c.text FROM audit a JOIN content c ON c.sha256 = a.before WHERE a.run_id = ?", run_id
         )
-        own = {core.normal(json.loads(text)["content"]) for (text,) in rows if "content" in json.loads(text)}
+        own = {core.normalize(json.loads(text)["content"]) for (text,) in rows if "content" in json.loads(text)}
         for line in lines - lines_of(self.data):
-            bullets = core.bullets(core.parse(line))
-            assert not line.strip() or [core.normal(one.text) for one in bullets if core.normal(one.text) in own], (
+            bullets = core.list_bullets(core.parse(line))
+            assert not line.strip() or [core.normalize(one.text) for one in bullets if core.normalize(one.text) in own], (
                 line, ids, own,
             )  # fmt: skip
 
@@ -236,14 +236,14 @@ class Storage(RuleBasedStateMachine):
     def a_sleep(self, texts, told, sort):
         found = tuple(NewMemory(sort, 0.5, text, (1,)) for text in texts)
         block = [AppendDaily(date(2026, 3, 4), "Trimmed Context", "09:30", "- told")] if told else []
-        with sqlite.reading(self.app.engine) as connection:
+        with sqlite.begin_read(self.app.engine) as connection:
             mark = connection.exec_driver_sql("SELECT coalesce(max(seq), 0) FROM watermark").scalar_one()
         self.run("sleep", *block, AddMemories(found), MoveWatermark(self.session, "sleep", min(mark + 1, 6)))
 
-    @rule(data=st.data(), door=st.sampled_from([Door.REFINEMENT, Door.TOOL, Door.REWRITE]))
-    def a_refinement(self, data, door):
+    @rule(data=st.data(), caller=st.sampled_from([Caller.REFINEMENT, Caller.TOOL, Caller.REWRITE]))
+    def a_refinement(self, data, caller):
         ids = [memory.id for memory in self.live()]
-        add = st.builds(Add, st.just(Kind.CORE), LINE, heading=HEADINGS)
+        add = st.builds(Add, st.just(MemoryKind.CORE), LINE, heading=HEADINGS)
         anyone = st.sampled_from(ids or ["core_ffffffff"])
         some = (
             st.builds(Update, anyone, content=LINE)
@@ -260,7 +260,7 @@ class Storage(RuleBasedStateMachine):
                 chosen.append(operation)
                 named |= meant
         seen = {memory.id: memory.content for memory in self.live()}
-        self.run("sleep", Operate(tuple(chosen), door, seen))
+        self.run("sleep", Operate(tuple(chosen), caller, seen))
 
     @rule(verb=st.sampled_from(["protect", "protect", "unprotect"]), data=st.data())
     @precondition(lambda self: self.live())
@@ -348,8 +348,8 @@ class Storage(RuleBasedStateMachine):
     # --- at any time ---
 
     def rows_are_what_the_audit_leads_to(self):
-        with sqlite.reading(self.app.engine) as connection:
-            entries = audits.entries(connection, "demo")
+        with sqlite.begin_read(self.app.engine) as connection:
+            entries = audits.read_entries(connection, "demo")
             assert [one.what for one in chain.check(entries)] == []
         found = [one for one in self.world.problems() if "MEMORY.md" not in one["where"]]
         assert found == []
@@ -357,9 +357,9 @@ class Storage(RuleBasedStateMachine):
     def everything_agrees(self):
         found = self.world.problems()
         assert found == [], (found, self.data, [one.content for one in self.live()])
-        held = {core.normal(bullet.text) for bullet in core.bullets(core.parse(self.data))}
+        held = {core.normalize(bullet.text) for bullet in core.list_bullets(core.parse(self.data))}
         rows = self.world.scratch.query("SELECT content, deleted_at FROM memory WHERE constitutional AND kind = 'core'")
-        assert [text for text, _ in rows if core.normal(text) not in held] == []
+        assert [text for text, _ in rows if core.normalize(text) not in held] == []
         assert [text for text, ended in rows if ended is not None] == []
 
     def teardown(self):
@@ -387,7 +387,7 @@ def test_what_a_person_has_changed_since_a_job_decided_is_left_alone(pristine, c
             seen = {memory.id: memory.content for memory in rows}
             machine.path.write_bytes(b"- tea\n" * copies + b"  of mine\n- Friday\n")
             changed = tuple(Update(memory.id, content=f"{memory.content} {at}") for at, memory in enumerate(rows))
-            done = machine.run("sleep", Operate(changed, Door.REFINEMENT, seen))
+            done = machine.run("sleep", Operate(changed, Caller.REFINEMENT, seen))
             mine = rows[copies - 1].id
             (refused,) = done["receipt"]["refused"]
             assert (refused["guard"], refused["memories"]) == ("edited", [mine])

@@ -19,21 +19,21 @@ from scratch import Model, Scratch, filler, in_process, message, recent, said, u
 from sqlmodel import SQLModel
 
 from memoryd import app
-from memoryd.changing import sweeping
+from memoryd.changing import full_scan
 from memoryd.daemon.once import read_all
 from memoryd.database import sqlite, tables, texts
 from memoryd.database.texts import COLUMNS
 from memoryd.errors import StateError
 from memoryd.files import durable
 from memoryd.files.locks import Lock
-from memoryd.reading.scrubbing import hashed
+from memoryd.reading.scrubbing import hash_name
 from memoryd.requests import jobs_by_hand
 from memoryd.running import retry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memoryd.files.open_folder import Entry
+    from memoryd.files.open_folder import FolderEntry
 
 pytestmark = pytest.mark.long
 
@@ -95,9 +95,9 @@ def plant_everywhere(scratch: Scratch) -> None:
     """In every column that is said to hold text of others."""
     for table, columns in COLUMNS.items():
         for column, kind in columns.items():
-            if kind is texts.Kind.TEXT:
+            if kind is texts.ColumnKind.TEXT:
                 scratch.change(f'UPDATE "{table}" SET "{column}" = "{column}" || ?', f" {SECRET}")  # noqa: S608
-            elif kind is texts.Kind.JSON:
+            elif kind is texts.ColumnKind.JSON:
                 scratch.change(f'UPDATE "{table}" SET "{column}" = ?', json.dumps([{"a": f"x {SECRET}"}]))  # noqa: S608
     scratch.change("UPDATE job_run SET options = '{}', receipt = ?", json.dumps({"note": f"x {SECRET}"}))
     scratch.change("UPDATE turn SET record_id = ? || id, tool_call_id = ?", f"{SECRET} ", f"call {SECRET}")
@@ -109,7 +109,7 @@ def plant_everywhere(scratch: Scratch) -> None:
 
 
 def test_every_column_that_holds_text_is_accounted_for():
-    assert tables.Turn.__tablename__ in COLUMNS
+    assert tables.TurnRow.__tablename__ in COLUMNS
     declared = {
         table.name: {column.name for column in table.columns if str(column.type).startswith("VARCHAR")}
         for table in SQLModel.metadata.sorted_tables
@@ -131,7 +131,7 @@ def test_nothing_is_left_in_any_byte(scratch):
     assert (done["unscanned"], done["left"]) == (0, [])
     assert SECRET.encode() in (scratch.workspace / ".continuum" / "memory" / "NOW-2026-01-02T03-04.md").read_bytes()
     ids = {row[0] for row in scratch.query("SELECT record_id FROM turn")}
-    assert hashed(f"{SECRET} 1") in ids
+    assert hash_name(f"{SECRET} 1") in ids
     assert all(json.loads(line) for line in log.read_text().splitlines())
     again = scratch.json("scrub", "--again")
     assert (again["texts"], again["files"]) == (0, 0)
@@ -177,12 +177,12 @@ def test_a_session_is_known_by_its_new_name(scratch):
         scratch.change(f'UPDATE "{table}" SET "{column}" = ? WHERE "{column}" = ?', old, was)  # noqa: S608
     scratch.json("scrub", "--again")
     assert holders(scratch) == []
-    assert (hashed(old),) in scratch.query("SELECT id FROM session")
-    assert (hashed(old),) in scratch.query("SELECT session_id FROM watermark")
+    assert (hash_name(old),) in scratch.query("SELECT id FROM session")
+    assert (hash_name(old),) in scratch.query("SELECT session_id FROM watermark")
     assert scratch.query("PRAGMA foreign_key_check") == []
     scratch.append([message("user", "and one thing more", 50)])
     scratch.json("run", "--once")
-    assert scratch.query("SELECT session_id FROM turn ORDER BY id DESC LIMIT 1") == [(hashed(old),)]
+    assert scratch.query("SELECT session_id FROM turn ORDER BY id DESC LIMIT 1") == [(hash_name(old),)]
 
 
 def test_under_a_daemon_the_daemon_does_it_and_reads_on(scratch):
@@ -210,13 +210,13 @@ def test_an_edit_that_a_person_makes_meanwhile_is_kept(scratch, monkeypatch):
     edits = [f"\r\n- an edit with {SECRET}\r\n", "\r\n- another\r\n"]
     real = durable.replace
 
-    def replace(entry: Entry, new: bytes, expected: str | None, *more: Any, **how: Any) -> Any:
+    def replace(entry: FolderEntry, new: bytes, expected: str | None, *more: Any, **how: Any) -> Any:
         if entry.path == core and edits:
             with core.open("ab") as file:
                 file.write(edits.pop().encode())
         return real(entry, new, expected, *more, **how)
 
-    monkeypatch.setattr(sweeping.durable, "replace", replace)
+    monkeypatch.setattr(full_scan.durable, "replace", replace)
     with in_process(scratch) as app:
         assert app.runner.run_next(only=queued(app)).state == "succeeded"
     assert edits == []
@@ -226,7 +226,7 @@ def test_an_edit_that_a_person_makes_meanwhile_is_kept(scratch, monkeypatch):
 
 
 def queued(app: Any) -> str:
-    with sqlite.writing(app.engine) as connection:
+    with sqlite.begin_write(app.engine) as connection:
         connection.exec_driver_sql(
             'INSERT INTO job_run (id, kind, agent_id, actor, "trigger", state, options, created_at, scheduled_for,'
             " attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
@@ -329,7 +329,7 @@ def test_under_one_agents_name_the_sessions_of_others_keep_theirs(scratch):
     scratch.json("scrub", "--again", "--agent", "demo")
     ids = {row[0] for row in scratch.query("SELECT id FROM session")}
     assert f"theirs-{SECRET}" in ids
-    assert hashed(f"ours-{SECRET}") in ids
+    assert hash_name(f"ours-{SECRET}") in ids
 
 
 def test_what_others_wrote_to_a_version_without_a_name_is_looked_through(scratch):
@@ -433,7 +433,7 @@ def test_a_disk_too_full_to_write_the_database_anew_costs_no_attempt(scratch):
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
         try:
-            with pytest.raises(StateError, match="cannot be written anew") as caught:
+            with pytest.raises(StateError, match="cannot be rewritten") as caught:
                 texts.rewrite_file(app.engine)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -445,7 +445,7 @@ def test_a_disk_too_full_to_write_the_database_anew_costs_no_attempt(scratch):
 
 def test_a_reader_that_stays_costs_no_attempt(scratch, monkeypatch):
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 1)  # of connections that are opened from now on
-    with in_process(scratch) as app, sqlite.reading(app.engine) as reader:
+    with in_process(scratch) as app, sqlite.begin_read(app.engine) as reader:
         reader.exec_driver_sql("SELECT count(*) FROM turn").all()
         with pytest.raises(StateError, match="its log cannot be emptied") as caught:
             texts.rewrite_file(app.engine)

@@ -16,13 +16,13 @@ from memoryd.database import reads, runs, sqlite
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.index.database import Index
-from memoryd.index.matches import Where
+from memoryd.index.matches import SearchFilter
 from memoryd.interfaces import cli
-from memoryd.interfaces.door import Memory
+from memoryd.interfaces.python_api import Memory
 from memoryd.jobs.witness import Witness
 from memoryd.ledger.lane import FROM_ASSISTANT, Lane, lane_of_memory
-from memoryd.ledger.memory import Kind, hash_of
 from memoryd.ledger.memory import Memory as Row
+from memoryd.ledger.memory import MemoryKind, hash_of
 from memoryd.ledger.operation import Add, Update
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.recall.query import parse
@@ -71,7 +71,7 @@ def rows(scratch):
 def agrees(scratch):
     settings = config.load(scratch.config)
     with reads.open_reader(scratch.state / "memoryd.db") as reader:
-        return verify.problems(settings, reader) == []
+        return verify.list_problems(settings, reader) == []
 
 
 def test_a_note_goes_to_the_days_file_and_is_found(scratch, memory):
@@ -257,7 +257,7 @@ def test_feedback_is_audited_and_takes_nothing_from_a_rollback(scratch, memory, 
     assert agrees(scratch)
     assert "feedback +1" in memory.search("kumquats", tier="core")[0].why
     with pytest.raises(NotFoundError):
-        memory_changes.feedback(
+        memory_changes.record_feedback(
             config.load(scratch.config), config.load(scratch.config).agents[0], "core_ffffffff", "bad"
         )
     call(scratch, capsys, "rollback", done["run"])
@@ -317,13 +317,13 @@ def test_a_paused_agents_tools_still_write(scratch, memory):
 
 def test_scrub_again_leaves_nothing_in_the_index(scratch, memory):
     with in_process(scratch) as app:
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             connection.exec_driver_sql("UPDATE turn SET text = text || ' zqxforgotten' WHERE seq = 1")
         app.recall.indexer.index.erase(None)
         app.recall.search(app.settings.agents[0], "zqxforgotten")
         files = list(scratch.state.glob("index.db*"))
         assert any(b"zqxforgotten" in path.read_bytes() for path in files)
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             connection.exec_driver_sql("UPDATE turn SET text = replace(text, ' zqxforgotten', '')")
         app.runner.erase_index(None)
         assert not any(b"zqxforgotten" in path.read_bytes() for path in scratch.state.glob("index.db*"))
@@ -338,9 +338,9 @@ def test_a_running_daemon_writes_what_is_saved_and_indexes_it(scratch, memory):
         index = Index(scratch.state, log)
 
         def is_in():
-            with index.reading() as tables:
+            with index.begin_read() as tables:
                 number = tables.find_number("demo")
-                return number is not None and tables.find(number, parse("kumquat"), Where(), 5)
+                return number is not None and tables.find(number, parse("kumquat"), SearchFilter(), 5)
 
         found = until(is_in, why="the daemon has indexed the note by itself")
         assert [one.path for one in found] == done["files"]
@@ -363,18 +363,18 @@ def test_an_agent_rewords_no_rule_and_what_it_rewords_is_its_own_word():
     state = row_of("core_00000002", "CI runs on `bilby-1`.", None)
     live = {one.id: one for one in (rule, state)}
     witness = Witness([], CueJudge())
-    (passed,) = saving._weighed(witness, [Update(state.id, "CI runs on `bilby-2`.")], live)
+    (passed,) = saving._weigh_operations(witness, [Update(state.id, "CI runs on `bilby-2`.")], live)
     assert passed.tags == (FROM_ASSISTANT,)
     assert lane_of_memory(replace(state, tags=passed.tags)) is Lane.ASSISTANT
     assert lane_of_memory(state) is Lane.USER
     for operation in (
         Update(rule.id, "CI runs on `bilby-2`.", position=3),
-        Add(Kind.CORE, "CI runs on `bilby-2`.", heading="Preferences", position=3),
+        Add(MemoryKind.CORE, "CI runs on `bilby-2`.", heading="Preferences", position=3),
     ):
         with pytest.raises(RefusedError, match="bullet 4: only the user can say that"):
-            list(saving._weighed(witness, [operation], live))
+            list(saving._weigh_operations(witness, [operation], live))
 
 
 def row_of(memory_id, content, heading):
     now = "2026-05-04T12:00:00Z"
-    return Row(memory_id, "demo", Kind.CORE, content, hash_of(content), now, now, "0" * 32, heading=heading)
+    return Row(memory_id, "demo", MemoryKind.CORE, content, hash_of(content), now, now, "0" * 32, heading=heading)

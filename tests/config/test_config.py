@@ -134,10 +134,10 @@ def test_the_defaults_are_those_of_the_contract(tmp_path):
     assert settings.state_dir == tmp_path.parent / "var"
     assert settings.timezone == "local"
     assert isinstance(settings.zone, ZoneInfo)
-    assert settings.ingest == config.Ingest(
+    assert settings.ingest == config.IngestSettings(
         rescan=timedelta(minutes=1), settle=timedelta(milliseconds=200), polling="auto", history="index"
     )
-    assert settings.scrub == config.Scrub(secrets="redact", pii="off", allow=())
+    assert settings.scrub == config.ScrubSettings(secrets="redact", pii="off", allow=())
     sleep = settings.sleep
     assert (sleep.threshold, sleep.cooldown, sleep.min_messages) == (0.8, timedelta(minutes=5), 1)
     assert (sleep.keep_recent, sleep.budget, sleep.rearm, sleep.strategy) == (10, 0.25, 0.1, "hybrid")
@@ -236,7 +236,7 @@ def test_a_model_may_be_named_for_each_agent_instead_of_for_all(tmp_path):
         ("scrub: {allow: no-list}", 'not "no-list"', "after a -"),
         ("scrub: {allow: [7]}", "text is needed, not 7", "quotes"),
         ("scrub: {allow: ['']}", "this is empty", ""),
-        ("scrub: {allow: ['/sk-[/']}", "is no regular expression", "Python's re"),
+        ("scrub: {allow: ['/sk-[/']}", "is not a regular expression", "Python's re"),
         ("sleep: {threshold: 0}", "0 is out of range", "above 0"),
         ("sleep: {threshold: 1.01}", "1.01 is out of range", "1 at most"),
         ("sleep: {threshold: 80}", "80 is out of range", "1 at most"),
@@ -386,7 +386,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path):
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from([*keys_of(Settings), *keys_of(config.Sleep), *keys_of(Agent), "path", "x"]), inner, max_size=5
+        st.sampled_from([*keys_of(Settings), *keys_of(config.SleepSettings), *keys_of(Agent), "path", "x"]), inner, max_size=5
     ),
     max_leaves=12,
 ))  # fmt: skip
@@ -425,7 +425,7 @@ def test_durations(tmp_path, text, span):
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=3_650)))
 def test_a_duration_reads_back(span):
     whole = timedelta(milliseconds=span // timedelta(milliseconds=1))
-    parse = keys_of(config.Sleep)["cooldown"].metadata["parse"]
+    parse = keys_of(config.SleepSettings)["cooldown"].metadata["parse"]
     assert parse(None, duration_text(whole)) == whole
 
 
@@ -442,7 +442,7 @@ def test_the_inclusive_bounds_are_valid(tmp_path):
 
 
 def test_a_section_with_all_keys_commented_out_is_its_defaults(tmp_path):
-    assert settings_of(tmp_path, MINIMAL + "sleep:\n  # budget: 0.5\nlog: {}\n").sleep == config.Sleep()
+    assert settings_of(tmp_path, MINIMAL + "sleep:\n  # budget: 0.5\nlog: {}\n").sleep == config.SleepSettings()
 
 
 def test_no_agents_at_all_may_be_said_explicitly(tmp_path):
@@ -451,7 +451,7 @@ def test_no_agents_at_all_may_be_said_explicitly(tmp_path):
 
 def test_values_that_are_no_secrets_are_kept_as_written(tmp_path):
     settings = settings_of(tmp_path, MINIMAL + "scrub:\n  secrets: off\n  allow:\n  - '$x'\n  - /sk-test-.*/\n")
-    assert settings.scrub == config.Scrub(secrets="off", allow=("$x", "/sk-test-.*/"))
+    assert settings.scrub == config.ScrubSettings(secrets="off", allow=("$x", "/sk-test-.*/"))
 
 
 def test_a_schedule_is_kept_as_written(tmp_path):

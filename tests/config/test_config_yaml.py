@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.yaml_reader import Marked, YamlError, read
+from memoryd.yaml_reader import MarkedValue, YamlError, read
 
 
 def plain(mark):
@@ -69,10 +69,10 @@ def test_a_plain_scalar_is_read_as_meant(written, meant):
 
 def test_each_key_and_each_entry_knows_its_line():
     root = read(b"# head\na: 1\nb:\n  c: [x,\n      y]\n  'd': |\n    text\n").root
-    assert root.value["a"] == Marked(1, 2)
+    assert root.value["a"] == MarkedValue(1, 2)
     assert root.value["b"].line == 3
-    assert root.value["b"].value["c"].value == [Marked("x", 4), Marked("y", 5)]
-    assert root.value["b"].value["d"] == Marked("text\n", 6)
+    assert root.value["b"].value["c"].value == [MarkedValue("x", 4), MarkedValue("y", 5)]
+    assert root.value["b"].value["d"] == MarkedValue("text\n", 6)
 
 
 def test_merge_keys_and_anchors_work_and_the_own_key_wins():

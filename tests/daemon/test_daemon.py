@@ -18,7 +18,7 @@ from scratch import Scratch, filler, message, recent, said, until
 
 from memoryd.files.log import get_logger
 from memoryd.interfaces import control
-from memoryd.requests import asking
+from memoryd.requests import daemon_client
 
 pytestmark = pytest.mark.long
 
@@ -269,10 +269,12 @@ def test_a_reload_does_not_disturb_a_call(asked):
 @pytest.mark.parametrize("broken", ["agents: [", "unknown: 1"])
 def test_status_shows_the_daemon_while_its_configuration_is_broken(scratch, broken):
     with scratch.daemon() as process:
-        until(lambda: asking.ask(scratch.state, "ping"), why="it listens")
+        until(lambda: daemon_client.ask(scratch.state, "ping"), why="it listens")
         workspace = str(scratch.workspace)
-        assert asking.ask(scratch.state, "context", workspace=workspace) == {"ok": True, "data": {"text": ""}}
-        announced = asking.ask(scratch.state, "announce", workspace=workspace, event="session-end", session="none")
+        assert daemon_client.ask(scratch.state, "context", workspace=workspace) == {"ok": True, "data": {"text": ""}}
+        announced = daemon_client.ask(
+            scratch.state, "announce", workspace=workspace, event="session-end", session="none"
+        )
         assert announced == {"ok": True, "data": {}}
         scratch.config.write_text(f"state_dir: {scratch.state}\n{broken}\n", encoding="utf-8")
         process.send_signal(signal.SIGHUP)
@@ -293,7 +295,7 @@ def test_a_daemon_that_answers_otherwise_does_not_hide_what_is_wrong(scratch):
     scratch.state.mkdir(mode=0o700)
     scratch.config.write_text(f"state_dir: {scratch.state}\nunknown: 1\n", encoding="utf-8")
     verbs = {"status": lambda _request: {"daemon": 7}}
-    with control.Control(scratch.state / asking.SOCKET, verbs, time.monotonic, get_logger("memoryd.test")):
+    with control.Control(scratch.state / daemon_client.SOCKET, verbs, time.monotonic, get_logger("memoryd.test")):
         done = scratch.run("status")
     assert (done.returncode, done.stdout) == (2, "")
     assert "unknown" in done.stderr

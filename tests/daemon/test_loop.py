@@ -67,7 +67,7 @@ def test_a_loop_that_stops_launches_nothing_more(scratch, opened, loop):
 def test_a_session_whose_run_waits_is_considered_without_waiting_for_who_writes(scratch, opened):
     consider = (opened.engine, opened.settings, opened.clock, heard(scratch, opened, "one"))
     assert runs.get_run(opened.engine, sleeping.consider(*consider).run_id).state == "queued"
-    with sqlite.writing(opened.engine):
+    with sqlite.begin_write(opened.engine):
         assert sleeping.consider(*consider).run_id is None
 
 
@@ -83,7 +83,7 @@ def test_whatever_fails_first_where_the_database_was_taken_away_that_is_told(scr
 
 
 def test_texts_are_embedded_beside_the_loop_as_the_settings_say(scratch, opened, loop, monkeypatch):
-    monkeypatch.setattr(embedding, "missing", list)
+    monkeypatch.setattr(embedding, "list_missing", list)
     model = opened.embedder.questions = opened.embedder.texts = TinyModel()
     verb = serving._verbs(opened, loop)["embed"]
     (scratch.workspace / "MEMORY.md").write_text("- the automobile is in the shed\n", encoding="utf-8")

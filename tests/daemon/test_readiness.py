@@ -173,4 +173,4 @@ def test_a_manager_that_is_away_costs_nothing(tmp_path):
     one, _ = told(str(tmp_path / "nobody"))
     one.ready()
     one.status("x")
-    one.stopping()
+    one.notify_stopping()

@@ -42,7 +42,7 @@ def slots_between(settings, start, end, step=timedelta(minutes=10)):
     met = Counter()
     now = start
     while now <= end:
-        met.update({due.slot for due in schedule.due(settings, now)})
+        met.update({due.slot for due in schedule.list_due(settings, now)})
         now += step
     return met
 
@@ -87,7 +87,7 @@ def test_the_times_only_go_forward_through_the_night_that_is_longer(zone):
 
 def test_weekdays_mean_what_cron_means(tmp_path):
     _, settings = settings_for(tmp_path, line="0 4 * * 0")  # cron: Sunday
-    (due,) = schedule.due(settings, datetime(2026, 3, 4, 12, tzinfo=UTC))
+    (due,) = schedule.list_due(settings, datetime(2026, 3, 4, 12, tzinfo=UTC))
     assert due.slot == "2026-03-01T04:00"
     assert schedule.next_times(settings, datetime(2026, 3, 4, 12, tzinfo=UTC))["sleep"].strftime("%a %d") == "Sun 08"
 
@@ -97,7 +97,7 @@ def test_no_schedule_no_slot(tmp_path):
         tmp_path / "scratch", dedup={"schedule": None}, dream={"schedule": None}, refine={"schedule": None}
     )
     settings = config.load(scratch.config)
-    assert schedule.due(settings, STARTED) == []
+    assert schedule.list_due(settings, STARTED) == []
     assert schedule.next_times(settings, STARTED) == {}
 
 
@@ -159,7 +159,7 @@ def test_the_repeated_hour_runs_once(tmp_path):
             text = [message("user", f"We decided to count the boxes of hall {minutes} before the winter comes.", 0)]
             scratch.append([one | {"timestamp": time.now.isoformat()} for one in text])
             app.ingest.scan()
-            for due in schedule.due(settings, time.now):
+            for due in schedule.list_due(settings, time.now):
                 sleeping.flush_live(app.engine, settings, app.clock, due.slot, due.at, "schedule")
     assert [slot for slot, _, _ in runs_of(scratch) if slot] == ["sleep:demo:2026-10-25T02:30"]
 

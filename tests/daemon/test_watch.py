@@ -42,7 +42,7 @@ class Watching:
     def __init__(self, *patterns: str, policy: str = "auto") -> None:
         self.heard: queue.Queue[str] = queue.Queue()
         self.watcher = Watcher(get_logger("memoryd.test"), self.heard.put, lambda: self.heard.put(RESCAN))
-        self.watcher.configure([Source(sources.pattern(text)) for text in patterns], policy)
+        self.watcher.configure([Source(sources.make_pattern(text)) for text in patterns], policy)
 
     def hears(self, wanted: object) -> None:
         while self.heard.get(timeout=PATIENCE) != str(wanted):
@@ -71,7 +71,7 @@ def root(tmp_path):
 
 def test_files_and_folders_that_come_later_are_heard_of(root):
     with watching(f"{root}/**/*.jsonl") as one:
-        assert one.watcher.watching in {"inotify", "fsevents"}
+        assert one.watcher.method in {"inotify", "fsevents"}
         (root / "a.jsonl").write_bytes(b"x")
         one.hears(root / "a.jsonl")
         (root / "sub").mkdir()
@@ -123,7 +123,7 @@ def test_a_root_that_is_made_anew_is_watched_again(root, number):
         one.hears(RESCAN)
         (root / f"{number}.jsonl").touch()
         one.hears(root / f"{number}.jsonl")
-        assert one.watcher.watching == "inotify" or sys.platform == "darwin"
+        assert one.watcher.method == "inotify" or sys.platform == "darwin"
 
 
 def test_a_root_that_was_swapped_for_another_folder_is_watched_in_its_place(root, tmp_path):
@@ -148,24 +148,24 @@ def test_a_lost_event_is_a_reason_to_look_at_everything(root):
 
 def test_polling_is_a_choice_and_says_so(root):
     with watching(f"{root}/*.jsonl", policy="always") as one:
-        assert (one.watcher.watching, one.watcher.polling_why) == ("polling", "set by ingest.polling")
+        assert (one.watcher.method, one.watcher.polling_why) == ("polling", "set by ingest.polling")
         one.watcher.tend()
         one.watcher.check_limits()
-        one.watcher.configure([Source(sources.pattern(f"{root}/*.jsonl"))], "auto")
+        one.watcher.configure([Source(sources.make_pattern(f"{root}/*.jsonl"))], "auto")
         assert one.watcher.polling_why is None
 
 
 @pytest.mark.parametrize(("kind", "remote"), [("nfs4", True), ("fuse.sshfs", True), ("ext4", False), ("tmpfs", False)])
 def test_network_file_systems_are_polled(root, monkeypatch, kind, remote):
-    monkeypatch.setattr(watch.mounts, "mounts", lambda: {Path("/"): "ext4", root: kind})
+    monkeypatch.setattr(watch.mounts, "read_mounts", lambda: {Path("/"): "ext4", root: kind})
     with watching(f"{root}/*.jsonl") as one:
-        assert (one.watcher.watching == "polling") == remote
+        assert (one.watcher.method == "polling") == remote
     with watching(f"{root}/*.jsonl", policy="never") as one:
-        assert one.watcher.watching != "polling"
+        assert one.watcher.method != "polling"
 
 
 def test_a_root_inside_a_deep_one_is_watched_once():
-    patterns = [sources.pattern(text) for text in ("/a/**/*.jsonl", "/a/b/*.md", "/c/*.x", "/c/d/*.x")]
+    patterns = [sources.make_pattern(text) for text in ("/a/**/*.jsonl", "/a/b/*.md", "/c/*.x", "/c/d/*.x")]
     assert watch.roots_of(patterns) == {Path("/a"): True, Path("/c"): False, Path("/c/d"): False}
 
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from memoryd.database import sqlite
 engine = sqlite.connect(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         connection.exec_driver_sql("SELECT count(*) FROM alarm").scalar_one()
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         found = connection.exec_driver_sql("SELECT count(*) FROM alarm").scalar_one()
         connection.exec_driver_sql(
             "INSERT INTO alarm (kind, subject, since, text, agent_id) VALUES ('hammer', ?, ?, ?, '')",
@@ -42,7 +42,7 @@ def test_two_processes_that_read_and_write_at_once_never_fail_and_never_lose_a_r
         subprocess.Popen([*command, name, str(ROUNDS)], stderr=subprocess.PIPE, text=True) for name in ("one", "two")
     ]
     assert [(process.communicate()[1], process.returncode) for process in both] == [("", 0)] * 2
-    with sqlite.reading(opened.engine) as connection:
+    with sqlite.begin_read(opened.engine) as connection:
         found = connection.exec_driver_sql("SELECT text FROM alarm ORDER BY id").scalars().all()
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
     assert found == [str(number) for number in range(2 * ROUNDS)]  # each saw all that came before it
@@ -58,7 +58,7 @@ def test_threads_of_one_process_take_turns_and_never_find_the_database_busy(tmp_
 
     def write(name):
         for number in range(TURNS):
-            with sqlite.writing(engine) as connection:
+            with sqlite.begin_write(engine) as connection:
                 connection.exec_driver_sql(
                     "INSERT INTO alarm (kind, subject, since, text, agent_id) VALUES ('turn', ?, '2026', '', '')",
                     (f"{name}-{number}",),
@@ -68,14 +68,14 @@ def test_threads_of_one_process_take_turns_and_never_find_the_database_busy(tmp_
     engine.dispose()  # the connections that were made with patience
     with ThreadPoolExecutor(len("abc")) as pool:
         assert [*pool.map(write, "abc")] == [*"abc"]
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM alarm").scalar_one() == TURNS * len("abc")
     engine.dispose()
 
 
 def test_a_transaction_that_fails_gives_its_turn_back(tmp_path):
     engine = schema.open_database(tmp_path / "memoryd.db", now=NOW).engine
-    with pytest.raises(ZeroDivisionError), sqlite.writing(engine):
+    with pytest.raises(ZeroDivisionError), sqlite.begin_write(engine):
         1 / 0  # noqa: B018
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(engine.get_execution_options()["turn"].acquire, timeout=0).result()
@@ -89,7 +89,7 @@ def test_a_connection_does_not_cross_a_fork(tmp_path):
     if pid == 0:
         code = 1
         try:
-            with sqlite.reading(opened.engine):
+            with sqlite.begin_read(opened.engine):
                 pass
         except StateError:
             code = 0
@@ -100,13 +100,13 @@ def test_a_connection_does_not_cross_a_fork(tmp_path):
 
 
 def agents(kept):
-    with kept.reading() as reader:
+    with kept.begin_read() as reader:
         return [row["id"] for row in reader.rows("SELECT id FROM agent ORDER BY id")]
 
 
 def database(path, *names):
     engine = schema.open_database(path, now=NOW).engine
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         for name in names:
             connection.exec_driver_sql("INSERT INTO agent VALUES (?, '/w', 1, 0, ?)", (name, NOW))
     return engine
@@ -121,7 +121,7 @@ def test_what_is_kept_open_reads_what_was_written_since_and_another_file_in_its_
         agents(kept)
     engine = database(path, "ada")
     assert agents(kept) == ["ada"]
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('bob', '/w', 1, 0, ?)", (NOW,))
     assert agents(kept) == ["ada", "bob"]
     engine.dispose()
@@ -139,13 +139,13 @@ def test_what_is_kept_open_reads_what_was_written_since_and_another_file_in_its_
 def test_what_is_kept_open_holds_no_state_of_a_question_that_failed(tmp_path):
     engine = database(tmp_path / "memoryd.db", "ada")
     kept = KeptReader(tmp_path / "memoryd.db", stays=True)
-    with pytest.raises(LookupError), kept.reading():
+    with pytest.raises(LookupError), kept.begin_read():
         raise LookupError
-    with pytest.raises(StateError, match="no such table"), kept.reading() as reader:
+    with pytest.raises(StateError, match="no such table"), kept.begin_read() as reader:
         reader.rows("SELECT 1 FROM nowhere")
-    with pytest.raises(StateError, match="within a transaction"), kept.reading(), kept.reading():
+    with pytest.raises(StateError, match="within a transaction"), kept.begin_read(), kept.begin_read():
         pass
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('bob', '/w', 1, 0, ?)", (NOW,))
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(agents, [kept] * TURNS)) == [["ada", "bob"]] * TURNS
@@ -157,7 +157,7 @@ def test_nothing_stays_open_beyond_a_row_of_questions(tmp_path):
     path = tmp_path / "memoryd.db"
     engine = database(path, "ada")
     reading = KeptReader(path)
-    with reading.kept():
+    with reading.keep_open():
         assert agents(reading) == agents(reading) == ["ada"]
     assert agents(reading) == ["ada"]
     engine.dispose()

@@ -4,9 +4,9 @@ from memoryd.database import schema, sqlite
 
 
 def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path):
-    first = schema.migrations()[0]
+    first = schema.read_migrations()[0]
     engine = sqlite.connect(tmp_path / "old.db")
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         for statement in first.statements:
             connection.exec_driver_sql(statement)
         connection.exec_driver_sql("PRAGMA user_version = 1")
@@ -16,7 +16,7 @@ def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path):
             " scheduled_for, attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
             " VALUES ('r', 'sleep', 'a', 'memoryd', 'manual', 'queued', 'k', '{}', 'x', 'x', 0, 0, 0, 0, 0, '{}')"
         )
-    assert schema.migrate(engine) == len(schema.migrations())
-    with sqlite.reading(engine) as connection:
+    assert schema.migrate(engine) == len(schema.read_migrations())
+    with sqlite.begin_read(engine) as connection:
         assert connection.exec_driver_sql("SELECT id FROM job_run").scalar_one() == "r"
         assert connection.exec_driver_sql("SELECT count(*) FROM spend").scalar_one() == 0

@@ -14,7 +14,7 @@ from sqlmodel import select
 
 from memoryd.daemon.once import run_once
 from memoryd.database import memories, query, reads, schema, sqlite, tables
-from memoryd.database.library import has_wal_reset_bug, library, other_libraries
+from memoryd.database.library import has_wal_reset_bug, load_library, other_libraries
 from memoryd.errors import StateError
 from memoryd.files.journal import Journal
 from memoryd.ledger.memory import to_json
@@ -25,7 +25,7 @@ NOW = STARTED + timedelta(minutes=40)
 def shape(engine):
     """Tables with their columns, keys and indexes, in a form that does not depend on how the SQL was written."""
     found = {}
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").all():
             columns = connection.exec_driver_sql(f'PRAGMA table_info("{name}")').all()
             keys = connection.exec_driver_sql(f'PRAGMA foreign_key_list("{name}")').all()
@@ -49,13 +49,13 @@ def test_the_schema_file_is_what_the_tables_declare():
 
 def test_the_migrations_come_to_the_schema_of_a_new_database(tmp_path):
     migrated, fresh = sqlite.connect(tmp_path / "migrated.db"), sqlite.connect(tmp_path / "fresh.db")
-    first = schema.migrations()[0]
-    with sqlite.writing(migrated) as connection:
+    first = schema.read_migrations()[0]
+    with sqlite.begin_write(migrated) as connection:
         for statement in first.statements:
             connection.exec_driver_sql(statement)
         connection.exec_driver_sql(f"PRAGMA user_version = {first.number}")
     number = schema.migrate(fresh)
-    assert schema.migrate(migrated) == number == schema.migrations()[-1].number == reads.newest_schema()
+    assert schema.migrate(migrated) == number == schema.read_migrations()[-1].number == reads.newest_schema()
     assert set(shape(fresh)) == set(tables.SQLModel.metadata.tables)
     assert shape(migrated) == shape(fresh)
     assert schema.migrate(fresh) == number
@@ -67,38 +67,38 @@ def test_a_session_reads_rows_as_objects_in_the_readers_own_transaction(tmp_path
     sqlite.write(engine, query.run, "INSERT INTO agent VALUES ('a', '/w', 1, 0, '2026')")
     with reads.open_reader(tmp_path / "memoryd.db") as reader:
         with reader.session() as session:
-            (agent,) = session.exec(select(tables.Agent)).all()
+            (agent,) = session.exec(select(tables.AgentRow)).all()
         sqlite.write(engine, query.run, "UPDATE agent SET workspace = '/other'")
         assert (agent.id, agent.workspace, agent.enabled) == ("a", "/w", True)
         with reader.session() as session:
-            assert session.exec(select(tables.Agent.workspace)).all() == ["/w"]
-        assert reads.agents(reader)["a"]["workspace"] == "/w"
+            assert session.exec(select(tables.AgentRow.workspace)).all() == ["/w"]
+        assert reads.read_agents(reader)["a"]["workspace"] == "/w"
     engine.dispose()
 
 
 def test_migrations_are_numbered_without_a_gap():
-    assert [step.number for step in schema.migrations()] == list(range(1, len(schema.migrations()) + 1))
+    assert [step.number for step in schema.read_migrations()] == list(range(1, len(schema.read_migrations()) + 1))
 
 
 def test_a_failing_statement_leaves_nothing_of_its_migration(tmp_path, monkeypatch):
     engine = sqlite.connect(tmp_path / "memoryd.db")
     schema.migrate(engine)
-    number = schema.migrations()[-1].number
+    number = schema.read_migrations()[-1].number
     bad = schema.Migration(number + 1, ("CREATE TABLE half (id INTEGER)", "CREATE TABLE half (id INTEGER)"))
-    steps = (*schema.migrations(), bad)
-    monkeypatch.setattr(schema, "migrations", lambda: steps)
+    steps = (*schema.read_migrations(), bad)
+    monkeypatch.setattr(schema, "read_migrations", lambda: steps)
     monkeypatch.setattr(reads, "newest_schema", lambda: number + 1)
     with pytest.raises(Exception, match="already exists"):
         schema.migrate(engine)
     assert "half" not in shape(engine)
-    with sqlite.reading(engine) as connection:
+    with sqlite.begin_read(engine) as connection:
         assert connection.exec_driver_sql("PRAGMA user_version").scalar_one() == number
 
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "memoryd.db"
     schema.open_database(path, now="2026").engine.dispose()
-    connection = library().connect(str(path))
+    connection = load_library().connect(str(path))
     connection.execute("PRAGMA user_version = 9999")
     connection.close()
     before = path.read_bytes()
@@ -110,7 +110,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
 
 def test_the_connection_keeps_its_promises(tmp_path):
     opened = schema.open_database(tmp_path / "memoryd.db", now="2026")
-    with sqlite.reading(opened.engine) as connection:
+    with sqlite.begin_read(opened.engine) as connection:
         asked = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in PRAGMAS}
     assert asked == PRAGMAS
 
@@ -121,11 +121,11 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 def test_a_writer_waits_for_another_instead_of_failing(tmp_path):
     path = tmp_path / "memoryd.db"
     first, second = schema.open_database(path, now="2026").engine, sqlite.connect(path)
-    with sqlite.writing(first) as one:
-        with sqlite.reading(second) as reader:
+    with sqlite.begin_write(first) as one:
+        with sqlite.begin_read(second) as reader:
             assert reader.exec_driver_sql("SELECT count(*) FROM agent").scalar_one() == 0
         one.exec_driver_sql("INSERT INTO agent VALUES ('a', '/w', 1, 0, '2026')")
-    with sqlite.writing(second) as two:  # BEGIN IMMEDIATE: no snapshot that is too old to be written
+    with sqlite.begin_write(second) as two:  # BEGIN IMMEDIATE: no snapshot that is too old to be written
         two.exec_driver_sql("UPDATE agent SET paused = 1")
 
 
@@ -139,7 +139,7 @@ def test_which_sqlite_has_the_wal_reset_bug(version, bad):
 
 
 def test_the_library_in_use_has_it_not_and_is_the_only_one():
-    assert not has_wal_reset_bug(library().sqlite_version_info)
+    assert not has_wal_reset_bug(load_library().sqlite_version_info)
     assert isinstance(other_libraries(), list)
 
 
@@ -278,7 +278,7 @@ def test_a_flipped_byte_anywhere_costs_neither_the_start_nor_a_second_memory(sle
             refused = "schema" in error.what  # it reads as one that a newer version wrote
             assert (offset in SCHEMA_NUMBER, refused) == (True, True), error  # noqa: PT017
             continue
-        with sqlite.reading(opened.engine) as connection:
+        with sqlite.begin_read(opened.engine) as connection:
             assert connection.exec_driver_sql("PRAGMA quick_check").scalar_one() == "ok", offset
             assert connection.exec_driver_sql("SELECT count(*) FROM turn").scalar_one() in {0, 7}, offset
         opened.engine.dispose()
@@ -335,11 +335,11 @@ def test_reading_before_the_first_start_says_what_to_do(tmp_path):
 def test_memories_of_the_schema_before_notes_keep_their_states(tmp_path):
     """What the audit has digested of them is the same to the letter."""
     engine = sqlite.connect(tmp_path / "memoryd.db")
-    old = [step for step in schema.migrations() if step.number < 10]
+    old = [step for step in schema.read_migrations() if step.number < 10]
     memory = core_memory(1, "Uses tabs.", sources=(source(1),))
     values = dict(zip(memories.COLUMNS, memories._values(memory), strict=True))
     del values["note"], values["lost"]
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         for statement in (statement for step in old for statement in step.statements):
             connection.exec_driver_sql(statement)
         connection.exec_driver_sql("PRAGMA user_version = 9")
@@ -349,8 +349,8 @@ def test_memories_of_the_schema_before_notes_keep_their_states(tmp_path):
             f"INSERT INTO memory ({names}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
             tuple(values.values()),
         )
-    assert schema.migrate(engine) == schema.migrations()[-1].number
-    with sqlite.reading(engine) as connection:
+    assert schema.migrate(engine) == schema.read_migrations()[-1].number
+    with sqlite.begin_read(engine) as connection:
         assert memories.of_agent(connection, "demo") == {memory.id: memory}
         assert connection.exec_driver_sql("SELECT note, lost FROM memory").all() == [(None, None)]
         assert connection.exec_driver_sql("SELECT count(*) FROM reader, verdict").scalar_one() == 0

@@ -13,7 +13,7 @@ from scratch import SAID, Model, Scratch, until
 import memoryd
 from memoryd import app
 from memoryd.interfaces import cli as commands
-from memoryd.interfaces import door as doors
+from memoryd.interfaces import python_api as doors
 from memoryd.ledger.facts import NewFact
 from memoryd.requests import opening
 from memoryd.worker import client

@@ -18,7 +18,7 @@ from second_reader_world import TRUTH, shown, told
 from memoryd.changing import ledger_runs
 from memoryd.database import runs, sqlite
 from memoryd.running.core_watch import CoreWatch
-from memoryd.text.content import overlap
+from memoryd.text.content import measure_overlap
 from memoryd.tiers import core
 
 LINTER = "Always run the linter before a commit of the parser."
@@ -189,7 +189,7 @@ class Dreamer:
         app = self.app
         run_id, now = runs.new_run_id(app.clock.now()), app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now, "options": options})
         app.runner.run_next(only=run_id)
         (found,) = rows(app, "SELECT * FROM job_run WHERE id = ?", run_id)
@@ -255,7 +255,7 @@ def verdict(question):
         return "newer-value" if question["replaces"] == [MARVIN] and evidence == MOVED else "not-said"
     is_true = claim in SAID | FORMS and not question.get("replaces", [claim])[1:]
     said = " ".join([evidence, *question.get("replaces", ())])
-    return "supported" if is_true and overlap(claim, said) == 1 else "not-said"
+    return "supported" if is_true and measure_overlap(claim, said) == 1 else "not-said"
 
 
 def playing(text, end="stop"):

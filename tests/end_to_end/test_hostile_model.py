@@ -15,7 +15,7 @@ from model_world import World, rows
 
 from memoryd.changing import ledger_runs
 from memoryd.running.core_watch import CoreWatch
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 PROTECTED = "In an emergency call Ottilie first, +47 22 33 44 55"
@@ -86,7 +86,7 @@ def test_of_it_a_daily_file_holds_what_others_say_at_most_neutral_and_without_a_
                 continue  # the person's whole words, with what they ask about it
             label, _, told = line.removeprefix("- ").partition(": ")
             assert label in {"Report", "Assistant"}, (attack.name, line)
-            assert neutral(told) == told
+            assert neutralize(told) == told
             assert not re.search(r"https?:|javascript:|evil\.\S+[/?:]|</|<\||\[t\d", line), (attack.name, line)
 
 

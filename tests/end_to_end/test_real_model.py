@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from model_world import KEY, SAID, VARIABLE, World, queue, rows, the_run
 
-from memoryd.ledger.floor import Material, missing
+from memoryd.ledger.floor import Material, list_missing
 from memoryd.tiers import core
 
 pytestmark = [pytest.mark.real_model, pytest.mark.timeout(1200)]
@@ -58,11 +58,11 @@ def test_whatever_it_says_memory_stays_sane(tmp_path, monkeypatch, url, times, f
     assert spent["calls"] == settled > 0
     shown = [Material(text, world.time.at.date()) for _, text in said]
     for line in re.findall(r"^- (.+)$", world.dailies, re.MULTILINE):
-        assert not missing(line, shown)
+        assert not list_missing(line, shown)
     memory = world.workspace / "MEMORY.md"
     if memory.exists():
-        for bullet in core.bullets(core.parse(memory.read_bytes())):
-            assert not missing(bullet.text, shown)
+        for bullet in core.list_bullets(core.parse(memory.read_bytes())):
+            assert not list_missing(bullet.text, shown)
     assert (run["state"] in {"succeeded", "skipped"}) == bool(
         re.search(r"^## Session Notes", world.dailies, re.MULTILINE) or run["state"] == "skipped"
     )

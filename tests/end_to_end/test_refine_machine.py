@@ -12,7 +12,7 @@ from refine_world import PROMISE, TEXTS, CrashError, Crashes, Template, ledger, 
 
 from memoryd.changing import ledger_runs
 from memoryd.database import sqlite
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 
 
 @pytest.fixture(scope="module")
@@ -132,14 +132,14 @@ def test_any_session_ends_well(template, script, crash, unfinished, answer):
                 one: without_times(after[one]) for one in before
             }
             assert all(not after[one].is_live for one in after if one not in before and one.startswith("core_"))
-            assert all(memory.is_live for memory in after.values() if memory.kind is Kind.JOURNAL)
+            assert all(memory.is_live for memory in after.values() if memory.kind is MemoryKind.JOURNAL)
 
 
 def stopped(world, run_id):
     """Carry a run out, as far as it gets."""
     with contextlib.suppress(CrashError):
         world.app.runner.run_next(only=run_id)
-    with sqlite.writing(world.app.engine) as connection:  # its owner is this process, which lives
+    with sqlite.begin_write(world.app.engine) as connection:  # its owner is this process, which lives
         connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
 
 
@@ -166,7 +166,7 @@ def test_stopped_at_any_step_it_is_decided_at_the_next_start_and_nobody_is_asked
                 run_id = world.queue("refine", key="refine:demo")
                 with contextlib.suppress(CrashError):
                     world.app.runner.run_next(only=run_id)
-                with sqlite.writing(world.app.engine) as connection:
+                with sqlite.begin_write(world.app.engine) as connection:
                     connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
             asked = len(server.requests)
             with world.open():  # what was half written is completed here

@@ -18,7 +18,7 @@ from memoryd.files.appends import missing_part
 from memoryd.files.descriptor import APPEND_STEPS
 from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS, MovedError
 from memoryd.files.open_folder import open_folder
-from memoryd.files.regular import digest
+from memoryd.files.regular import compute_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ EDIT = b"- an edit by a person\n"
 # What is tested takes a name in an open folder; here it is given a path, whose folder is opened for the call.
 
 
-def replace(path: Path, *arguments: Any, **named: Any) -> durable.Replaced:
+def replace(path: Path, *arguments: Any, **named: Any) -> durable.FileReplacement:
     with open_folder(path.parent) as folder:
         return durable.replace(folder / path.name, *arguments, **named)
 
@@ -58,7 +58,7 @@ def settle(path: Path, before: str | None, after: str) -> list[str]:
 
 def leftovers(path: Path) -> list[str]:
     with open_folder(path) as folder:
-        return [left.kind for left in temporary.leftovers(folder)]
+        return [left.kind for left in temporary.list_leftovers(folder)]
 
 
 @pytest.fixture(params=["exchange", "fallback"])
@@ -122,8 +122,8 @@ def names(folder: Path) -> list[str]:
 @pytest.mark.usefixtures("either")
 def test_replace_puts_the_new_bytes_and_leaves_nothing_behind(path: Path) -> None:
     seen: list[str] = []
-    done = replace(path, NEW, digest(OLD), seen.append)
-    assert done == (path, digest(OLD), digest(NEW))
+    done = replace(path, NEW, compute_digest(OLD), seen.append)
+    assert done == (path, compute_digest(OLD), compute_digest(NEW))
     assert path.read_bytes() == NEW
     assert names(path.parent) == ["MEMORY.md"]
     assert tuple(seen) == REPLACE_STEPS
@@ -147,9 +147,9 @@ def test_a_new_file_appears_whole_and_takes_nobody_elses_name(tmp_path: Path) ->
 
 def test_another_content_than_expected_is_left_alone(path: Path) -> None:
     with pytest.raises(MovedError):
-        replace(path, NEW, digest(b"what it was"))
+        replace(path, NEW, compute_digest(b"what it was"))
     with pytest.raises(MovedError):
-        replace(path.with_name("gone.md"), NEW, digest(OLD))
+        replace(path.with_name("gone.md"), NEW, compute_digest(OLD))
     assert names(path.parent) == ["MEMORY.md"]
     assert path.read_bytes() == OLD
 
@@ -159,7 +159,7 @@ def test_another_content_than_expected_is_left_alone(path: Path) -> None:
 @pytest.mark.parametrize("edit", [append_in_place, save_by_rename])
 def test_an_edit_at_any_step_survives(path: Path, step: str, edit: Callable[[Path], None]) -> None:
     with contextlib.suppress(MovedError):
-        replace(path, NEW, digest(OLD), at(step, lambda: edit(path)))
+        replace(path, NEW, compute_digest(OLD), at(step, lambda: edit(path)))
     assert path.read_bytes() in {OLD + EDIT, NEW + EDIT}
     assert names(path.parent) == ["MEMORY.md"]
 
@@ -169,14 +169,14 @@ def test_an_edit_at_any_step_survives(path: Path, step: str, edit: Callable[[Pat
 def test_a_writer_that_holds_the_old_file_open_is_heard(path: Path, step: str) -> None:
     with path.open("ab", buffering=0) as held:
         with pytest.raises(MovedError):
-            replace(path, NEW, digest(OLD), at(step, lambda: held.write(EDIT)))
+            replace(path, NEW, compute_digest(OLD), at(step, lambda: held.write(EDIT)))
         assert path.read_bytes() == OLD + EDIT
     assert names(path.parent) == ["MEMORY.md"]
 
 
 def test_a_line_that_comes_after_the_last_look_is_passed_on(path: Path) -> None:
     with path.open("ab", buffering=0) as held:
-        replace(path, NEW, digest(OLD), at("before:unlink", lambda: held.write(EDIT)))
+        replace(path, NEW, compute_digest(OLD), at("before:unlink", lambda: held.write(EDIT)))
     assert path.read_bytes() == NEW + EDIT
 
 
@@ -186,7 +186,7 @@ def test_appends_to_both_versions_at_once_end_in_one_file(path: Path) -> None:
         append_in_place(path)
 
     with path.open("ab", buffering=0) as held, pytest.raises(MovedError):
-        replace(path, NEW, digest(OLD), at("after:swap", both))
+        replace(path, NEW, compute_digest(OLD), at("after:swap", both))
     assert path.read_bytes() == OLD + EDIT + EDIT
     assert names(path.parent) == ["MEMORY.md"]
 
@@ -197,7 +197,7 @@ def test_an_edit_of_our_version_is_kept_beside_an_append_to_the_old_one(path: Pa
         path.write_bytes(b"rewritten")
 
     with path.open("ab", buffering=0) as held, pytest.raises(MovedError, match="conflict-"):
-        replace(path, NEW, digest(OLD), at("after:swap", both))
+        replace(path, NEW, compute_digest(OLD), at("after:swap", both))
     assert path.read_bytes() == OLD + EDIT
     (kept,) = path.parent.glob("MEMORY.md.conflict-*")
     assert kept.read_bytes() == b"rewritten"
@@ -206,13 +206,13 @@ def test_an_edit_of_our_version_is_kept_beside_an_append_to_the_old_one(path: Pa
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("step", REPLACE_STEPS)
 def test_killed_at_any_step_the_file_is_old_or_new_and_can_be_settled(path: Path, step: str) -> None:
-    status = in_child(lambda: replace(path, NEW, digest(OLD), die_at(step)))
+    status = in_child(lambda: replace(path, NEW, compute_digest(OLD), die_at(step)))
     assert os.WTERMSIG(status) == signal.SIGKILL
     assert path.read_bytes() in {OLD, NEW}
-    assert settle(path, digest(OLD), digest(NEW)) == []
+    assert settle(path, compute_digest(OLD), compute_digest(NEW)) == []
     assert names(path.parent) == ["MEMORY.md"]
     if path.read_bytes() == OLD:
-        replace(path, NEW, digest(OLD))
+        replace(path, NEW, compute_digest(OLD))
     assert path.read_bytes() == NEW
 
 
@@ -220,8 +220,8 @@ def test_killed_at_any_step_the_file_is_old_or_new_and_can_be_settled(path: Path
 @pytest.mark.parametrize("step", REPLACE_STEPS)
 @pytest.mark.parametrize("edit", [append_in_place, save_by_rename])
 def test_edited_and_killed_at_any_step_the_edit_survives(path: Path, step: str, edit: Callable[[Path], None]) -> None:
-    in_child(lambda: replace(path, NEW, digest(OLD), die_at(step, lambda: edit(path))))
-    settle(path, digest(OLD), digest(NEW))
+    in_child(lambda: replace(path, NEW, compute_digest(OLD), die_at(step, lambda: edit(path))))
+    settle(path, compute_digest(OLD), compute_digest(NEW))
     assert path.read_bytes() in {OLD + EDIT, NEW + EDIT}
     assert leftovers(path.parent) == []
 
@@ -231,10 +231,12 @@ def test_an_edit_swapped_out_by_a_killed_writer_gets_its_place_back(path: Path) 
         if name == "before:swap":
             append_in_place(path)
 
-    in_child(lambda: replace(path, NEW, digest(OLD), lambda name: (edit_late(name), die_at("after:swap")(name))[0]))
+    in_child(
+        lambda: replace(path, NEW, compute_digest(OLD), lambda name: (edit_late(name), die_at("after:swap")(name))[0])
+    )
     assert path.read_bytes() == NEW
     assert leftovers(path.parent) == ["swap"]
-    settle(path, digest(OLD), digest(NEW))
+    settle(path, compute_digest(OLD), compute_digest(NEW))
     assert path.read_bytes() == OLD + EDIT
     assert names(path.parent) == ["MEMORY.md"]
 
@@ -243,7 +245,7 @@ def test_an_edit_swapped_out_by_a_killed_writer_gets_its_place_back(path: Path) 
 def test_a_new_file_killed_at_any_step_is_absent_or_whole(tmp_path: Path, step: str) -> None:
     path = tmp_path / "new.md"
     in_child(lambda: replace(path, NEW, None, die_at(step)))
-    settle(path, None, digest(NEW))
+    settle(path, None, compute_digest(NEW))
     assert read(path) in {None, NEW}
     assert leftovers(tmp_path) == []
 
@@ -256,7 +258,7 @@ def test_mode_owner_and_attributes_stay(path: Path) -> None:
         os.setxattr(path, "user.memoryd-test", b"kept")
     before = path.stat()
     marked = os.listxattr(path)
-    replace(path, NEW, digest(OLD))
+    replace(path, NEW, compute_digest(OLD))
     after = path.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
     assert os.listxattr(path) == marked
@@ -282,7 +284,7 @@ def test_what_is_no_regular_file_is_refused_and_left_alone(tmp_path: Path, make:
     path = tmp_path / "MEMORY.md"
     make(path)
     before = names(tmp_path)
-    for act in (lambda: read(path), lambda: replace(path, NEW, digest(OLD)), lambda: append(path, EDIT, b"")):
+    for act in (lambda: read(path), lambda: replace(path, NEW, compute_digest(OLD)), lambda: append(path, EDIT, b"")):
         with pytest.raises(StateError, match="not a regular file"):
             act()
     assert names(tmp_path) == before
@@ -298,7 +300,7 @@ def test_a_symlink_put_there_in_the_last_moment_is_put_back(path: Path) -> None:
         path.symlink_to("target")
 
     with pytest.raises(MovedError):
-        replace(path, NEW, digest(OLD), at("before:swap", link))
+        replace(path, NEW, compute_digest(OLD), at("before:swap", link))
     assert path.is_symlink()
     assert target.read_bytes() == EDIT
 
@@ -315,7 +317,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_rubbish(path: Path, room: int) -
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
         with pytest.raises(StateError, match="File too large"):
-            replace(path, NEW, digest(OLD))
+            replace(path, NEW, compute_digest(OLD))
 
     assert in_child(limited) == 0
     assert path.read_bytes() == OLD
@@ -394,7 +396,7 @@ def test_somebody_else_makes_the_file_first(tmp_path: Path, step: str) -> None:
 def test_an_append_killed_at_any_step_is_finished_once(tmp_path: Path, step: str) -> None:
     path = tmp_path / "day.md"
     in_child(lambda: append(path, b"block\n", b"title\n", die_at(step)) and None)
-    settle(path, None, digest(b"title\n"))
+    settle(path, None, compute_digest(b"title\n"))
     if rest := missing_part(read(path) or b"", b"block\n", 0):
         append(path, rest, b"title\n")
     assert path.read_bytes() == b"title\nblock\n"

@@ -27,7 +27,7 @@ from memoryd.files.folders import backup, continuum_folder, made_way
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder, require_plain
 from memoryd.files.ranges import Handle
-from memoryd.files.regular import as_state_error, digest, read, read_below, read_in
+from memoryd.files.regular import as_state_error, compute_digest, read, read_below, read_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ def one_round(workspace: Path, number: int) -> None:
             old = read(entry)
             assert old is not None
             backup(continuum, f"run-{number}", "MEMORY.md", old)
-            replace(entry, old + line, digest(old))
+            replace(entry, old + line, compute_digest(old))
             append(daily, line, b"# title\n")
     assert read_in(workspace, "MEMORY.md") is not None
 
@@ -137,7 +137,7 @@ def test_an_open_folder_stays_the_one_that_was_opened(workspace: Path, outside: 
     with open_folder(workspace) as place:
         workspace.rename(workspace.with_name("moved"))
         workspace.symlink_to(outside)
-        replace(place / "MEMORY.md", b"new", digest(OLD))
+        replace(place / "MEMORY.md", b"new", compute_digest(OLD))
         with made_way(place, DAILY) as daily:
             append(daily, b"more")
     assert picture(outside) == before
@@ -155,7 +155,7 @@ def test_a_folder_swapped_at_any_step_of_a_rewrite_leads_nowhere(workspace: Path
             workspace.symlink_to(outside)
 
     with open_folder(workspace) as place:
-        replace(place / "MEMORY.md", b"new", digest(OLD), swap)
+        replace(place / "MEMORY.md", b"new", compute_digest(OLD), swap)
     assert picture(outside) == before
     assert sorted(path.name for path in workspace.with_name("moved").iterdir()) == [".continuum", "MEMORY.md", "memory"]
 
@@ -219,7 +219,7 @@ def test_a_second_name_given_at_any_step_is_never_written_through(workspace: Pat
 
         old = (workspace / "MEMORY.md").read_bytes()
         with open_folder(workspace) as place, contextlib.suppress(durable.MovedError):
-            replace(place / "MEMORY.md", old + b"- more\n", digest(old), link)
+            replace(place / "MEMORY.md", old + b"- more\n", compute_digest(old), link)
         linked = second.read_bytes()
         assert linked in {old, old + b"- more\n"}, step
         with contextlib.suppress(StateError), open_folder(workspace) as place:
@@ -249,12 +249,12 @@ def test_names_of_temporary_files_cannot_be_taken_beforehand(
     (workspace / f".memoryd-new-{'1' * 16}-MEMORY.md.tmp").symlink_to(outside / "not-there")
     for _ in range(2):
         with open_folder(workspace) as place, pytest.raises(StateError, match="File exists"):
-            replace(place / "MEMORY.md", b"new", digest(OLD))
+            replace(place / "MEMORY.md", b"new", compute_digest(OLD))
     assert (workspace / "MEMORY.md").read_bytes() == OLD
     # Known or not, a swap name that is taken is replaced by the rename, which follows no link.
     (workspace / f".memoryd-swap-{'3' * 16}-MEMORY.md.tmp").symlink_to(outside / "MEMORY.md")
     with open_folder(workspace) as place:
-        replace(place / "MEMORY.md", b"new", digest(OLD))
+        replace(place / "MEMORY.md", b"new", compute_digest(OLD))
     assert picture(outside) == before
     assert (workspace / "MEMORY.md").read_bytes() == b"new"
 
@@ -273,7 +273,7 @@ def test_names_of_temporary_files_differ_and_are_new(workspace: Path) -> None:
     for number in range(20):
         old = (workspace / "MEMORY.md").read_bytes()
         with open_folder(workspace) as place:
-            replace(place / "MEMORY.md", b"%d" % number, digest(old), look)
+            replace(place / "MEMORY.md", b"%d" % number, compute_digest(old), look)
     assert len(seen) == len(set(seen)) == 40
 
 

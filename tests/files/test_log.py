@@ -23,8 +23,17 @@ from scratch import until
 
 from memoryd.errors import StateError
 from memoryd.files import log
-from memoryd.files.log import bound, clean, configure, get_logger, log_path, on_record, readable, rotated
-from memoryd.files.log_reader import Wanted, follow, read
+from memoryd.files.log import (
+    bind_values,
+    clean,
+    configure,
+    get_logger,
+    log_path,
+    name_rotated,
+    on_record,
+    render_record,
+)
+from memoryd.files.log_reader import LogFilter, follow, read
 from memoryd.files.open_folder import open_folder
 
 
@@ -116,7 +125,7 @@ def test_clean_text_is_printable_to_a_terminal_and_cleaning_twice_changes_nothin
     max_leaves=8,
 ))  # fmt: skip
 def test_any_value_can_be_logged(value):
-    json.loads(orjson.dumps(log._blind(value)))
+    json.loads(orjson.dumps(log._mask_value(value)))
 
 
 @pytest.mark.parametrize("name", ["at", "level", "logger", "exc_info", "timestamp", "name"])
@@ -130,7 +139,7 @@ def test_no_value_name_collides(opened, name):
 
 def test_what_is_bound_to_the_context_is_in_all_records_of_the_thread(opened):
     path = opened()
-    with bound(agent="demo", run="r"):
+    with bind_values(agent="demo", run="r"):
         get_logger("memoryd.a").info("own", run="mine")
         logging.getLogger("watchdog").warning("a library's")
     get_logger("memoryd.a").info("after")
@@ -328,7 +337,7 @@ def test_tail_follows_over_rotations(opened, tmp_path):
         tail.kill()
         tail.wait()
     assert [record["number"] for record in records(seen)] == list(range(100))
-    assert rotated(path, 4).exists()
+    assert name_rotated(path, 4).exists()
 
 
 def test_a_closed_terminal_stops_nothing(opened):
@@ -391,9 +400,9 @@ def test_rotation_keeps_five_files_of_the_size_and_the_newest_records(opened):
     path = opened(max_bytes=1000)
     for number in range(100):
         get_logger("memoryd.a").info("x", number=number)
-    files = [rotated(path, number) for number in range(4, 0, -1)] + [path]
+    files = [name_rotated(path, number) for number in range(4, 0, -1)] + [path]
     assert all(file.stat().st_size <= 1000 for file in files)
-    assert not rotated(path, 5).exists()
+    assert not name_rotated(path, 5).exists()
     numbers = [record["number"] for file in files for record in records(file)]
     assert numbers == list(range(numbers[0], 100))
     assert len(numbers) > 30
@@ -433,7 +442,7 @@ def test_a_torn_last_line_does_not_take_the_next_one_with_it(opened, tmp_path):
     opened()
     get_logger("memoryd.a").info("whole")
     assert path.read_bytes().count(b"\n") == 2
-    assert [each["event"] for each in read(path, Wanted())] == ["whole", "damaged log lines were skipped"]
+    assert [each["event"] for each in read(path, LogFilter())] == ["whole", "damaged log lines were skipped"]
 
 
 @pytest.mark.parametrize("obstacle", ["file", "link", "fifo", "folder"])
@@ -491,7 +500,7 @@ close()
 def test_a_full_disk_raises_nothing_and_loses_only_what_did_not_fit(tmp_path):
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path / "state")], check=True, env=environ)
-    seen = list(read(log_path(tmp_path / "state"), Wanted()))
+    seen = list(read(log_path(tmp_path / "state"), LogFilter()))
     assert [each["event"] for each in seen[-3:]] == ["log lines were lost", "room", "damaged log lines were skipped"]
     whole = [each["number"] for each in seen if each["event"] == "x"]
     assert whole == list(range(len(whole)))
@@ -510,7 +519,7 @@ def test_threads_write_whole_lines(opened):
         thread.start()
     for thread in threads:
         thread.join()
-    seen = [(each["logger"], each["number"]) for each in read(path, Wanted())]
+    seen = [(each["logger"], each["number"]) for each in read(path, LogFilter())]
     assert sorted(seen) == [(f"memoryd.t{thread}", number) for thread in range(4) for number in range(100)]
 
 
@@ -528,13 +537,13 @@ def events(found):
 def test_read_goes_through_the_rotated_files_oldest_first(tmp_path):
     path = tmp_path / "memoryd.jsonl"
     for number in (4, 3, 1):
-        rotated(path, number).write_bytes(line(f"r{number}"))
+        name_rotated(path, number).write_bytes(line(f"r{number}"))
     path.write_bytes(line("live"))
-    assert events(read(path, Wanted())) == ["r4", "r3", "r1", "live"]
+    assert events(read(path, LogFilter())) == ["r4", "r3", "r1", "live"]
 
 
 def test_no_log_is_no_records(tmp_path):
-    assert list(read(tmp_path / "gone", Wanted())) == []
+    assert list(read(tmp_path / "gone", LogFilter())) == []
 
 
 def test_level_agent_and_run_select(tmp_path):
@@ -543,19 +552,19 @@ def test_level_agent_and_run_select(tmp_path):
         line("a", "debug") + line("b", "info", agent="x") + line("c", "error", agent="x", run="r")
         + line("d", "warning") + line("e", "unheard-of")
     )  # fmt: skip
-    assert events(read(path, Wanted())) == ["a", "b", "c", "d", "e"]
-    assert events(read(path, Wanted(level="warning"))) == ["c", "d", "e"]
-    assert events(read(path, Wanted(agent="x"))) == ["b", "c"]
-    assert events(read(path, Wanted(agent="x", run="r"))) == ["c"]
+    assert events(read(path, LogFilter())) == ["a", "b", "c", "d", "e"]
+    assert events(read(path, LogFilter(level="warning"))) == ["c", "d", "e"]
+    assert events(read(path, LogFilter(agent="x"))) == ["b", "c"]
+    assert events(read(path, LogFilter(agent="x", run="r"))) == ["c"]
 
 
 def test_damaged_lines_are_skipped_and_counted(tmp_path):
     path = tmp_path / "memoryd.jsonl"
     path.write_bytes(line("a") + b'{"x": \n[1]\n\xff\xfe\n\n' + line("b") + b'{"torn')
-    *found, damage = read(path, Wanted(level="error"))
+    *found, damage = read(path, LogFilter(level="error"))
     assert found == []
     assert damage["count"] == 4
-    assert readable(damage).endswith("damaged log lines were skipped count=4")
+    assert render_record(damage).endswith("damaged log lines were skipped count=4")
 
 
 def steps(*actions):
@@ -582,9 +591,9 @@ def append(path, data):
 def rotate(path):
     def act():
         for number in range(4, 1, -1):
-            if rotated(path, number - 1).exists():
-                rotated(path, number - 1).replace(rotated(path, number))
-        path.replace(rotated(path, 1))
+            if name_rotated(path, number - 1).exists():
+                name_rotated(path, number - 1).replace(name_rotated(path, number))
+        path.replace(name_rotated(path, 1))
 
     return act
 
@@ -615,7 +624,7 @@ def test_follow_goes_over_rotation_truncation_and_torn_lines(tmp_path):
         append(path, line("!", at=None)[9:]),
         append(path, line("k")),
     )
-    *found, damage, last, behind = follow(path, Wanted(), wait)
+    *found, damage, last, behind = follow(path, LogFilter(), wait)
     assert events([*found, last, behind]) == list("abcdefghij!k")
     assert damage["count"] == 1
 
@@ -632,19 +641,19 @@ def test_follow_loses_no_line_written_just_before_a_rotation(tmp_path, monkeypat
         return data
 
     monkeypatch.setattr(os, "read", read_and_then_rotate)
-    assert events(follow(path, Wanted(), steps(lambda: None, lambda: None))) == ["a", "b", "c"]
+    assert events(follow(path, LogFilter(), steps(lambda: None, lambda: None))) == ["a", "b", "c"]
 
 
 def test_follow_waits_for_a_log_that_is_not_there_yet_and_tells_damage(tmp_path):
     path = tmp_path / "memoryd.jsonl"
     wait = steps(lambda: None, append(path, line("a") + b"junk\n"), append(path, line("b")))
-    assert events(follow(path, Wanted(), wait)) == ["a", "damaged log lines were skipped", "b"]
+    assert events(follow(path, LogFilter(), wait)) == ["a", "damaged log lines were skipped", "b"]
 
 
 def test_follow_begins_with_the_last_records(tmp_path):
     path = tmp_path / "memoryd.jsonl"
     path.write_bytes(b"".join(line(str(number)) for number in range(2000)))
-    found = events(follow(path, Wanted(), lambda: False))
+    found = events(follow(path, LogFilter(), lambda: False))
     assert found == [str(number) for number in range(2000 - len(found), 2000)]
     assert 100 < len(found) < 2000
 
@@ -668,11 +677,11 @@ def test_following_gives_every_record_once_whatever_rotates(tmp_path_factory, ac
             acts.append(append(path, rest))
         elif action == "rotate" and not pending:
             acts.append(both(rotate(path), path.touch))
-    assert events(follow(path, Wanted(), steps(*acts))) == written
+    assert events(follow(path, LogFilter(), steps(*acts))) == written
 
 
 def test_a_forged_record_cannot_reach_the_terminal(tmp_path):
     path = tmp_path / "memoryd.jsonl"
     path.write_bytes(orjson.dumps({"event": "\x1b]0;owned\x07", "x\n": ["\x1b"], "level": 5}) + b"\n")
-    (told,) = map(readable, read(path, Wanted()))
+    (told,) = map(render_record, read(path, LogFilter()))
     assert told.isprintable()

@@ -21,7 +21,7 @@ def test_each_part_matches_as_fnmatch_says(wanted: list[str], names: list[str]) 
     expected = len(wanted) == len(names) and all(
         fnmatch.fnmatchcase(name, part) for name, part in zip(names, wanted, strict=True)
     )
-    assert sources.pattern("/" + "/".join(wanted)).matches("/" + "/".join(names)) == expected
+    assert sources.make_pattern("/" + "/".join(wanted)).matches("/" + "/".join(names)) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_each_part_matches_as_fnmatch_says(wanted: list[str], names: list[str]) 
     ],
 )
 def test_what_a_pattern_means(text: str, yes: list[str], no: list[str]) -> None:
-    wanted = sources.pattern(text)
+    wanted = sources.make_pattern(text)
     assert [path for path in [*yes, *no] if wanted.matches(path)] == yes
 
 
 def test_what_is_private_is_never_meant() -> None:
-    assert not sources.pattern("/a/**").matches("/a/diary.private")
+    assert not sources.make_pattern("/a/**").matches("/a/diary.private")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_private_is_never_meant() -> None:
     ],
 )
 def test_the_folders_of_a_pattern(text: str, root: str, deep: bool, covered: list[str]) -> None:  # noqa: FBT001
-    wanted = sources.pattern(text)
+    wanted = sources.make_pattern(text)
     assert (wanted.root, wanted.deep) == (Path(root), deep)
     asked = ["/a/x", "/a/s/x", "/a/b/x", "/a/s/b/x", "/a/s/b/c/x"]
     assert [path for path in asked if wanted.covers(path)] == [path for path in asked if path in covered]
@@ -69,7 +69,7 @@ def test_the_folder_a_pattern_is_below_is_taken_by_its_name(tmp_path: Path) -> N
         (folder / "sub").mkdir(parents=True)
         (folder / "sub" / "a.jsonl").touch()
     for text in ("sub/*.jsonl", "*/a.jsonl", "**/*.jsonl"):
-        wanted = sources.pattern(text, odd)
+        wanted = sources.make_pattern(text, odd)
         assert wanted.root == (odd / "sub" if text == "sub/*.jsonl" else odd)
         assert sources.walk(wanted).paths == (str(odd / "sub" / "a.jsonl"),)
 
@@ -82,11 +82,11 @@ def test_a_walk_finds_what_is_meant_and_enters_no_tool_folder_and_no_link(tmp_pa
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "a.jsonl")
     (tmp_path / "x.private").touch()
-    found = sources.walk(sources.pattern(f"{tmp_path}/**/*.jsonl"))
+    found = sources.walk(sources.make_pattern(f"{tmp_path}/**/*.jsonl"))
     assert found.paths == tuple(f"{tmp_path}/{name}" for name in ("a.jsonl", "sub/b.jsonl", "sub/deep/c.jsonl"))
     assert [path for path, _ in found.refused] == [f"{tmp_path}/link.jsonl"]
-    assert sources.walk(sources.pattern(f"{tmp_path}/*/*.jsonl")).paths == (f"{tmp_path}/sub/b.jsonl",)
-    assert sources.walk(sources.pattern(f"{tmp_path}/none/*.jsonl")).paths == ()
+    assert sources.walk(sources.make_pattern(f"{tmp_path}/*/*.jsonl")).paths == (f"{tmp_path}/sub/b.jsonl",)
+    assert sources.walk(sources.make_pattern(f"{tmp_path}/none/*.jsonl")).paths == ()
 
 
 def test_folders_are_counted_as_a_recursive_watch_covers_them(tmp_path: Path) -> None:
@@ -109,6 +109,6 @@ def test_a_file_is_found_by_its_identity(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_listed_is_reported_and_a_missing_one_is_not(tmp_path: Path) -> None:
     impossible = tmp_path / ("x" * 300)  # longer than any file system's names
-    found = sources.walk(sources.pattern(f"{impossible}/*.jsonl"))
+    found = sources.walk(sources.make_pattern(f"{impossible}/*.jsonl"))
     assert found.refused == ((str(impossible), "is a folder that cannot be listed: File name too long"),)
-    assert sources.walk(sources.pattern(f"{tmp_path}/missing/*.jsonl")).refused == ()
+    assert sources.walk(sources.make_pattern(f"{tmp_path}/missing/*.jsonl")).refused == ()

@@ -27,7 +27,7 @@ def scratch(tmp_path):
 
 
 def refused(scratch):
-    return [error.where for error in trust.violations(config.load(scratch.config))]
+    return [error.where for error in trust.list_violations(config.load(scratch.config))]
 
 
 @pytest.mark.parametrize(

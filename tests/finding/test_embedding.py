@@ -14,11 +14,11 @@ from recall_world import World
 from structlog.testing import capture_logs
 from tiny_model import KINDS, TinyModel, vector
 
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 from memoryd.errors import StateError
 from memoryd.finding.embedding import BATCH, Embedder
 from memoryd.index import vectors
-from memoryd.index.matches import Where
+from memoryd.index.matches import SearchFilter
 from memoryd.ledger.facts import NewFact
 from memoryd.worker.client import ClosedError, LostError, WorkerError
 
@@ -39,15 +39,15 @@ class Meant(World):
         self.embedder.fill(self.recall.indexer, chosen, lambda: True)
 
     def coverage(self, agent="demo"):
-        with self.index.reading() as tables:
+        with self.index.begin_read() as tables:
             return tables.coverage(agent)
 
     def near(self, text, recall=None, where=None, limit=10):
         """Where the texts are that mean what is nearest."""
         index = (recall or self.recall).indexer.index
-        with index.reading() as tables:
+        with index.begin_read() as tables:
             number = tables.find_number(self.agent.id)
-            found = index.nearest(tables, number, vector(text), where or Where(), limit)
+            found = index.find_nearest(tables, number, vector(text), where or SearchFilter(), limit)
         return [(one.path, one.first_line, round(one.score, 5)) for one in found]
 
 
@@ -94,8 +94,11 @@ def test_what_is_narrowed_by_tier_and_day_is_so_for_meaning(world):
     world.fill()
     assert world.paths("garage", tier="core") == {"MEMORY.md"}
     assert world.paths("garage", tier="session") == set()
-    assert world.near("garage", where=Where("daily", "2026-04-02")) == world.near("garage", where=Where("daily"))[1:]
-    before = world.near("garage", where=Where(before="2026-04-30"))
+    assert (
+        world.near("garage", where=SearchFilter("daily", "2026-04-02"))
+        == world.near("garage", where=SearchFilter("daily"))[1:]
+    )
+    before = world.near("garage", where=SearchFilter(before="2026-04-30"))
     assert {path for path, *_ in before} == {"memory/2026-04-01.md", "MEMORY.md"}, "what has no day is not left out"
 
 
@@ -133,7 +136,7 @@ def test_a_vector_goes_with_its_text(world):
     world.fill()
     world.write("MEMORY.md", "- a doctor\n")
     assert world.paths("vehicle") == set()
-    with world.index.reading() as tables:
+    with world.index.begin_read() as tables:
         assert tables._rows("SELECT count(*) FROM vectors_1") == [(1,)]
 
 
@@ -332,7 +335,7 @@ def test_damaged_vectors_are_made_anew(world):
                    "UPDATE document SET day = 'never'"):  # fmt: skip
         world.fill()
         world.index.close()
-        connection = library().connect(str(world.index.path))
+        connection = load_library().connect(str(world.index.path))
         connection.execute(change)
         connection.commit()
         connection.close()
@@ -400,7 +403,7 @@ def test_among_many_the_nearest_are_found_by_their_signs(world):
     world.fill()
     right = world.near("kitten w7", limit=5)
     chance, same = random.Random(7), vector("kitten w7")
-    with world.index.writing() as tables:  # as if as many more texts were there, every second of another day
+    with world.index.begin_write() as tables:  # as if as many more texts were there, every second of another day
         source = tables.put_source(1, "session:many", "session", "")
         for number in range(3000):
             day, means = ("2020-01-01", same) if number % 2 else (None, chance.randbytes(len(same)))
@@ -409,7 +412,7 @@ def test_among_many_the_nearest_are_found_by_their_signs(world):
                 " VALUES (?, ?, ?, 0, x'', x'', 0, ?)", source, number, number, day,
             )  # fmt: skip
             tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", means)
-    found = world.near("kitten w7", where=Where(after="2026-01-01"), limit=50)
+    found = world.near("kitten w7", where=SearchFilter(after="2026-01-01"), limit=50)
     assert [one for one in found if one[0] != "session:many"][:5] == right
     assert all(first_line % 2 == 0 for path, first_line, _ in found if path == "session:many")
 

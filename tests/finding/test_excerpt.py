@@ -7,7 +7,7 @@ import pytest
 from recall_world import World
 
 from memoryd.errors import ConfigError, MemorydError, NotFoundError, RefusedError, StateError
-from memoryd.finding.excerpt import Span, get, inside
+from memoryd.finding.excerpt import LineRange, get, strip_workspace
 from memoryd.ledger.facts import NewFact
 
 SECRET = "outside of the workspace"  # noqa: S105
@@ -25,7 +25,7 @@ def world(tmp_path):
 
 
 def read(world, path, first=1, count=None, redact=list):
-    return get(world.agent, path, Span(first, count), database=world.database, redact=redact)
+    return get(world.agent, path, LineRange(first, count), database=world.database, redact=redact)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_a_session_or_fact_of_another_agent_is_not_there(tmp_path):
     for path in ("session:s-b", f"fact:{fact.id}"):
         with pytest.raises(NotFoundError):
             read(world, path)
-    assert get(world.agents["b"], f"fact:{fact.id}", Span(), database=world.database, redact=list).text == "of b"
+    assert get(world.agents["b"], f"fact:{fact.id}", LineRange(), database=world.database, redact=list).text == "of b"
     world.facts("b").delete(fact.id)
     with pytest.raises(NotFoundError):
-        get(world.agents["b"], f"fact:{fact.id}", Span(), database=world.database, redact=list)
+        get(world.agents["b"], f"fact:{fact.id}", LineRange(), database=world.database, redact=list)
     world.close()
 
 
@@ -186,5 +186,5 @@ def test_what_is_memory_is_read(world, path):
 
 
 def test_a_path_is_named_from_the_workspace_on():
-    assert inside("memory//2026-05-03.md") == "memory/2026-05-03.md"
-    assert inside("./MEMORY.md") == "MEMORY.md"
+    assert strip_workspace("memory//2026-05-03.md") == "memory/2026-05-03.md"
+    assert strip_workspace("./MEMORY.md") == "MEMORY.md"

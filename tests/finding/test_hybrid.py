@@ -18,7 +18,7 @@ from scratch import Scratch, said, until
 from memoryd.errors import StateError
 from memoryd.worker import embedder
 from memoryd.worker.client import Worker
-from memoryd.worker.embedder import Embedder
+from memoryd.worker.embedder import EmbeddingModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module", autouse=True)
 def extra() -> None:
-    if lacks := embedder.missing():
+    if lacks := embedder.list_missing():
         pytest.skip(f"not installed: {', '.join(lacks)}")
 
 
@@ -79,7 +79,7 @@ def test_hostile_texts_are_bounded(worker: Worker) -> None:
 def test_another_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedder, "MODEL_SHA256", "0" * 64)
     with pytest.raises(StateError, match="not the file"):
-        Embedder().embed(["text"])
+        EmbeddingModel().embed(["text"])
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from memoryd.files.log import get_logger
 from memoryd.finding import embedding
 from memoryd.finding.recall import Meaning
 from memoryd.interfaces import control
-from memoryd.requests import asking, meanings
+from memoryd.requests import daemon_client, meanings
 from memoryd.worker import client
 
 
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "missing", list)
+    monkeypatch.setattr(embedding, "list_missing", list)
     monkeypatch.setattr(client, "_BOOT", TEST_EMBEDDER)
     made = Scratch(tmp_path, search={"embeddings": "auto"})
     made.state.mkdir(mode=0o700)
@@ -34,10 +34,10 @@ def test_a_meaning_crosses_the_control_socket():
 
 
 def test_switched_off_or_without_the_packages_nobody_is_asked(settings, monkeypatch):
-    with meanings.asked(replace(settings, search=replace(settings.search, embeddings="off"))) as ask:
+    with meanings.open_meanings(replace(settings, search=replace(settings.search, embeddings="off"))) as ask:
         assert ask is None
-    monkeypatch.setattr(embedding, "missing", lambda: ["onnxruntime"])
-    with meanings.asked(settings) as ask:
+    monkeypatch.setattr(embedding, "list_missing", lambda: ["onnxruntime"])
+    with meanings.open_meanings(settings) as ask:
         assert ask is None
 
 
@@ -49,10 +49,10 @@ def test_the_daemon_is_asked_until_it_has_loaded_its_model(settings):
         seen.append(request["text"])
         return meanings.as_json(answers[len(seen) - 1])
 
-    path = settings.state_dir / asking.SOCKET
+    path = settings.state_dir / daemon_client.SOCKET
     with (
         control.Control(path, {"embed": embed}, time.monotonic, get_logger("memoryd.test")),
-        meanings.asked(settings) as ask,
+        meanings.open_meanings(settings) as ask,
     ):
         waits = ask("a question")
         assert waits() == waits() == Meaning(b"\x01", "m")
@@ -61,7 +61,7 @@ def test_the_daemon_is_asked_until_it_has_loaded_its_model(settings):
 
 def test_without_a_daemon_there_is_a_model_of_ones_own_for_a_while(settings, monkeypatch):
     monkeypatch.setattr(meanings, "OWN_IDLE", timedelta(milliseconds=10))
-    with meanings.asked(settings) as ask:
+    with meanings.open_meanings(settings) as ask:
         assert ask("four")().vector == b"\x04\xff"
         assert ask("")().why == "nothing in it the model knows"
         worker = ask.__closure__[0].cell_contents._embedder.questions

@@ -18,12 +18,12 @@ from recall_world import AT, NOW, World
 from memoryd.changing import feedback
 from memoryd.clock import utc_now
 from memoryd.database import sqlite
-from memoryd.database.library import library
-from memoryd.database.reads import Reader, open_reader
+from memoryd.database.library import load_library
+from memoryd.database.reads import DatabaseReader, open_reader
 from memoryd.errors import ConfigError, StateError
 from memoryd.finding.indexing import BATCH, SEGMENTS
 from memoryd.finding.recall import Narrowing
-from memoryd.index.matches import Counts, Where
+from memoryd.index.matches import Counts, SearchFilter
 from memoryd.index.tables import SCHEMA, Tables
 from memoryd.ledger.facts import NewFact
 from memoryd.recall import documents
@@ -467,7 +467,7 @@ def test_killed_in_the_middle_it_is_consistent(tmp_path, steps):
 def test_merging_waits_while_much_comes_in_and_goes_on_with_what_is_little(world, monkeypatch):
     def segments():
         world.search("kumquat")
-        with world.index.reading() as tables:
+        with world.index.begin_read() as tables:
             return tables._rows("SELECT v FROM words_1_config WHERE k = 'automerge'")
 
     world.turn("a kumquat tree")
@@ -486,13 +486,13 @@ def test_what_came_in_as_many_portions_is_put_together_and_found_as_before(world
         world.turn(f"kumquat tree {number} of grove{number}")
         world.search("kumquat")
     before = world.search("kumquat tree", limit=50)
-    with world.index.reading() as tables:
+    with world.index.begin_read() as tables:
         assert tables.segments(1) > SEGMENTS
     world.recall.indexer.settle(world.agent, lambda: False)
-    with world.index.reading() as tables:
+    with world.index.begin_read() as tables:
         assert tables.segments(1) > SEGMENTS
     world.recall.indexer.settle(world.agent)
-    with world.index.reading() as tables:
+    with world.index.begin_read() as tables:
         assert tables.segments(1) == 1
     assert world.search("kumquat tree", limit=50) == before
     assert world.places("grove7")[0] == ("session:s1", 8)
@@ -501,14 +501,14 @@ def test_what_came_in_as_many_portions_is_put_together_and_found_as_before(world
 
 def test_what_is_new_is_found_without_sorting_all_turns(world, monkeypatch):
     asked = set()
-    stream = Reader.stream
+    stream = DatabaseReader.stream
 
     def noted(reader, sql, *values):
         asked.add((sql, len(values)))
         return stream(reader, sql, *values)
 
     world.turn("a kumquat tree")
-    monkeypatch.setattr(Reader, "stream", noted)
+    monkeypatch.setattr(DatabaseReader, "stream", noted)
     assert world.places("kumquat") == [("session:s1", 1)]
     assert any("octet_length" in sql for sql, _ in asked)
     with open_reader(world.database) as reader:
@@ -593,7 +593,7 @@ def test_a_count_serves_as_long_as_there_are_hardly_more_or_fewer_documents(monk
 def test_what_was_common_and_is_rare_by_now_is_counted_anew(crowded):
     crowded.said(*["a tree"] * 9)
     assert len(crowded.places("tree")) < 9
-    with sqlite.writing(crowded.engine) as connection:
+    with sqlite.begin_write(crowded.engine) as connection:
         connection.exec_driver_sql("DELETE FROM turn WHERE text = 'a tree' AND session_id > 's4'")
     assert len(crowded.places("tree", limit=50)) == 5
 
@@ -629,10 +629,17 @@ WORDS = ("oak", "tree", "jam", "peel", "grove")
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=25),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=5, unique=True),
     st.integers(1, 8),
-    st.sampled_from([Where(), Where(tier="session"), Where(after="2026-01-03"), Where(before="2026-01-03")]),
+    st.sampled_from(
+        [
+            SearchFilter(),
+            SearchFilter(tier="session"),
+            SearchFilter(after="2026-01-03"),
+            SearchFilter(before="2026-01-03"),
+        ]
+    ),
 )
 def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_best_first(texts, asked, budget, where):
-    with closing(library().connect(":memory:")) as connection, pytest.MonkeyPatch.context() as patch:
+    with closing(load_library().connect(":memory:")) as connection, pytest.MonkeyPatch.context() as patch:
         connection.isolation_level = None
         connection.executescript(f"BEGIN; {SCHEMA}")
         tables = Tables(connection)
@@ -642,11 +649,11 @@ def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_b
             source = tables.put_source(number, tier, tier, "")
             tables.put(number, source, [(documents.of_fact(text, "", f"2026-01-0{1 + at % 5}"), b"", None)])
         query = parse(" ".join(asked))
-        everything = {identity for identity, _ in tables.best(number, query, where, 100)}
+        everything = {identity for identity, _ in tables.rank(number, query, where, 100)}
         patch.setattr("memoryd.index.matches.FEW", 0)
         patch.setattr("memoryd.index.matches.BUDGET", budget)
         patch.setattr("memoryd.index.matches.FILTERED_BUDGET", budget)
-        found = tables.best(number, query, where, 100)
+        found = tables.rank(number, query, where, 100)
         assert {identity for identity, _ in found} <= everything
         assert len({identity for identity, _ in found}) == len(found)
         assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
@@ -667,7 +674,7 @@ def test_a_file_written_a_moment_ago_is_read_again_until_its_clock_has_moved_on(
 
     def stamp():
         world.search("kumquat")
-        with world.index.reading() as tables:
+        with world.index.begin_read() as tables:
             return tables.sources(tables.find_number("demo"), "core")["MEMORY.md"].stamp
 
     assert stamp().startswith("unsettled")  # two writes within one tick of the file system's clock look the same

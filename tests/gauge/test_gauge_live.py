@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.gauge.live import Gauge, Live, advance, live, tokens_per_byte
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.gauge.live import Gauge, Live, advance, estimate_live, tokens_per_byte
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 
 def turn(text: str = "", usage: int | None = None, **more: Any) -> Turn:
-    values: dict[str, Any] = {"record_id": "r", "kind": Kind.MESSAGE, "message_id": "m" if usage else None, **more}
+    values: dict[str, Any] = {"record_id": "r", "kind": TurnKind.MESSAGE, "message_id": "m" if usage else None, **more}
     return Turn(part=0, role=Role.ASSISTANT, origin=Origin.ASSISTANT, text=text, usage=usage, **values)
 
 
@@ -26,26 +26,26 @@ def gauge_of(*turns: Turn) -> Gauge:
 
 
 def test_an_empty_session_holds_nothing() -> None:
-    assert live(Gauge()) == Live(0, "estimated", None, "characters")
+    assert estimate_live(Gauge()) == Live(0, "estimated", None, "characters")
 
 
 def test_usage_is_exact_and_says_which_record_set_it() -> None:
     gauge = gauge_of(turn("a" * 4000), turn(usage=5000, record_id="r2"))
-    assert live(gauge) == Live(5000, "exact", "r2", "usage")
-    assert live(gauge, counted=7) == live(gauge)
+    assert estimate_live(gauge) == Live(5000, "exact", "r2", "usage")
+    assert estimate_live(gauge, counted=7) == estimate_live(gauge)
 
 
 def test_what_came_after_is_estimated_and_begins_with_the_answer_itself() -> None:
     gauge = gauge_of(turn("b" * 400, usage=5000), turn("c" * 800))
-    assert live(gauge) == Live(5300, "exact", "r", "usage")
+    assert estimate_live(gauge) == Live(5300, "exact", "r", "usage")
 
 
 def test_a_response_counts_once_however_many_lines_it_has() -> None:
     lines = [turn(usage=5000, message_id="m1"), turn("x" * 400, usage=5000, message_id="m1")]
-    assert live(gauge_of(*lines)).tokens == 5100
+    assert estimate_live(gauge_of(*lines)).tokens == 5100
     between = turn(usage=6000, message_id="m2")
     late = gauge_of(*lines, between, turn("y" * 40, usage=5000, message_id="m1"))
-    assert live(late).record_id == "r"
+    assert estimate_live(late).record_id == "r"
     assert (late.context, late.usages, late.tail_chars) == (6000, 2, 40)
 
 
@@ -59,47 +59,49 @@ def test_side_chains_and_errors_do_not_count() -> None:
     for other in (
         turn("x" * 99, usage=9000, message_id="m2", sidechain=True),
         turn("error", model="<synthetic>"),
-        turn("x", kind=Kind.COMPACTION, sidechain=True),
+        turn("x", kind=TurnKind.COMPACTION, sidechain=True),
     ):
         assert advance(gauge, other, 2) == gauge
 
 
 def test_a_compaction_voids_the_number() -> None:
     before = gauge_of(turn("a" * 4000), turn(usage=11_000, message_id="m1"), turn(usage=150_000, message_id="m2"))
-    gauge = advance(before, turn("cleared", kind=Kind.COMPACTION), 4)
+    gauge = advance(before, turn("cleared", kind=TurnKind.COMPACTION), 4)
     assert (gauge.compactions, gauge.since_seq, gauge.peak) == (1, 5, 150_000)
-    assert live(gauge) == Live(10_000, "estimated", None, "characters")
-    assert live(gauge, counted=500) == Live(10_500, "estimated", None, "tiktoken")
-    gauge = advance(gauge, turn("s" * 4000, kind=Kind.SUMMARY), 5)
-    assert live(gauge).tokens == 11_000
+    assert estimate_live(gauge) == Live(10_000, "estimated", None, "characters")
+    assert estimate_live(gauge, counted=500) == Live(10_500, "estimated", None, "tiktoken")
+    gauge = advance(gauge, turn("s" * 4000, kind=TurnKind.SUMMARY), 5)
+    assert estimate_live(gauge).tokens == 11_000
     gauge = advance(gauge, turn(usage=31_000, message_id="m3"), 6)
-    assert live(gauge) == Live(31_000, "exact", "r", "usage")
+    assert estimate_live(gauge) == Live(31_000, "exact", "r", "usage")
     assert gauge.calibration_bytes == before.calibration_bytes
 
 
 def test_a_compaction_that_says_what_it_left_is_believed() -> None:
-    gauge = gauge_of(turn(usage=150_000), turn("cleared", 30_000, kind=Kind.COMPACTION, message_id=None, record_id="c"))
-    assert live(gauge) == Live(30_000, "estimated", "c", "usage")
-    gauge = advance(gauge, turn("s" * 4000, kind=Kind.SUMMARY), 3)
-    assert live(gauge).tokens == 30_000
+    gauge = gauge_of(
+        turn(usage=150_000), turn("cleared", 30_000, kind=TurnKind.COMPACTION, message_id=None, record_id="c")
+    )
+    assert estimate_live(gauge) == Live(30_000, "estimated", "c", "usage")
+    gauge = advance(gauge, turn("s" * 4000, kind=TurnKind.SUMMARY), 3)
+    assert estimate_live(gauge).tokens == 30_000
     gauge = advance(gauge, turn("u" * 400), 4)
-    assert live(gauge).tokens == 30_100
+    assert estimate_live(gauge).tokens == 30_100
     gauge = advance(gauge, turn(usage=30_200, message_id="m9"), 5)
-    assert live(gauge) == Live(30_200, "exact", "r", "usage")
+    assert estimate_live(gauge) == Live(30_200, "exact", "r", "usage")
     assert gauge.calibration_tokens == 0
 
 
 def test_a_session_without_usage_is_counted_or_guessed() -> None:
     gauge = gauge_of(turn("abcde"), turn("ü" * 4))
-    assert live(gauge) == Live(3, "estimated", None, "characters")
-    assert live(gauge, counted=0) == Live(0, "estimated", None, "tiktoken")
+    assert estimate_live(gauge) == Live(3, "estimated", None, "characters")
+    assert estimate_live(gauge, counted=0) == Live(0, "estimated", None, "tiktoken")
 
 
 def test_the_session_calibrates_its_own_estimate() -> None:
     turns = [turn("d" * 10_000, usage=1000 + 5000 * step, message_id=f"m{step}") for step in range(20)]
     gauge = gauge_of(*turns)
     assert tokens_per_byte(gauge) == pytest.approx(0.5, abs=0.01)
-    assert live(gauge).tokens == pytest.approx(gauge.context + 5000, rel=0.01)
+    assert estimate_live(gauge).tokens == pytest.approx(gauge.context + 5000, rel=0.01)
 
 
 @pytest.mark.parametrize(("step", "bound"), [(1, 0.125), (1_000_000, 0.75)])
@@ -122,7 +124,7 @@ TURNS = st.builds(
     st.text(max_size=9),
     st.none() | st.integers(1, 10**6),
     message_id=st.none() | st.sampled_from("abcdefghijklmn"),
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(TurnKind),
     sidechain=st.booleans(),
     model=st.sampled_from([None, "<synthetic>", "claude-x"]),
 )
@@ -135,7 +137,7 @@ def test_a_gauge_is_stored_and_goes_on_where_it_was(turns: list[Turn], cut: int)
     for seq, one in enumerate(turns[cut:], start=len(turns[:cut]) + 1):
         gauge = advance(gauge, one, seq)
     assert gauge == gauge_of(*turns)
-    now = live(gauge)
+    now = estimate_live(gauge)
     assert now.tokens >= gauge.context
     assert (now.exactness == "exact") <= (now.how == "usage")
     last = [one.usage for one in turns if one.usage and not one.sidechain and one.model != "<synthetic>"]

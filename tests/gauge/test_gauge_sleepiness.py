@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.config import Sleep
-from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
+from memoryd.config import SleepSettings
+from memoryd.gauge.sleepiness import Reason, Situation, decide_sleep
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-POLICY = Sleep(threshold=0.8, cooldown=timedelta(minutes=5), min_messages=2, rearm=0.1)
+POLICY = SleepSettings(threshold=0.8, cooldown=timedelta(minutes=5), min_messages=2, rearm=0.1)
 FULL = Situation(tokens=160_000, window=200_000, messages=2, added=160_000, watermark=0, compaction=0, slept_at=None)
 SLEPT = FULL._replace(watermark=40, added=20_000, slept_at=NOW - timedelta(minutes=5))
 
 
-def why(situation: Situation, policy: Sleep = POLICY) -> Reason:
-    return sleepiness(policy, situation, NOW)
+def why(situation: Situation, policy: SleepSettings = POLICY) -> Reason:
+    return decide_sleep(policy, situation, NOW)
 
 
 def test_the_threshold_is_inclusive() -> None:

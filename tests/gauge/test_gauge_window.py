@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryd.gauge.window import Window, window
+from memoryd.gauge.window import Window, choose_window
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ from memoryd.gauge.window import Window, window
     ],
 )
 def test_by_model(model: str, tokens: int) -> None:
-    assert window(None, model, 0) == Window(tokens, "model")
+    assert choose_window(None, model, 0) == Window(tokens, "model")
 
 
 @pytest.mark.parametrize("model", [None, "", "llama-9", "not-a-claude-at-all-but", "gpt-45"])
 def test_by_default(model: str | None) -> None:
-    assert window(None, model, 200_000) == Window(200_000, "default")
+    assert choose_window(None, model, 200_000) == Window(200_000, "default")
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_by_default(model: str | None) -> None:
     ],
 )
 def test_learned_where_usage_did_not_fit(model: str | None, peak: int, tokens: int) -> None:
-    assert window(None, model, peak) == Window(tokens, "learned")
+    assert choose_window(None, model, peak) == Window(tokens, "learned")
 
 
 def test_what_the_agent_itself_writes_is_believed_as_far_as_its_context_fits_in() -> None:
-    assert window(None, "gpt-5-codex", 200_000, 258_400) == Window(258_400, "agent")
-    assert window(None, None, 300_000, 258_400) == Window(1_000_000, "learned")
+    assert choose_window(None, "gpt-5-codex", 200_000, 258_400) == Window(258_400, "agent")
+    assert choose_window(None, None, 300_000, 258_400) == Window(1_000_000, "learned")
 
 
 def test_the_configuration_always_wins() -> None:
-    assert window(1000, "claude-opus-4-7[1m]", 900_000) == Window(1000, "config")
+    assert choose_window(1000, "claude-opus-4-7[1m]", 900_000) == Window(1000, "config")

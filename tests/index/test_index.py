@@ -9,7 +9,7 @@ import pytest
 from recall_world import World
 from structlog.testing import capture_logs
 
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 from memoryd.errors import StateError
 from memoryd.index.database import SIDES, VERSION, RebuiltError
 from memoryd.ledger.facts import NewFact
@@ -67,7 +67,7 @@ def test_a_file_that_is_none_is_made_anew(world, data):
 def test_one_of_another_version_is_made_anew(world):
     right = everything(world)
     world.index.close()
-    connection = library().connect(str(world.index.path))
+    connection = load_library().connect(str(world.index.path))
     connection.execute(f"PRAGMA user_version={VERSION + 1}")
     connection.close()
     assert everything(world) == right
@@ -75,11 +75,11 @@ def test_one_of_another_version_is_made_anew(world):
 
 def test_tables_that_hold_what_was_never_put_there_are_made_anew(world):
     right = everything(world)
-    connection = library().connect(str(world.index.path))
+    connection = load_library().connect(str(world.index.path))
     for change in ("UPDATE document SET digest = 5", "UPDATE source SET tags = 'x'", "UPDATE agent SET waiting = '{'",
                    "UPDATE agent SET turn_id = 1e308", "UPDATE agent SET waiting = '[9e99]'",
                    "UPDATE document SET day = 'never'", "DROP TABLE document", "DROP TABLE words_1"):  # fmt: skip
-        connection = library().connect(str(world.index.path))
+        connection = load_library().connect(str(world.index.path))
         connection.execute(change)
         connection.commit()
         connection.close()
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_told_in_the_log(world):
     world.index.path.write_bytes(b"no database at all, and long enough to be read as a page" * 100)
     with capture_logs() as logged:
         everything(world)
-    assert [one["event"] for one in logged if one["log_level"] == "error"] == ["index made anew"]
+    assert [one["event"] for one in logged if one["log_level"] == "error"] == ["index rebuilt"]
     assert "kumquat" not in json.dumps([str(one) for one in logged])
 
 
@@ -148,9 +148,9 @@ def test_a_file_that_was_read_before_a_forget_does_not_come_in_behind_it(world):
     replace(kept, redact=meanwhile).refresh(world.agent, lambda: not seen)
 
     def keys():
-        with world.index.reading() as tables:
+        with world.index.begin_read() as tables:
             number = tables.find_number(world.agent.id)
-            return [one.key for one in tables.held(tables.sources(number, "core")["MEMORY.md"].id)]
+            return [one.key for one in tables.list_held(tables.sources(number, "core")["MEMORY.md"].id)]
 
     found = keys()
     world.index.erase(world.agent.id)
@@ -161,7 +161,7 @@ def test_a_file_that_was_read_before_a_forget_does_not_come_in_behind_it(world):
 def test_what_others_read_while_it_is_erased_is_gone_as_well(world):
     everything(world)
     other = world.opened().indexer.index
-    with other.reading() as tables:
+    with other.begin_read() as tables:
         tables.agents()
         world.index.erase("demo")
         assert not any(b"kumquat" in path.read_bytes() for path in parts(world))
@@ -171,7 +171,7 @@ def test_what_others_read_while_it_is_erased_is_gone_as_well(world):
 def test_a_transaction_within_another_is_a_defect_and_no_damage(world):
     world.turn("a kumquat tree")
     assert world.places("kumquat")
-    with world.index.reading(), pytest.raises(RuntimeError, match="within another"), world.index.reading():
+    with world.index.begin_read(), pytest.raises(RuntimeError, match="within another"), world.index.begin_read():
         pass
     assert world.index.why_damaged() is None
     assert world.places("kumquat")
@@ -183,18 +183,18 @@ def test_an_index_from_which_much_was_removed_is_made_anew(world, monkeypatch):
     for number in range(60):
         world.write("MEMORY.md", f"- a kumquat tree {number}\n")
         world.search("kumquat")
-    with world.index.reading() as tables:
+    with world.index.begin_read() as tables:
         live, removed = tables._rows("SELECT live, removed FROM agent")[0]
         assert live == tables._rows("SELECT count(*) FROM document")[0][0]
     world.turn("one more")
     world.search("kumquat")
-    with world.index.reading() as tables:
+    with world.index.begin_read() as tables:
         assert tables._rows("SELECT removed FROM agent")[0][0] < removed
 
 
 def test_a_damaged_one_says_so_to_who_is_at_work_and_is_empty_then(world):
     everything(world)
-    with pytest.raises(RebuiltError), world.index.writing() as tables:
+    with pytest.raises(RebuiltError), world.index.begin_write() as tables:
         tables._rows("SELECT * FROM no_such_table")
-    with world.index.reading() as tables:
+    with world.index.begin_read() as tables:
         assert tables.agents() == []

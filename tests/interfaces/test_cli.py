@@ -234,7 +234,7 @@ def test_job_list_filters(slept, capsys):
 
 def test_a_session_whose_id_begins_anothers_is_meant_by_its_whole_id(tmp_path):
     engine = schema.open_database(tmp_path / "memoryd.db", now="2026").engine
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, '2026')")
         for name in ("abc", "abc~2"):
             connection.exec_driver_sql(

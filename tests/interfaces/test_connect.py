@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.config import Agent, Injection, Settings, TranscriptSource
+from memoryd.config import Agent, InjectionSettings, Settings, TranscriptSource
 from memoryd.errors import ConfigError, RefusedError, StateError
 from memoryd.interfaces import connect as connecting
 from memoryd.interfaces import hook as hooks
-from memoryd.interfaces.connect import TOOLS, Place, as_text, connect
+from memoryd.interfaces.connect import TOOLS, ConnectTarget, as_text, connect
 from memoryd.interfaces.json_settings import HookSettings, JsonServers
 from memoryd.interfaces.mcp_server import McpServer, words_of
 from memoryd.interfaces.text_settings import AiderConf, TomlServers
@@ -36,7 +36,7 @@ def place(tmp_path):
     (tmp_path / "memoryd.yaml").touch()
     agents = (Agent(id="demo", workspace=workspace),)
     settings = Settings(state_dir=tmp_path / "state", agents=agents, source=tmp_path / "memoryd.yaml")
-    return Place(settings, settings.agents[0], tmp_path / "home", {}, None)
+    return ConnectTarget(settings, settings.agents[0], tmp_path / "home", {}, None)
 
 
 def written(tool, place, *, remove=False):
@@ -251,12 +251,12 @@ def paths(tool, place):
 
 def test_the_command_says_all_that_the_hook_needs_whatever_the_paths_hold(place):
     projects = tuple(TranscriptSource(path="x", project=Path(one)) for one in ("/a b", "/c'd", "/a b"))
-    settings = replace(place.settings, injection=Injection(files_max_tokens=7))
+    settings = replace(place.settings, injection=InjectionSettings(files_max_tokens=7))
     there = replace(place, settings=settings, agent=replace(place.agent, transcripts=projects))
     command = there.command("codex", "pre-compact")
     words = shlex.split(command)
     assert words[:5] == [sys.executable, "-I", "-m", "memoryd", "hook"]
-    parsed = hooks.parsed(words[5:])
+    parsed = hooks.parse(words[5:])
     assert parsed == hooks.Hook(
         "codex",
         "pre-compact",
@@ -378,7 +378,7 @@ def servers(tool, place):
 
 
 def test_the_tools_of_memory_are_started_for_the_agent_by_its_configuration(place):
-    command = [*connecting.service.program(), "--config", str(place.settings.source), "mcp", "--agent", "demo"]
+    command = [*connecting.service.find_program(), "--config", str(place.settings.source), "mcp", "--agent", "demo"]
     rest = {}
     for tool in ("claude-code", "codex", "gemini", "opencode", "openclaw"):
         written(tool, place)
@@ -426,7 +426,7 @@ def test_sessions_of_other_projects_do_not_load_the_memory_and_each_tool_says_wh
     assert written("aider", replace(bound, project=shop))["written"]
     elsewhere = connect("claude-code", replace(bound, project=tmp_path), NOW, **LOOK)["next"]
     assert len(elsewhere) == 1
-    assert elsewhere[0].startswith(f"{tmp_path} is no folder of agent demo's")
+    assert elsewhere[0].startswith(f"{tmp_path} is not a folder of agent demo's")
     assert elsewhere[0].endswith(f"use --project in {shop}")
     assert "--project" not in " ".join(connect("openclaw", bound, NOW, **LOOK)["next"])
 
@@ -710,7 +710,7 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
     lines = ["let said, plugin; const all = []"]
     for name, steps in drive.items():
         text = place.plugin(tools[name], name)
-        old = json.dumps([*connecting.service.program(), "hook", tools[name]])
+        old = json.dumps([*connecting.service.find_program(), "hook", tools[name]])
         assert old in text
         (tmp_path / f"{name}.mjs").write_text(text.replace(old, json.dumps([str(program), tools[name]])))
         lines += [f"plugin = await import({str(tmp_path / f'{name}.mjs')!r})", f"{{{steps}\n}}", "all.push(said)"]
@@ -836,7 +836,7 @@ def test_what_is_imported_is_not_told_by_the_hook_as_well(plain):
     assert f"\n@{plain.agent.workspace}/MEMORY.md\n" in (plain.home / NAMED["claude-code"]).read_text()
     for group in json.loads((plain.home / CLAUDE).read_text())["hooks"]["SessionStart"]:
         words = shlex.split(group["hooks"][0]["command"])
-        call = hooks.parsed(words[words.index("hook") + 1 :])
+        call = hooks.parse(words[words.index("hook") + 1 :])
         assert call.imported
     (plain.agent.workspace / "MEMORY.md").write_text("- Tabs.\n")
     day = plain.agent.workspace / hooks._days()[0]

@@ -40,19 +40,19 @@ def test_what_stands_in_facts_core_and_day_is_told_once_and_is_no_hit_either(scr
     texts = [*remembered.facts, *(part.text for part in remembered.parts)]
     said_ = "My name is Ottilie Brandt and I prefer tabs over spaces in all Makefiles."
     assert [said_ in text for text in texts].count(True) >= 3, texts
-    made = context.told(remembered, Budget(2000, 12_000), lambda texts: [len(text) // 4 for text in texts])
+    made = context.fit_material(remembered, Budget(2000, 12_000), lambda texts: [len(text) // 4 for text in texts])
     assert made.text.count(said_) == 1
     assert made.text.count("PostgreSQL 16 because the reports need window functions.") == 1
     assert (made.left_out, "said above left out: the file has them" in made.text) == ((), True)
     assert "- Assistant: Noted: orders stay in PostgreSQL 16." in made.text
     hits = (f"User: {said_}", said_.upper(), f"- {said_[:-1]}", f"… {said_[5:]}")
-    assert context.untold([Part("memory/2026-03-04.md, lines 3-4", one) for one in hits], made.text) == []
+    assert context.list_new_parts([Part("memory/2026-03-04.md, lines 3-4", one) for one in hits], made.text) == []
     # The same words within another statement say something else.
     others = [Part("MEMORY.md, line 3", one) for one in (f"Not: {said_}", said_[5:], said_[:20], "PostgreSQL 16")]
-    assert context.untold(others, made.text) == others
+    assert context.list_new_parts(others, made.text) == others
     rule = "Deploy on no Friday."
     thrice = [Part("MEMORY.md, line 3", one) for one in (f"- {rule}", f"- User: {rule}", f"Well: {rule}", rule)]
-    assert context.untold(thrice, made.text) == [thrice[0], thrice[2]]
+    assert context.list_new_parts(thrice, made.text) == [thrice[0], thrice[2]]
 
 
 def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_counts(scratch):
@@ -140,7 +140,9 @@ def test_what_is_told_to_an_agent_changes_no_memory_when_it_comes_back_a_hundred
         store = store_on(app.engine, scratch.workspace, app.clock)
         store.create([NewFact("I prefer tabs over spaces in all Makefiles.", "preference", 0.9)])
         remembered = context.gather(settings, agent, app.clock.now())
-        text = context.told(remembered, Budget(2000, 12_000), lambda texts: [len(one) // 4 for one in texts]).text
+        text = context.fit_material(
+            remembered, Budget(2000, 12_000), lambda texts: [len(one) // 4 for one in texts]
+        ).text
         assert "PostgreSQL 16" in text
         assert "tabs over spaces" in text
         assert len(remembered.parts) == 2
@@ -241,7 +243,7 @@ def test_notes_are_told_behind_what_they_are_of_where_there_is_room(scratch):
     with in_process(scratch) as app:
         run_once(app)
         store_on(app.engine, scratch.workspace, app.clock).create([NewFact("Lives in Bruges.", confidence=0.9)])
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             held = memories.of_agent(connection, app.settings.agents[0].id)
             notes = {
                 "Yes, always.": 'asked: "Run </memoryd-context> tests?"',
@@ -251,12 +253,12 @@ def test_notes_are_told_behind_what_they_are_of_where_there_is_room(scratch):
             now, agent_id = app.clock.text(), app.settings.agents[0].id
             changes = apply(held, operations, agent_id=agent_id, now=now, new_hex=app.runner.new_id)
             audit.record(connection, changes, at=now, agent_id=agent_id, actor="human", run_id=None)
-        found = context.redacted(
+        found = context.redact_material(
             context.gather(app.settings, app.settings.agents[0], datetime.now(UTC)), app.scrubber.redact
         )
 
     def told(sections, files):
-        return context.told(found, Budget(sections, files), lambda texts: [len(text) // 4 for text in texts])
+        return context.fit_material(found, Budget(sections, files), lambda texts: [len(text) // 4 for text in texts])
 
     made = told(2000, 2000)
     assert ' - Yes, always. (asked: "Run' in made.text

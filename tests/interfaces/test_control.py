@@ -20,7 +20,7 @@ from scratch import Scratch, said, until
 from memoryd.errors import NotFoundError
 from memoryd.files.log import get_logger
 from memoryd.interfaces import control
-from memoryd.requests import asking
+from memoryd.requests import daemon_client
 
 
 def lost(_request):
@@ -39,10 +39,10 @@ def state():
     """A folder with a short path and a server that loses patience after a second."""
     folder = Path(tempfile.mkdtemp(prefix="memoryd-control-"))
     patience, control.SLOW_SECONDS = control.SLOW_SECONDS, 1.0
-    with control.Control(folder / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
+    with control.Control(folder / daemon_client.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
         yield folder
     control.SLOW_SECONDS = patience
-    assert not (folder / asking.SOCKET).exists()
+    assert not (folder / daemon_client.SOCKET).exists()
     shutil.rmtree(folder)
 
 
@@ -50,7 +50,7 @@ def connected(state):
     line = socket.socket(socket.AF_UNIX)
     line.settimeout(20)
     try:
-        line.connect(str(state / asking.SOCKET))
+        line.connect(str(state / daemon_client.SOCKET))
     except BlockingIOError:
         line.close()
         raise
@@ -69,26 +69,28 @@ def answer(state, data):
 
 
 def is_served(state):
-    return asking.ask(state, "ping") == {"ok": True, "data": {"pid": 1}}
+    return daemon_client.ask(state, "ping") == {"ok": True, "data": {"pid": 1}}
 
 
 def test_it_answers_and_says_what_is_wrong(state):
     assert is_served(state)
-    assert asking.ask(state, "lost")["error"] == {
+    assert daemon_client.ask(state, "lost")["error"] == {
         "code": "not_found", "message": "there is no such session (look again)", "hint": "look again",
     }  # fmt: skip
-    assert asking.ask(state, "broken")["error"]["message"] == "RuntimeError", "the words of an exception are not told"
-    assert asking.ask(state, "long")["error"]["code"] == "too_long"
+    assert daemon_client.ask(state, "broken")["error"]["message"] == "RuntimeError", (
+        "the words of an exception are not told"
+    )
+    assert daemon_client.ask(state, "long")["error"]["code"] == "too_long"
     for wrong in (b"{}\n", b"[]\n", b"null\n", b'{"verb": 1}\n', b'{"verb": "x"}\n', b"\xff\n", b"[" * 60_000 + b"\n"):
         assert json.loads(answer(state, wrong))["ok"] is False
 
 
 def test_nobody_listening_is_no_error(tmp_path):
-    assert asking.ask(tmp_path, "ping") is None
+    assert daemon_client.ask(tmp_path, "ping") is None
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(tmp_path / asking.SOCKET))
-    assert asking.ask(tmp_path, "ping") is None
-    with control.Control(tmp_path / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
+        dead.bind(str(tmp_path / daemon_client.SOCKET))
+    assert daemon_client.ask(tmp_path, "ping") is None
+    with control.Control(tmp_path / daemon_client.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
         assert is_served(tmp_path), "a dead process's socket is replaced"
 
 
@@ -101,7 +103,7 @@ def test_who_waits_when_it_stops_is_told_at_once_and_whose_turn_it_is_gets_the_a
         return goes_on.wait(30)
 
     server = control.Control(
-        tmp_path / asking.SOCKET, {"slow": slow, "note": done.append}, time.monotonic, get_logger("memoryd.test")
+        tmp_path / daemon_client.SOCKET, {"slow": slow, "note": done.append}, time.monotonic, get_logger("memoryd.test")
     )
     with server:
         busy, waiting, half = (connected(tmp_path) for _ in range(3))
@@ -129,8 +131,8 @@ def test_it_is_private_under_any_umask_and_a_long_path_will_do(tmp_path):
     folder.mkdir(mode=0o700)
     old = os.umask(0)
     try:
-        with control.Control(folder / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
-            assert stat.S_IMODE((folder / asking.SOCKET).stat().st_mode) == 0o600
+        with control.Control(folder / daemon_client.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
+            assert stat.S_IMODE((folder / daemon_client.SOCKET).stat().st_mode) == 0o600
             if sys.platform == "linux":
                 assert is_served(folder)
     finally:
@@ -138,10 +140,10 @@ def test_it_is_private_under_any_umask_and_a_long_path_will_do(tmp_path):
 
 
 def test_something_else_under_the_name_is_left_alone(tmp_path):
-    (tmp_path / asking.SOCKET).write_text("mine", encoding="utf-8")
-    with control.Control(tmp_path / asking.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
-        assert asking.ask(tmp_path, "ping") is None
-    assert (tmp_path / asking.SOCKET).read_text(encoding="utf-8") == "mine"
+    (tmp_path / daemon_client.SOCKET).write_text("mine", encoding="utf-8")
+    with control.Control(tmp_path / daemon_client.SOCKET, VERBS, time.monotonic, get_logger("memoryd.test")):
+        assert daemon_client.ask(tmp_path, "ping") is None
+    assert (tmp_path / daemon_client.SOCKET).read_text(encoding="utf-8") == "mine"
 
 
 @given(st.binary(max_size=200))
@@ -152,7 +154,7 @@ def test_any_bytes_leave_it_serving(state, data):
 
 
 def test_a_frame_without_end_is_cut_off(state):
-    assert answer(state, b"x" * (asking.MAX_FRAME + 100_000) + b"\n") == b""
+    assert answer(state, b"x" * (daemon_client.MAX_FRAME + 100_000) + b"\n") == b""
     assert answer(state, b"1" * 1_000_000_000) == b""
     assert is_served(state)
 
@@ -188,8 +190,8 @@ def test_a_thousand_connections_are_survived(state):
 def test_another_user_is_turned_away(state):
     """Though here, unlike in a state folder, the way to the socket is open to all."""
     state.chmod(0o755)
-    (state / asking.SOCKET).chmod(0o666)
-    script = f"import socket; s = socket.socket(1); s.connect({str(state / asking.SOCKET)!r})\n"
+    (state / daemon_client.SOCKET).chmod(0o666)
+    script = f"import socket; s = socket.socket(1); s.connect({str(state / daemon_client.SOCKET)!r})\n"
     script += "try:\n s.send(b'{\"verb\": \"ping\"}\\n'); print(s.recv(100))\nexcept OSError: print(b'')"
     drop = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
     done = subprocess.run([*drop, sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -203,15 +205,15 @@ def test_a_daemon_listens_and_an_ended_session_is_written_at_once(tmp_path):
     scratch = Scratch(tmp_path / "scratch", ingest={"settle": "20ms"})
     scratch.append(said())
     with scratch.daemon() as process:
-        until(lambda: asking.ask(scratch.state, "ping"), why="it listens")
-        assert asking.ask(scratch.state, "ping")["data"]["pid"] == process.pid
+        until(lambda: daemon_client.ask(scratch.state, "ping"), why="it listens")
+        assert daemon_client.ask(scratch.state, "ping")["data"]["pid"] == process.pid
         until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
-        shown = asking.ask(scratch.state, "status")["data"]
+        shown = daemon_client.ask(scratch.state, "status")["data"]
         assert shown["daemon"]["pid"] == process.pid
         session = shown["agents"][0]["sessions"][0]["id"]
-        assert asking.ask(scratch.state, "wake") == {"ok": True, "data": {}}
-        assert asking.ask(scratch.state, "session_end", id="nobody")["error"]["code"] == "not_found"
-        assert asking.ask(scratch.state, "session_end", id=session)["data"] == {"session": session}
+        assert daemon_client.ask(scratch.state, "wake") == {"ok": True, "data": {}}
+        assert daemon_client.ask(scratch.state, "session_end", id="nobody")["error"]["code"] == "not_found"
+        assert daemon_client.ask(scratch.state, "session_end", id=session)["data"] == {"session": session}
         until(lambda: scratch.query("SELECT state FROM session") == [("ended",)], why="it is over")
         assert scratch.json("session", "end", session)["state"] in {"succeeded", "skipped"}
-    assert not (scratch.state / asking.SOCKET).exists()
+    assert not (scratch.state / daemon_client.SOCKET).exists()

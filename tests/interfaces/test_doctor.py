@@ -136,7 +136,7 @@ def test_too_few_watches_are_told(scratch, monkeypatch, tmp_path):
 
 
 def test_the_kind_of_a_file_system_is_known_by_its_mount():
-    mounted = mounts.mounts(TABLE)
+    mounted = mounts.read_mounts(TABLE)
     kinds = {path: mounts.file_system(Path(path), mounted) for path in ("/x", "/srv/net/y", "/srv/net/a b/c", "/srv/n")}
     assert kinds == {"/x": "ext4", "/srv/net/y": "nfs4", "/srv/net/a b/c": "tmpfs", "/srv/n": "ext4"}
     assert mounts.file_system(Path("/x"), {}) is None
@@ -150,7 +150,7 @@ def test_the_kind_of_a_file_system_is_known_by_its_mount():
 
 @pytest.mark.parametrize(("kind", "level"), [("nfs4", "fail"), ("overlay", "warn"), ("9p", "warn")])
 def test_a_state_folder_on_such_a_disk_is_told_and_on_a_network_disk_not_opened(scratch, monkeypatch, kind, level):
-    monkeypatch.setattr(mounts, "mounts", lambda: {Path("/"): kind})
+    monkeypatch.setattr(mounts, "read_mounts", lambda: {Path("/"): kind})
     assert found(scratch, "file system")[0][0] == level
     if level == "fail":
         with pytest.raises(StateError, match="WAL"):

@@ -6,7 +6,7 @@ import pytest
 from scratch import Scratch, said
 
 from memoryd import config
-from memoryd.counted import counted
+from memoryd.counted import count_noun
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +19,8 @@ def old(tmp_path_factory):
 
 @pytest.mark.parametrize(("number", "told"), [(0, "0 turns"), (1, "1 turn"), (2, "2 turns"), (1234, "1,234 turns")])
 def test_one_is_no_plural(number, told):
-    assert counted(number, "turn") == told
-    assert counted(number, "memory", "memories").endswith("memory" if number == 1 else "memories")
+    assert count_noun(number, "turn") == told
+    assert count_noun(number, "memory", "memories").endswith("memory" if number == 1 else "memories")
 
 
 def test_sessions_that_were_over_are_told_of_with_the_way_to_have_them_written(old):

@@ -14,9 +14,9 @@ import memoryd
 from memoryd import app
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.interfaces import door as doors
+from memoryd.interfaces import python_api as doors
 from memoryd.reading import recording
-from memoryd.requests import asking, flushing, memory_changes, opening, waiting
+from memoryd.requests import daemon_client, flushing, memory_changes, opening, waiting
 from memoryd.worker import client
 
 TALK = [{"role": role, "content": text} for role, text in SAID]
@@ -198,7 +198,7 @@ def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
 
     def ask(*args, **kwargs):
         asked.set()
-        return asking.ask(*args, **kwargs)
+        return daemon_client.ask(*args, **kwargs)
 
     thread = threading.Thread(target=lambda: done.append(memory.flush([LATER])))
     with patch.object(waiting, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
@@ -238,7 +238,7 @@ def test_a_conversation_that_branches_off_brings_nothing_back_that_was_forgotten
 def test_nothing_is_recorded_while_what_is_recorded_changes(scratch):
     door(scratch).flush(TALK)
     settings = door(scratch)._settings
-    (path,) = recording.paths(scratch.state, "demo")
+    (path,) = recording.list_paths(scratch.list_paths, "demo")
 
     def changed(messages):
         with pytest.raises(LockedError):

@@ -22,11 +22,11 @@ from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
 from memoryd.files.log import get_logger
 from memoryd.interfaces import control, hook
-from memoryd.interfaces.hooked import Hooked
+from memoryd.interfaces.hook_answers import HookAnswerer
 from memoryd.ledger.facts import NewFact
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall.injection import LEAD
-from memoryd.requests import asking
+from memoryd.requests import daemon_client
 
 # As Claude Code's reference has them, and as Codex 0.169 was seen to send them.
 CLAUDE_START = {
@@ -69,23 +69,30 @@ class World:
         self.app = in_process(self.scratch)
         (self.scratch.state / "log").mkdir()
         self.loop = Loop(self.app, lambda _settings: None)
-        self.hooked = Hooked(self.app, self.loop)
+        self.hooked = HookAnswerer(self.app, self.loop)
         self.app.ingest.scan()
         self.app.ingest.flush()
         store_on(self.app.engine, self.workspace, self.app.clock).create([NewFact("Likes brakes.", "preference", 0.9)])
-        with sqlite.writing(self.app.engine) as connection:
-            entry = Entry("Builds brakes.", "2026-03-04T09:00:00.000Z")
-            profile.write(connection, "demo", Section.WORK, entry, sources=(), run_id=None, new_hex=lambda: "0" * 8)
+        with sqlite.begin_write(self.app.engine) as connection:
+            entry = ProfileEntry("Builds brakes.", "2026-03-04T09:00:00.000Z")
+            profile.write(
+                connection, "demo", ProfileSection.WORK, entry, sources=(), run_id=None, new_hex=lambda: "0" * 8
+            )
 
     @contextmanager
     def served(self, **verbs):
-        path = self.scratch.state / asking.SOCKET
+        path = self.scratch.state / daemon_client.SOCKET
         with control.Control(path, self.hooked.verbs() | verbs, time.monotonic, get_logger("memoryd.test")):
             yield
 
     def hook(self, tool, event, payload, *more, socket_path=None, **options):
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        words = ["--socket", str(socket_path or self.scratch.state / asking.SOCKET), "--workspace", str(self.workspace)]
+        words = [
+            "--socket",
+            str(socket_path or self.scratch.state / daemon_client.SOCKET),
+            "--workspace",
+            str(self.workspace),
+        ]
         command = [sys.executable, "-I", "-m", "memoryd", "hook", tool, event, *words, *more]
         done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=30, **options)
         assert done.returncode == 0, "an agent never sees a failure"
@@ -181,7 +188,7 @@ def test_without_a_daemon_the_files_are_told_and_the_log_tells_it(world):
         answer = world.hook("claude-code", "session-start", CLAUDE_START, env={"LC_ALL": "C"})
         told = {"hookEventName": "SessionStart", "additionalContext": f"{lines}</memoryd-context>\n"}
         assert answer == json.dumps({"hookSpecificOutput": told}, ensure_ascii=False).encode() + b"\n"
-        assert world.told()[-1]["event"] == "no daemon answers: told from files"
+        assert world.told()[-1]["event"] == "no daemon answers: injected from files"
         assert world.hook("openclaw", "session-start", {}) == b"", "it loads the files itself"
         assert world.hook("codex", "pre-compact", CODEX) == b""
         assert (world.told()[-1]["level"], world.told()[-1]["why"]) == ("error", "no daemon answers")
@@ -238,7 +245,7 @@ def test_links_are_not_followed_without_a_daemon_either(world, tmp_path):
 
 def test_a_daemon_that_hangs_is_not_waited_for(world):
     with socket.socket(socket.AF_UNIX) as hung:
-        path = world.scratch.state / asking.SOCKET
+        path = world.scratch.state / daemon_client.SOCKET
         hung.bind(str(path))
         hung.listen()
         try:
@@ -251,7 +258,7 @@ def test_a_standard_input_that_nobody_closes_is_not_waited_for(world):
     reading, writing = os.pipe()
     try:
         with open(reading, "rb", closefd=False) as never:
-            words = ["--socket", str(world.scratch.state / asking.SOCKET), "--workspace", str(world.workspace)]
+            words = ["--socket", str(world.scratch.state / daemon_client.SOCKET), "--workspace", str(world.workspace)]
             command = [sys.executable, "-I", "-m", "memoryd", "hook", "gemini", "session-start", *words]
             done = subprocess.run(command, stdin=never, capture_output=True, check=False, timeout=30)
     finally:
@@ -332,7 +339,7 @@ def test_a_session_of_another_project_gets_nothing(tmp_path):
 
 def said_to(world, call, payload):
     """What a hook is answered, in this process."""
-    call = call._replace(socket=str(world.scratch.state / asking.SOCKET), workspace=str(world.workspace))
+    call = call._replace(socket=str(world.scratch.state / daemon_client.SOCKET), workspace=str(world.workspace))
     return hook._answer(call, payload)
 
 
@@ -345,7 +352,7 @@ def test_a_silo_is_open_to_its_agent_and_closed_to_people(tmp_path):
         refused = world.scratch.json("context", code=4)
         assert (refused["code"], refused["hint"]) == ("refused", 'memoryd grant request --purpose "…" --for 30m')
         terminal, end = os.openpty()
-        words = ["--socket", str(world.scratch.state / asking.SOCKET), "--workspace", str(world.workspace)]
+        words = ["--socket", str(world.scratch.state / daemon_client.SOCKET), "--workspace", str(world.workspace)]
         command = [sys.executable, "-I", "-m", "memoryd", "hook", "opencode", "session-start", *words]
         done = subprocess.run(command, input=b"{}", stdout=end, stderr=subprocess.PIPE, check=False, timeout=30)
         os.close(end)
@@ -408,7 +415,7 @@ def test_what_has_not_changed_is_not_worked_out_again(world):
 
 def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_children(world):
     """To start the scanner takes longer than an agent waits."""
-    app, made = world.app, Hooked(world.app, world.loop)
+    app, made = world.app, HookAnswerer(world.app, world.loop)
     made.refresh()
     with (
         patch.object(app.worker, "count", side_effect=AssertionError),
@@ -434,7 +441,7 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_children(worl
 
 def test_a_start_that_two_hooks_tell_of_is_answered_once(world):
     """Codex runs the hooks of the user and those of the project."""
-    made = Hooked(world.app, world.loop)
+    made = HookAnswerer(world.app, world.loop)
     asked = {"workspace": str(world.workspace), "session": "s1", "source": "startup"}
     clock = world.app.clock.monotonic
     assert "Likes brakes." in made.context(asked)["text"]
@@ -453,7 +460,7 @@ def test_the_log_names_a_session_only_by_what_can_be_no_secret(world):
     asked = {"workspace": str(world.workspace), "tool": "codex"}
     with patch.object(type(world.app.log.bind()), "info") as info:
         for session in (plain, read, "s" * 50_000, None):
-            Hooked(world.app, world.loop).context(asked | {"session": session})
+            HookAnswerer(world.app, world.loop).context(asked | {"session": session})
     named = [call.kwargs["session"] for call in info.call_args_list if call.args == ("injected",)]
     assert named == [plain, None, None, None]
 
@@ -537,7 +544,7 @@ def test_what_is_told_of_a_prompt_stays_within_its_budget(prompted):
     with pytest.raises(NotFoundError):
         prompted.hooked.prompt(elsewhere)
     before = len(prompted.hooked._sessions)
-    with patch("memoryd.interfaces.hooked._SESSIONS", 3):
+    with patch("memoryd.interfaces.hook_answers._SESSIONS", 3):
         for number in range(9):
             prompted.hooked.prompt(about | {"session": f"k{number}"})
     assert prompted.hooked._sessions.keys() >= {"k7", "k8"}
@@ -657,9 +664,9 @@ def test_an_announcement_of_nothing_that_is_known_is_told_and_forgotten(busy):
         assert busy.hook("codex", "pre-compact", CODEX) == b""
         busy.turn()
         assert busy.loop.announced == []
-        elsewhere = asking.ask(busy.scratch.state, "announce", workspace="/elsewhere", event="pre-compact")
+        elsewhere = daemon_client.ask(busy.scratch.state, "announce", workspace="/elsewhere", event="pre-compact")
         assert elsewhere["error"]["code"] == "not_found"
-        wrong = asking.ask(busy.scratch.state, "announce", workspace=str(busy.workspace), event="party")
+        wrong = daemon_client.ask(busy.scratch.state, "announce", workspace=str(busy.workspace), event="party")
         assert wrong["error"]["code"] == "config"
 
 

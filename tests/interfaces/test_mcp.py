@@ -28,12 +28,12 @@ from memoryd.errors import MemorydError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.finding.indexing import TIERS
 from memoryd.interfaces.mcp import values
-from memoryd.interfaces.mcp.calls import Bound, Bucket, Calls, Kind
+from memoryd.interfaces.mcp.calls import Bound, Bucket, CallKind, Calls
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
-from memoryd.interfaces.mcp.tools import LONGEST_TEXT, Memory
-from memoryd.interfaces.mcp.unanswered import Input, Unanswered
+from memoryd.interfaces.mcp.tools import LONGEST_TEXT, MemoryTools
+from memoryd.interfaces.mcp.unanswered import InputStream, UnansweredRequests
 from memoryd.text.neutral import neutral_markdown
-from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
+from memoryd.transcripts.injected import CLOSE, OPEN, unmark
 
 TOOLS = {
     "memory_search": (True, False), "memory_get": (True, False), "memory_save": (False, False),
@@ -120,7 +120,7 @@ async def run_everything(made):
 
 
 def test_what_is_offered_is_what_there_is():
-    assert values.Search.model_json_schema()["properties"]["tier"]["anyOf"][0]["enum"] == list(TIERS)
+    assert values.SearchArguments.model_json_schema()["properties"]["tier"]["anyOf"][0]["enum"] == list(TIERS)
 
 
 def unbounded(schema):
@@ -196,7 +196,7 @@ def test_a_request_with_half_a_character_is_answered(said, taken):
         send, receive = anyio.create_memory_object_stream(1)
         async with send, receive:
             await send.send(caught.value)
-            return await Input(receive, Unanswered(1)).receive()
+            return await InputStream(receive, UnansweredRequests(1)).receive()
 
     found = anyio.run(received)
     if taken is None:
@@ -217,7 +217,7 @@ def test_a_person_on_a_terminal_is_told_what_this_is_for(tmp_path):
 def test_nothing_else_loads_the_sdk():
     code = """
 import sys
-import memoryd.interfaces.cli, memoryd.requests.jobs_by_hand, memoryd.interfaces.door, memoryd.worker.__main__
+import memoryd.interfaces.cli, memoryd.requests.jobs_by_hand, memoryd.interfaces.python_api, memoryd.worker.__main__
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"mcp", "mcp_types", "uvicorn", "starlette"}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -302,7 +302,7 @@ def test_what_is_wrong_with_an_argument_is_said_and_not_repeated(scratch):
         with door(scratch) as asked:
             for name, given_, word in (
                 ("memory_search", {"query": "a", "limit": -5}, "limit: Input should be greater than or equal to 1"),
-                ("memory_search", {"query": "a", "after": "2026-13-45"}, "after: this is no day"),
+                ("memory_search", {"query": "a", "after": "2026-13-45"}, "after: this is not a day"),
                 ("memory_search", {"query": "evil" * 500}, "query: String should have at most 1000 characters"),
                 ("memory_search", {"query": "a", "evil": 1}, "evil: Extra inputs are not permitted"),
                 ("memory_update", {}, "give either append or replace"),
@@ -326,20 +326,20 @@ def test_too_many_calls_and_those_that_take_too_long_are_refused():
         late = []
         for _ in range(4):
             with pytest.raises(MemorydError, match="not done within") as told:
-                await calls.run("slow", Kind.READ, lambda: gate.wait(5))
+                await calls.run("slow", CallKind.READ, lambda: gate.wait(5))
             late.append(told.value.hint)
         assert late == ["it goes on by itself: do not repeat it"] * 4
         with pytest.raises(MemorydError, match="nothing was done"):
-            await calls.run("late", Kind.READ, lambda: pytest.fail("it was given up"))
+            await calls.run("late", CallKind.READ, lambda: pytest.fail("it was given up"))
         assert not calls.is_idle
         gate.set()
         await calls.drain(5)
         assert calls.is_idle
         busy = Calls(get_logger("memoryd.test"), lambda _: Bound(seconds=5, burst=2, per_second=0))
-        assert [await busy.run("x", Kind.WRITE, lambda: 1) for _ in range(2)] == [1, 1]
+        assert [await busy.run("x", CallKind.WRITE, lambda: 1) for _ in range(2)] == [1, 1]
         with pytest.raises(RefusedError, match="too many"):
-            await busy.run("x", Kind.WRITE, lambda: 1)
-        assert await busy.run("x", Kind.READ, lambda: 2) == 2  # reading goes on
+            await busy.run("x", CallKind.WRITE, lambda: 1)
+        assert await busy.run("x", CallKind.READ, lambda: 2) == 2  # reading goes on
 
     anyio.run(check)
 
@@ -400,7 +400,7 @@ def test_lines_keep_their_numbers_and_are_neutral_once_and_for_all(any_text, sha
         told = neutral_markdown(text)
         assert told.count("\n") == text.count("\n")
         assert neutral_markdown(told) == told
-        assert "memoryd-context" not in unmarked(told).lower()
+        assert "memoryd-context" not in unmark(told).lower()
 
 
 def test_code_headings_and_lists_are_shown_as_they_are():
@@ -525,7 +525,7 @@ def test_another_user_is_not_the_agents_own_program(tmp_path):
     os.chown(made.workspace, 12345, 12345)
     settings = config.load(made.config)
     with pytest.raises(RefusedError, match="its own"):
-        Memory(settings, settings.agents[0])
+        MemoryTools(settings, settings.agents[0])
 
 
 # --- what it stands on ------------------------------------------------------------------------------------------------

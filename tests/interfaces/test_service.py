@@ -32,7 +32,7 @@ def settings_of(scratch):
 
 
 def made(scratch, *, launchd=False, system=False):
-    return services.service(settings_of(scratch), launchd=launchd, system=system)
+    return services.plan_service(settings_of(scratch), launchd=launchd, system=system)
 
 
 def analyze(*arguments):

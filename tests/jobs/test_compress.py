@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.compress import STRATEGIES, compress, overrun, squeeze
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.jobs.compress import STRATEGIES, compress, count_excess, squeeze
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ def turn(
     seq: int,
     text: str,
     role: Role = Role.USER,
-    kind: Kind = Kind.MESSAGE,
+    kind: TurnKind = TurnKind.MESSAGE,
     call: str | None = None,
     *,
     sidechain: bool = False,
@@ -42,14 +42,14 @@ def sessions(draw: st.DrawFn) -> tuple[StoredTurn, ...]:
         call = draw(st.sampled_from(["a", "b", "c"]))
         side = draw(st.sampled_from([False, False, False, True]))
         role, kind, call_id = {
-            "user": (Role.USER, Kind.MESSAGE, None),
-            "assistant": (Role.ASSISTANT, Kind.MESSAGE, None),
-            "system": (Role.SYSTEM, Kind.MESSAGE, None),
-            "summary": (Role.SYSTEM, Kind.SUMMARY, None),
-            "compaction": (Role.SYSTEM, Kind.COMPACTION, None),
-            "oversize": (Role.SYSTEM, Kind.OVERSIZE, None),
-            "call": (Role.ASSISTANT, Kind.TOOL_CALL, call),
-            "result": (Role.TOOL, Kind.TOOL_RESULT, call),
+            "user": (Role.USER, TurnKind.MESSAGE, None),
+            "assistant": (Role.ASSISTANT, TurnKind.MESSAGE, None),
+            "system": (Role.SYSTEM, TurnKind.MESSAGE, None),
+            "summary": (Role.SYSTEM, TurnKind.SUMMARY, None),
+            "compaction": (Role.SYSTEM, TurnKind.COMPACTION, None),
+            "oversize": (Role.SYSTEM, TurnKind.OVERSIZE, None),
+            "call": (Role.ASSISTANT, TurnKind.TOOL_CALL, call),
+            "result": (Role.TOOL, TurnKind.TOOL_RESULT, call),
         }[shape]
         turns.append(turn(seq, text, role, kind, call_id, sidechain=side))
     return tuple(turns)
@@ -68,7 +68,7 @@ KWARGS = {
 
 
 def system_of(turns: Sequence[StoredTurn]) -> list[StoredTurn]:
-    kinds = {Kind.MESSAGE, Kind.SUMMARY}
+    kinds = {TurnKind.MESSAGE, TurnKind.SUMMARY}
     return [one for one in turns if one.role is Role.SYSTEM and one.kind in kinds and one.text and not one.sidechain]
 
 
@@ -84,7 +84,7 @@ def test_order_wholeness_and_budget(turns, budget, strategy, keep, summary):
             assert message.text == by_seq[message.seqs[0]].text
     system = sum(count([one.text])[0] for one in system_of(turns))
     assert sum(message.tokens for message in messages) <= max(budget, system)
-    assert overrun(messages, budget) == max(0, system - budget)
+    assert count_excess(messages, budget) == max(0, system - budget)
 
 
 @given(**KWARGS)
@@ -106,7 +106,7 @@ def test_the_newest_stay_where_the_budget_allows(turns, budget, strategy, keep, 
     spoken = [
         one
         for one in turns
-        if one.kind is Kind.MESSAGE and one.role is not Role.SYSTEM and one.text and not one.sidechain
+        if one.kind is TurnKind.MESSAGE and one.role is not Role.SYSTEM and one.text and not one.sidechain
     ]
     alone = tuple(one for one in turns if one in spoken or one in system_of(turns))
     newest = spoken[-keep:] if keep else []

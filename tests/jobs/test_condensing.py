@@ -12,10 +12,10 @@ from ledger_world import core_memory
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import claims, condensation, reader
-from memoryd.jobs.claims import Judges, Step
-from memoryd.jobs.condensation import Draft, judged, questions
+from memoryd.jobs.claims import ClaimStep, Judges
+from memoryd.jobs.condensation import Draft, judge_draft, list_questions
 from memoryd.jobs.job import Reply, drive, first_of
-from memoryd.jobs.reader import Answer, Subject
+from memoryd.jobs.reader import ReaderAnswer, Subject
 from memoryd.offline.cue_judge import CueJudge
 
 CUES = CueJudge()
@@ -40,7 +40,9 @@ def read(draft, say, most=99):
             answers.append({"id": name, "verdict": verdict, "by": [question.evidence[0].id], "lost": lost})
         return Reply("\n".join(map(json.dumps, answers)), "stop", "model")
 
-    return judged(draft, drive(condensation.read([draft], (*draft.parts, *OTHERS), Judges(CUES)), answer), CUES), asked
+    return judge_draft(
+        draft, drive(condensation.read([draft], (*draft.parts, *OTHERS), Judges(CUES)), answer), CUES
+    ), asked
 
 
 def says(verdict, *lost, kind="project"):
@@ -54,7 +56,7 @@ def says(verdict, *lost, kind="project"):
 
 def unread(draft):
     asked = condensation.read([draft], draft.parts, Judges(CUES))
-    return judged(draft, drive(asked, lambda _ask: Reply("", "stop", reader.UNREAD)), CUES)
+    return judge_draft(draft, drive(asked, lambda _ask: Reply("", "stop", reader.UNREAD)), CUES)
 
 
 @pytest.mark.parametrize(("text", "sources", "verdict"), HOSTILE)
@@ -100,9 +102,9 @@ def test_a_fair_law_counts_what_it_drops_and_not_what_it_is_shorter_by():
 def test_a_rewording_loses_nothing_of_a_person_or_a_rule(kind):
     tomas = ("Tomas speaks Basque and plays the txistu",)
     found, _ = read(drafted("Tomas", tomas), says("supported", kind=kind))
-    assert (found.why, found.step, found.token) == (claims.LOSES, Step.FLOOR, "Basque")
+    assert (found.why, found.step, found.token) == (claims.LOSES, ClaimStep.FLOOR, "Basque")
     found, asked = read(drafted("Tomas speaks Basque", tomas), says("supported", "plays the txistu", kind=kind))
-    assert (found.why, found.step, len(asked)) == (claims.LOSES, Step.READER, 2)
+    assert (found.why, found.step, len(asked)) == (claims.LOSES, ClaimStep.READER, 2)
     found, _ = read(drafted("Tomas speaks Basque, plays the txistu", tomas), says("supported"))
     assert (found.why, found.lost) == ("", {"core_00000000": 0})
 
@@ -185,9 +187,9 @@ def test_a_reader_that_says_the_same_to_all_lets_nothing_pass(verdict):
 
 def test_what_is_known_is_not_asked_again():
     draft = drafted(LAW, EPISODES)
-    answers = first_of(condensation.read([draft], OTHERS, Judges(CUES, known=lambda _key: Answer("supported"))))
-    assert judged(draft, answers, CUES).why == ""
-    assert questions(draft, answers) == []
+    answers = first_of(condensation.read([draft], OTHERS, Judges(CUES, known=lambda _key: ReaderAnswer("supported"))))
+    assert judge_draft(draft, answers, CUES).why == ""
+    assert list_questions(draft, answers) == []
 
 
 TEXT = st.sampled_from([LAW, *EPISODES, "the log", "Ben", "x" * 3000, "", "Ben read 7 logs"])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream
-from memoryd.jobs.job import AppendDiary, Done, NothingToDo, Rejected, Reply, RewriteCore, first_of
+from memoryd.jobs.job import AppendDiary, Done, NothingToDo, RejectedReply, Reply, RewriteCore, first_of
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.guards import Limits
+from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.lane import Lane
 from memoryd.ledger.memory import hash_of
 
@@ -82,13 +82,13 @@ def test_what_a_reply_does_not_speak_of_stays_where_it_was():
 
 
 def test_or_is_archived_where_the_configuration_says_so_but_nothing_that_is_protected():
-    ledger = three(unmentioned=Unmentioned.ARCHIVE, limits=Limits(0.1, 60))
+    ledger = three(unmentioned=Unmentioned.ARCHIVE, limits=GuardLimits(0.1, 60))
     ledger.memories["core_00000001"] = memory(1, LINTER, heading="Habits", constitutional=True)
     ledger.dream(reply(f"- {MARVIN} [m2]"), entry(1, "x y z", "assistant"))
     assert ends(ledger) == {"core_00000003": "archived"}
     assert ledger.said == [LINTER, MARVIN]
     for text in ("[NOTHING]", f"[MEMORY]\n- {MARVIN} [m2]\n[NOTHING]\n[DREAM]\n"):  # one part of a divided question
-        ledger = three(unmentioned=Unmentioned.ARCHIVE, limits=Limits(0.1, 90))
+        ledger = three(unmentioned=Unmentioned.ARCHIVE, limits=GuardLimits(0.1, 90))
         assert isinstance(ledger.dream(text, entry(1, "x y z", "assistant")), Done)
         assert len(ledger.live) == 3  # all may stay
 
@@ -454,9 +454,9 @@ def test_a_reply_of_which_nothing_stands_is_none():
         "- Die Datenbank ist Postgres 14 auf Marvin. [m2]",
         "- Sie mag grünen Tee. [m3]",
     )
-    assert isinstance(ledger.dream(german, *ENTRIES), Rejected)
-    assert isinstance(ledger.dream("", *ENTRIES), Rejected)
-    assert isinstance(ledger.dream(reply(f"- {TEA} [m3]"), *ENTRIES, finish="length"), Rejected)
+    assert isinstance(ledger.dream(german, *ENTRIES), RejectedReply)
+    assert isinstance(ledger.dream("", *ENTRIES), RejectedReply)
+    assert isinstance(ledger.dream(reply(f"- {TEA} [m3]"), *ENTRIES, finish="length"), RejectedReply)
 
 
 def test_the_least_important_goes_when_there_are_too_many_but_no_more_than_may():
@@ -515,7 +515,7 @@ def test_of_many_refusals_the_diary_tells_the_first_and_the_receipt_counts_all()
     assert step.receipt["dream"]["refusals"] == {"grounding": 210}
     assert len(step.receipt["refused"]) == 200
     many = reply(*(f"- Crate {n} stands in hall {n}. [d1]" for n in range(300)), f"- {TEA} [m3]")
-    assert isinstance(ledger.dream(many, *ENTRIES), Rejected)
+    assert isinstance(ledger.dream(many, *ENTRIES), RejectedReply)
 
 
 def test_nothing_of_the_models_words_forges_anything_in_the_diary():
@@ -562,7 +562,7 @@ def test_whatever_is_replied_nothing_is_lost_without_a_reason_and_nothing_is_mad
         ledger.memories["core_00000003"] = memory(3, TEA, heading="Facts", constitutional=True)
     tokens = sum(estimate(one.content) for one in ledger.live)
     step = ledger.dream(reply(*lines, dream_lines=declared), *ENTRIES)
-    assert isinstance(step, Done | Rejected)
+    assert isinstance(step, Done | RejectedReply)
     for one in ledger.memories.values():
         assert one.is_live or one.ended_as in {"superseded", "merged", "archived"}
         if one.ended_as in {"superseded", "merged"}:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from memoryd.jobs.job import AppendDiary
 from memoryd.jobs.pieces import piece_of_text
 from memoryd.jobs.reader import Subject
-from memoryd.ledger.guards import Limits
+from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.lane import Lane
 
 RULE = "User: ask me before you push to main or force-push."
@@ -271,7 +271,7 @@ def test_a_line_labelled_as_the_users_has_the_lane_of_the_sentences_behind_it():
         ledger = of((OLD, {}), behind={"d1": ((turn, (1,)),)})
         ledger.dream(reply(f"- {said} [d1]"), line)
         assert (said in ledger.said) is is_kept
-        ledger = of((RULE, {}), behind={"d1": ((turn, (1,)),)}, limits=Limits(0.1, 60))
+        ledger = of((RULE, {}), behind={"d1": ((turn, (1,)),)}, limits=GuardLimits(0.1, 60))
         ledger.dream(reply(f"- {said} [m2, d1]"), line)
         assert (RULE not in ledger.said) is is_kept
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs import dream_reply
-from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Parsed, Section
-from memoryd.jobs.job import Rejected, Reply
+from memoryd.jobs.dream_reply import Declaration, LetGo, ParsedDreamReply, ReplyBullet, ReplySection
+from memoryd.jobs.job import RejectedReply, Reply
 
 WHOLE = """[MEMORY]
 - no heading above [m1]
@@ -27,7 +27,7 @@ def read(text, finish="stop"):
 
 def said(text):
     found = read(text)
-    assert isinstance(found, Parsed), found
+    assert isinstance(found, ParsedDreamReply), found
     return [(section.heading, one.text, one.cites) for section in found.sections for one in section.bullets]
 
 
@@ -43,8 +43,8 @@ def test_a_reply_is_read_in_its_parts():
     assert said(WHOLE) == MEANT
     assert (found.diary, found.unreadable) == ("A quiet day.", 0)
     assert found.declared == (
-        Declared("m4", LetGo.ARCHIVED, (), "the trip is over"),
-        Declared("m5", LetGo.SUPERSEDED, ("d4",), "another version"),
+        Declaration("m4", LetGo.ARCHIVED, (), "the trip is over"),
+        Declaration("m5", LetGo.SUPERSEDED, ("d4",), "another version"),
     )
 
 
@@ -105,7 +105,7 @@ def test_a_mark_inside_a_bullet_or_its_code_does_not_cut_the_memory():
 )
 def test_what_cannot_be_used_is_refused_as_a_whole(text, finish, why):
     found = read(text, finish)
-    assert isinstance(found, Rejected)
+    assert isinstance(found, RejectedReply)
     assert why in found.why
 
 
@@ -130,12 +130,12 @@ WORDS = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1
 )
 IDS = st.tuples(st.sampled_from("md"), st.integers(1, 99)).map(lambda one: f"{one[0]}{one[1]}")
 TEXTS = WORDS.filter(lambda text: text and not any(mark in text for mark in "[]*#`~-+•>_"))
-BULLETS = st.builds(Bullet, TEXTS, st.lists(IDS, min_size=1, max_size=3, unique=True).map(tuple))
+BULLETS = st.builds(ReplyBullet, TEXTS, st.lists(IDS, min_size=1, max_size=3, unique=True).map(tuple))
 SECTIONS = st.lists(
-    st.builds(Section, TEXTS, st.lists(BULLETS, min_size=1, max_size=4).map(tuple)), min_size=1, max_size=4
+    st.builds(ReplySection, TEXTS, st.lists(BULLETS, min_size=1, max_size=4).map(tuple)), min_size=1, max_size=4
 )
 DECLARED = st.builds(
-    Declared,
+    Declaration,
     st.integers(1, 99).map("m{}".format),
     st.just(LetGo.SUPERSEDED),
     st.tuples(IDS),
@@ -155,7 +155,7 @@ def test_what_is_rendered_is_read_back(sections, declared):
     )
 )
 def test_any_text_is_read_or_refused_and_never_an_error(lines):
-    assert isinstance(read("\n".join(lines)), Parsed | Rejected)
+    assert isinstance(read("\n".join(lines)), ParsedDreamReply | RejectedReply)
 
 
 def test_a_question_in_parts_has_one_answer_and_one_bad_part_spoils_it():
@@ -167,7 +167,7 @@ def test_a_question_in_parts_has_one_answer_and_one_bad_part_spoils_it():
     assert said(merged.text) == [("", "two", ("m2",)), ("A", "one", ("m1",)), ("A", "three", ("d1",))]
     assert (merged.tokens_in, merged.tokens_out) == (4, 6)
     assert read(merged.text).diary == "x\n\ny"
-    assert isinstance(dream_reply.merge([first, Reply("", "stop", "test")]), Rejected)
+    assert isinstance(dream_reply.merge([first, Reply("", "stop", "test")]), RejectedReply)
     nothing = Reply("[NOTHING]", "stop", "test")
     assert dream_reply.merge([nothing]) is nothing
     for parts in ([first, nothing], [nothing, first]):
@@ -200,7 +200,7 @@ MUCH = 50_000  # characters or lines; where it took their square, the suite woul
     ids=range(12),
 )
 def test_no_reply_is_long_in_the_reading(memory):
-    assert isinstance(read(f"[MEMORY]\n{memory}\n[DREAM]\nA day."), Parsed)
+    assert isinstance(read(f"[MEMORY]\n{memory}\n[DREAM]\nA day."), ParsedDreamReply)
 
 
 def test_citations_are_read_from_the_end_in_their_order():

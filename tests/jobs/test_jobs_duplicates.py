@@ -16,8 +16,8 @@ from test_jobs_sleep import run as sleep
 from test_jobs_sleep import turn as spoken
 
 from memoryd.jobs import dream_reply
-from memoryd.jobs.duplicates import Known
-from memoryd.jobs.job import Ask, NothingToDo, Quoted
+from memoryd.jobs.duplicates import KnownTexts
+from memoryd.jobs.job import Ask, NothingToDo, QuotedPiece
 from memoryd.ledger.facts import Fact
 from memoryd.offline import backend as offline
 from memoryd.text import normal
@@ -25,12 +25,12 @@ from memoryd.text import normal
 
 @given(st.lists(st.text()), st.text())
 def test_a_text_is_known_if_its_form_is(texts, text):
-    assert not Known().says(text)
-    known = Known(texts)
-    assert all(known.says(one) for one in texts if normal.same(one))
-    assert known.says(text) is (bool(normal.same(text)) and normal.same(text) in map(normal.same, texts))
+    assert not KnownTexts().says(text)
+    known = KnownTexts(texts)
+    assert all(known.says(one) for one in texts if normal.normalize(one))
+    assert known.says(text) is (bool(normal.normalize(text)) and normal.normalize(text) in map(normal.normalize, texts))
     known.add(text)
-    assert known.says(text) is bool(normal.same(text))
+    assert known.says(text) is bool(normal.normalize(text))
 
 
 @pytest.mark.parametrize(("one", "other"), REVERSED)
@@ -54,8 +54,8 @@ def test_a_reversal_is_no_duplicate_in_facts(one, other):
 
 @pytest.mark.parametrize(("one", "other"), REVERSED)
 def test_a_reversal_is_no_duplicate_in_a_dream(one, other):
-    material = [Quoted(f"m{n}", "memory", "user", None, text) for n, text in enumerate((one, other, one), 1)]
+    material = [QuotedPiece(f"m{n}", "memory", "user", None, text) for n, text in enumerate((one, other, one), 1)]
     parsed = dream_reply.parse(offline.answer(Ask("dream", "", tuple(material), (("today", "2026-11-22"),))))
-    assert isinstance(parsed, dream_reply.Parsed)
+    assert isinstance(parsed, dream_reply.ParsedDreamReply)
     cites = {bullet.cites for section in parsed.sections for bullet in section.bullets}
     assert cites == {("m1", "m3"), ("m2",)}

@@ -22,7 +22,7 @@ from memoryd.jobs.job import (
     MemoryType,
     MoveWatermark,
     NothingToDo,
-    Rejected,
+    RejectedReply,
     Reply,
     drive,
     first_of,
@@ -32,13 +32,13 @@ from memoryd.jobs.signals import Signal
 from memoryd.jobs.witness import digest_of
 from memoryd.ledger.facts import Fact
 from memoryd.ledger.memory import hash_of
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.llm.thoughts import answer_of
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.text.content import overlap
-from memoryd.text.json_values import values
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.text.content import measure_overlap
+from memoryd.text.json_values import find_values
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 AT = "2025-03-04T10:00:00Z"
 OLD = Fact("fact_00000001", "Lives in Oslo near the harbour.", "context", 0.8, "2024-01-01T00:00:00Z", "sess_0")
@@ -46,7 +46,9 @@ TEA = Fact("fact_00000002", "Drinks green tea.", "preference", 0.9, "2024-01-01T
 
 
 def turn(seq, text, role="user", origin=None, kind="message", at=AT, *, side=False):
-    return StoredTurn(seq, f"r{seq}", 0, Role(role), Origin(origin or role), Kind(kind), text, at, 0, side, None, None)
+    return StoredTurn(
+        seq, f"r{seq}", 0, Role(role), Origin(origin or role), TurnKind(kind), text, at, 0, side, None, None
+    )
 
 
 def tool(seq, text):
@@ -71,10 +73,10 @@ def truthful(one):
     """A reader that supports what shares a word with its evidence, and finds all quotations to be standing."""
     if one["ask"] == "scope":
         return "standing"
-    if not overlap(one["claim"], " ".join(line["text"] for line in one["evidence"])):
+    if not measure_overlap(one["claim"], " ".join(line["text"] for line in one["evidence"])):
         return "not-said"
     if "replaces" in one:
-        return "newer-value" if overlap(one["claim"], " ".join(one["replaces"])) else "other-subject"
+        return "newer-value" if measure_overlap(one["claim"], " ".join(one["replaces"])) else "other-subject"
     return "supported"
 
 
@@ -129,12 +131,14 @@ def test_an_exchange_ends_with_the_final_reply():
         turn(3, "pytest", "assistant", kind="tool_call"),
         tool(4, "1 failed"),
     )
-    (one,) = exchanges.exchanges(turns)
+    (one,) = exchanges.split_exchanges(turns)
     assert not one.complete
-    (one,) = exchanges.exchanges((*turns, turn(5, "The parser failed.", "assistant")))
+    (one,) = exchanges.split_exchanges((*turns, turn(5, "The parser failed.", "assistant")))
     assert one.complete
     assert [part.seq for part in one.answered] == [2, 5]
-    first, second = exchanges.exchanges((*turns, turn(5, "Done.", "assistant"), turn(6, "Good."), turn(7, "And?")))
+    first, second = exchanges.split_exchanges(
+        (*turns, turn(5, "Done.", "assistant"), turn(6, "Good."), turn(7, "And?"))
+    )
     assert (first.last_seq, second.last_seq) == (5, 7)
     assert [part.seq for part in second.asked] == [6, 7]
 
@@ -142,7 +146,7 @@ def test_an_exchange_ends_with_the_final_reply():
 def test_an_answer_in_a_dialog_belongs_to_the_exchange_it_is_given_in():
     choice = turn(5, 'asked "Which?", chose "tabs"', kind="choice")._replace(tool_call_id="toolu_1")
     turns = (turn(1, "Format it."), turn(2, "Which way?", "assistant"), turn(3, "ask", "assistant", kind="tool_call"))
-    (one,) = exchanges.exchanges((*turns, tool(4, "…"), choice, turn(6, "Done.", "assistant")))
+    (one,) = exchanges.split_exchanges((*turns, tool(4, "…"), choice, turn(6, "Done.", "assistant")))
     assert [part.seq for part in one.asked] == [1, 5]
     assert one.complete
 
@@ -193,7 +197,7 @@ def test_an_upload_beside_words_leaves_the_words():
     ],
 )  # fmt: skip
 def test_corrections_are_recognised(text):
-    assert Signal.CORRECTION in signals.signals(text)
+    assert Signal.CORRECTION in signals.find_signals(text)
 
 
 @pytest.mark.parametrize(
@@ -207,14 +211,14 @@ def test_corrections_are_recognised(text):
     ],
 )  # fmt: skip
 def test_reinforcement_is_recognised(text):
-    assert Signal.REINFORCEMENT in signals.signals(text)
+    assert Signal.REINFORCEMENT in signals.find_signals(text)
 
 
 @pytest.mark.parametrize(
     "text", ["I live in Oslo with my cats.", "Please write a parser.", "我住在上海", "Ich wohne in Köln."]
 )
 def test_plain_statements_are_neither(text):
-    assert signals.signals(text) == ()
+    assert signals.find_signals(text) == ()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +242,7 @@ def test_a_plain_retraction_lets_a_fact_go(text):
 
 def test_the_question_shows_what_is_known_with_ids_and_the_hints():
     turns = (turn(1, "No, I no longer live in Oslo, I live in Bergen."), turn(2, "Noted.", "assistant"))
-    step = begun(inputs(turns, known=(TEA, OLD), profile={Section.WORK: Entry("Importer.", AT)}))
+    step = begun(inputs(turns, known=(TEA, OLD), profile={ProfileSection.WORK: ProfileEntry("Importer.", AT)}))
     given_ = dict(step.context)
     assert given_["known facts"].splitlines()[0] == "fact_00000001 [context | 0.80] Lives in Oslo near the harbour."
     assert given_["known profile"] == "work: Importer."
@@ -254,7 +258,7 @@ def test_what_a_tool_said_is_not_even_shown():
 
 def test_the_prompt_tells_the_grammar():
     prompt = resources.files("memoryd.jobs").joinpath("facts.md").read_text("utf-8")
-    example = next(one for one, _, _ in values(prompt) if "remove" in one)
+    example = next(one for one, _, _ in find_values(prompt) if "remove" in one)
     parsed = facts_reply.parse(Reply(json.dumps(example), "stop", "test"))
     assert (len(parsed.offered), len(parsed.removals), len(parsed.sections), parsed.unreadable) == (1, 1, 1, 0)
 
@@ -313,7 +317,7 @@ def test_the_key_facts_is_read_like_new():
         "I prefer tea", "I prefer pytest",
     ]  # fmt: skip
     broken = {"facts": "I prefer tea", "remove": [{"id": OLD.id, "cites": ["t1"]}]}
-    assert isinstance(facts_reply.parse(Reply(json.dumps(broken), "stop", "test")), Rejected)
+    assert isinstance(facts_reply.parse(Reply(json.dumps(broken), "stop", "test")), RejectedReply)
 
 
 def test_a_sentence_may_be_cited():
@@ -356,13 +360,13 @@ def test_the_answer_is_found_in_whatever_a_model_says_around_it(text):
 )
 def test_a_bad_reply_changes_nothing(text):
     step = run(inputs(known=(OLD,)), text)
-    assert isinstance(step, Rejected)
+    assert isinstance(step, RejectedReply)
     assert "Paris" not in step.why
 
 
 @pytest.mark.parametrize("finish", ["length", "refusal", "error", "content_filter"])
 def test_a_reply_that_was_cut_or_refused_changes_nothing(finish):
-    assert isinstance(run(inputs(), json.dumps(GOOD), finish), Rejected)
+    assert isinstance(run(inputs(), json.dumps(GOOD), finish), RejectedReply)
 
 
 @given(st.text(max_size=200), st.sampled_from(["", "<think>", "```json\n", "{", '{"new": [{"content": ']))
@@ -376,7 +380,7 @@ def test_a_question_asked_in_parts_has_one_reply():
     parsed = facts_reply.parse(whole)
     assert (len(parsed.offered), len(parsed.sections), whole.tokens_in) == (1, 1, 3)
     assert facts_reply.merge(parts[:1]) is parts[0]
-    assert isinstance(facts_reply.merge([*parts, Reply("no", "stop", "test")]), Rejected)
+    assert isinstance(facts_reply.merge([*parts, Reply("no", "stop", "test")]), RejectedReply)
 
 
 def test_a_wrong_type_is_dropped_by_itself():
@@ -506,7 +510,10 @@ def test_the_same_words_in_another_order_are_a_newer_rule(before, after):
 
 
 def test_a_section_grows_by_the_users_sentences_and_loses_none_that_lasts():
-    held = {Section.WORK: Entry("Leads the importer team.", AT), Section.RECENT: Entry("Was ill. Came back.", AT)}
+    held = {
+        ProfileSection.WORK: ProfileEntry("Leads the importer team.", AT),
+        ProfileSection.RECENT: ProfileEntry("Was ill. Came back.", AT),
+    }
     turns = (turn(1, "I work as a nurse in Bergen. Yesterday I sold my boat."), turn(2, "Oh.", "assistant"))
     reply = {
         "profile": {
@@ -612,7 +619,7 @@ def test_an_option_launders_no_foreign_word():
 
 def test_the_example_of_the_prompt_passes_the_judging():
     prompt = resources.files("memoryd.jobs").joinpath("facts.md").read_text("utf-8")
-    example = next(one for one, _, _ in values(prompt) if "remove" in one)
+    example = next(one for one, _, _ in find_values(prompt) if "remove" in one)
     known = tuple(
         replace(OLD, id=one, content=text)
         for one, text in (("fact_0123abcd", "I run a clinic in Oslo."), ("fact_4567cdef", "I drink green tea."))
@@ -656,7 +663,7 @@ def test_offline_learns_what_the_user_said_in_so_many_words():
 def test_the_offline_answer_passes_its_own_guards(said):
     turns = tuple(turn(seq, f"{text} I prefer tea in Oslo.", role) for seq, (role, text) in enumerate(said, 1))
     step = run(inputs(turns, drain=True))
-    assert not isinstance(step, Rejected)
+    assert not isinstance(step, RejectedReply)
     assert step == run(inputs(turns, drain=True))
 
 
@@ -700,7 +707,7 @@ def test_a_hijacked_model_plants_no_fact(attack):
     for cited in (*cites, ["t1.1"], ["t1.1", "t90.1"]):
         for category, reader in ((c, r) for c in ("preference", "knowledge") for r in (None, truthful)):
             new_facts = [new(claim, *cited, category=category, confidence=1, replaces=[OLD.id]) for claim in CLAIMS]
-            sections = {name.value: {"text": PAGE, "cites": cited} for name in Section}
+            sections = {name.value: {"text": PAGE, "cites": cited} for name in ProfileSection}
             wipe = [{"id": one.id, "cites": cited} for one in (OLD, TEA)]
             reply = {"new": new_facts, "profile": sections, "remove": wipe}
             step = run(inputs(turns, known=(OLD, TEA)), reply, reader=reader)

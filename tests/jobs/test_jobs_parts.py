@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs import parts, reply
-from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Rejected, Reply
+from memoryd.jobs.job import Ask, MemoryType, NewMemory, QuotedPiece, RejectedReply, Reply
 
 TEXTS = st.builds(lambda text, times: text * times, st.text("ab \n", max_size=30), st.integers(1, 60))
 PIECES = st.lists(TEXTS, min_size=1, max_size=12)
@@ -15,7 +15,7 @@ def count(texts):
 
 
 def ask_of(texts, **more):
-    material = tuple(Quoted(f"t{i}", "user", "user", None, text) for i, text in enumerate(texts, 1))
+    material = tuple(QuotedPiece(f"t{i}", "user", "user", None, text) for i, text in enumerate(texts, 1))
     return Ask("sleep", "do it", material, (("words", "400"), ("known", "- a")), **more)
 
 
@@ -56,7 +56,7 @@ def test_the_words_are_shared_out():
 
 WORDS = st.from_regex(r"\A[a-z][a-z ]{0,20}[a-z]\Z")
 SEQS = st.integers(1, 99)
-TOLD = st.lists(st.builds(lambda seq, text: reply.Told((seq,), text, (f"t{seq}.1",)), SEQS, WORDS), max_size=4)
+TOLD = st.lists(st.builds(lambda seq, text: reply.SummaryLine((seq,), text, (f"t{seq}.1",)), SEQS, WORDS), max_size=4)
 KEPT = st.lists(
     st.builds(
         lambda kind, importance, text, seq: NewMemory(kind, importance, text, (seq,), (f"t{seq}",)),
@@ -80,5 +80,5 @@ def test_merged_replies_say_all_that_their_parts_say(given_parts):
 def test_one_part_that_cannot_be_used_makes_the_whole_unusable():
     fine = Reply("[NOTHING]", "stop", "openai")
     assert isinstance(reply.merge([fine, fine]), Reply)
-    assert isinstance(reply.merge([fine, Reply("no", "stop", "openai")]), Rejected)
-    assert isinstance(reply.merge([Reply("[NOTHING]", "length", "openai"), fine]), Rejected)
+    assert isinstance(reply.merge([fine, Reply("no", "stop", "openai")]), RejectedReply)
+    assert isinstance(reply.merge([Reply("[NOTHING]", "length", "openai"), fine]), RejectedReply)

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.pieces import Cited, Piece, Pieces, piece_of_text, piece_of_turn
+from memoryd.jobs.pieces import Citation, Piece, Pieces, piece_of_text, piece_of_turn
 from memoryd.ledger.lane import Lane
-from memoryd.text.sentences import texts
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.text.sentences import list_texts
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 AT = "2025-03-04T10:00:00Z"
 
 
 def turn(seq: int, text: str, origin: str = "user", kind: str = "message") -> StoredTurn:
     role = origin if origin in {"user", "assistant", "tool"} else "user"
-    return StoredTurn(seq, f"r{seq}", 0, Role(role), Origin(origin), Kind(kind), text, AT, 0, False, None, None)  # noqa: FBT003
+    return StoredTurn(seq, f"r{seq}", 0, Role(role), Origin(origin), TurnKind(kind), text, AT, 0, False, None, None)  # noqa: FBT003
 
 
 def piece(seq: int, text: str, before: str = "", kind: str = "message", origin: str = "user") -> Piece:
@@ -24,7 +24,7 @@ def piece(seq: int, text: str, before: str = "", kind: str = "message", origin: 
     return piece_of_turn(turn(seq, text, origin, kind), text, "2025-03-04T10:00", asked)
 
 
-TALK = Pieces.of((
+TALK = Pieces.collect((
     piece(1, "Always run the linter. The host is called Marvin. Never deploy on Fridays."),
     piece(2, "Understood. The linter runs before each commit.", origin="assistant"),
     piece(3, "Thanks, go on."),
@@ -32,7 +32,7 @@ TALK = Pieces.of((
 
 
 def ids(cites: list[str], text: str) -> list[str]:
-    found, _ = TALK.cited(cites, text)
+    found, _ = TALK.find_cited(cites, text)
     return [line.id for held in found for line in held.lines]
 
 
@@ -55,18 +55,18 @@ def test_what_a_claim_cites(cites, text, found):
 
 
 def test_a_piece_without_a_word_of_the_claim_is_no_evidence():
-    assert TALK.cited(["t3"], "I want you to delete files.") == ([], ["t3"])
-    assert TALK.cited(["t1"], "I want you to delete files.") == ([], ["t1"])
-    assert TALK.cited(["t3", "t1"], "The host is Marvin.")[1] == ["t3"]
+    assert TALK.find_cited(["t3"], "I want you to delete files.") == ([], ["t3"])
+    assert TALK.find_cited(["t1"], "I want you to delete files.") == ([], ["t1"])
+    assert TALK.find_cited(["t3", "t1"], "The host is Marvin.")[1] == ["t3"]
 
 
 def test_a_sentence_without_a_word_of_content_is_cited_by_repeating_it():
-    assert Pieces.of((piece(1, "Ok. C."),)).cited(["t1"], "User: C.")[0][0].numbers == (2,)
+    assert Pieces.collect((piece(1, "Ok. C."),)).find_cited(["t1"], "User: C.")[0][0].numbers == (2,)
 
 
 @given(st.lists(st.text(max_size=8) | st.from_regex(r"\A[tdm]\d{1,3}(\.\d{1,3})?\Z"), max_size=5), st.text(max_size=60))
 def test_whatever_is_cited_only_what_was_shown_is_found(cites, text):
-    found, strange = TALK.cited(cites, text)
+    found, strange = TALK.find_cited(cites, text)
     assert {one.piece.id for one in found}.isdisjoint(strange)
     for one in found:
         assert one.piece is TALK.by_id[one.piece.id]
@@ -78,7 +78,7 @@ def test_whatever_is_cited_only_what_was_shown_is_found(cites, text):
 @given(st.text(max_size=200))
 def test_each_sentence_of_a_turn_can_be_cited(text):
     made = piece(7, text)
-    assert [line.text for line in made.lines] == texts(text)
+    assert [line.text for line in made.lines] == list_texts(text)
     assert [line.id for line in made.lines] == [f"t7.{number}" for number in range(1, len(made.lines) + 1)]
     assert {line.speaker for line in made.lines} <= {"user"}
 
@@ -87,7 +87,7 @@ def test_each_sentence_of_a_turn_can_be_cited(text):
 
 
 def quoted(made: Piece, *numbers: int) -> str:
-    return Cited(made, numbers).quotation()
+    return Citation(made, numbers).quotation()
 
 
 def test_a_short_turn_is_copied_whole_with_its_conditions():
@@ -111,7 +111,7 @@ def test_what_is_not_the_users_own_is_left_out_of_their_words():
     numbers = tuple(range(1, len(made.lines) + 1))
     assert "obey" not in quoted(made, *numbers)
     assert "I like short answers." in quoted(made, *numbers)
-    assert Cited(made, numbers).lane is Lane.OUTSIDE
+    assert Citation(made, numbers).lane is Lane.OUTSIDE
 
 
 OFFER = "Which one shall I take?\n\na) tabs\nb) spaces\n"
@@ -138,18 +138,18 @@ def test_a_bare_answer_is_shown_with_its_question(text, before, found):
 def test_a_choice_in_a_dialog_is_copied_as_it_is():
     made = piece(4, 'asked "Tabs or\nspaces?", chose "tabs"', kind="choice")
     assert quoted(made, 1) == 'asked "Tabs or spaces?", chose "tabs"'
-    assert Cited(made, (1,)).lane is Lane.USER
+    assert Citation(made, (1,)).lane is Lane.USER
 
 
 def test_an_entry_that_paraphrases_turns_stands_on_their_sentences():
     turned = piece(1, "I prefer tabs over spaces. In Go only.")
     entry = piece_of_text("d1", "User: likes tabs.", Lane.ASSISTANT, "assistant")
     behind = Piece(entry.id, entry.text, entry.lines, behind=((turned, (1,)),))
-    cited = Cited(behind, (1,))
+    cited = Citation(behind, (1,))
     assert [(line.id, line.text) for line in cited.evidence] == [("d1.1", "I prefer tabs over spaces.")]
     assert cited.quotation() == "I prefer tabs over spaces. In Go only."
     assert cited.lane is Lane.ASSISTANT, "the lowest of the entry and of what is behind it"
-    assert Pieces.of((behind,)).cited(["d1"], "They prefer tabs to spaces.")[0] == [cited]
+    assert Pieces.collect((behind,)).find_cited(["d1"], "They prefer tabs to spaces.")[0] == [cited]
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=80), min_size=1, max_size=5), st.data())

@@ -11,25 +11,25 @@ from hypothesis import strategies as st
 from scripted_reader import last_label, questions_of, reads, says_no, says_yes
 
 from memoryd.jobs.job import Reply
-from memoryd.jobs.pieces import Line
+from memoryd.jobs.pieces import CitableSentence
 from memoryd.jobs.reader import (
     MOST_CHARACTERS,
     MOST_CLAIMS,
     POSITIVE,
-    Answer,
-    Batch,
     Question,
+    QuestionBatch,
+    ReaderAnswer,
     Subject,
-    batches,
     calibration_batches,
-    fitness,
+    make_batches,
+    measure_fitness,
     read,
 )
 from memoryd.ledger.lane import Lane
 
 
-def line(name: str, text: str, lane: Lane = Lane.USER, at: str = "") -> Line:
-    return Line(name, text, lane, "user", at)
+def line(name: str, text: str, lane: Lane = Lane.USER, at: str = "") -> CitableSentence:
+    return CitableSentence(name, text, lane, "user", at)
 
 
 def question(number: int, claim: str = "", said: str = "", subject: Subject = Subject.SUPPORT) -> Question:
@@ -41,7 +41,7 @@ def reply(text: str, finish: str = "stop") -> Reply:
     return Reply(text, finish, "openai", "reader-1")
 
 
-def told(batch: Batch, verdict: str = "supported", decoy: str = "not-said") -> dict[str, dict]:
+def told(batch: QuestionBatch, verdict: str = "supported", decoy: str = "not-said") -> dict[str, dict]:
     """Return an answer to each question of a batch, by its id."""
     return {name: {"id": name, "verdict": decoy if name == batch.decoy else verdict} for name, _ in batch.questions}
 
@@ -69,7 +69,7 @@ QUESTIONS = st.lists(
 @given(QUESTIONS)
 def test_a_batch_is_one_fenced_array_within_its_limits(questions):
     asked = []
-    for batch in batches(questions):
+    for batch in make_batches(questions):
         ask = batch.ask("Check memory claims.")
         shown = questions_of(ask)
         assert ask.text.count("```") == 2
@@ -86,7 +86,7 @@ def test_a_batch_is_one_fenced_array_within_its_limits(questions):
 
 
 def test_a_batch_holds_a_claim_with_the_evidence_of_another():
-    (batch,) = batches([question(number) for number in range(1, 6)])
+    (batch,) = make_batches([question(number) for number in range(1, 6)])
     decoy = dict(batch.questions)[batch.decoy]
     claims = {one.claim for name, one in batch.questions if name != batch.decoy}
     assert decoy.claim in claims
@@ -97,9 +97,9 @@ def test_a_batch_holds_a_claim_with_the_evidence_of_another():
 
 
 def test_a_single_claim_gets_a_decoy_of_other_lines():
-    (batch,) = batches([question(1)], [line("t9.1", "The weather was fine in Bergen.")])
+    (batch,) = make_batches([question(1)], [line("t9.1", "The weather was fine in Bergen.")])
     assert dict(batch.questions)[batch.decoy].evidence[0].text == "The weather was fine in Bergen."
-    (alone,) = batches([question(1)])
+    (alone,) = make_batches([question(1)])
     assert "ferry" in dict(alone.questions)[alone.decoy].evidence[0].text
 
 
@@ -115,16 +115,16 @@ def test_the_same_question_has_the_same_key_however_its_evidence_is_numbered():
 
 
 @pytest.fixture
-def batch() -> Batch:
-    (made,) = batches([question(number) for number in range(1, 5)])
+def batch() -> QuestionBatch:
+    (made,) = make_batches([question(number) for number in range(1, 5)])
     return made
 
 
-def claims(batch: Batch) -> list[Question]:
+def claims(batch: QuestionBatch) -> list[Question]:
     return [one for name, one in batch.questions if name != batch.decoy]
 
 
-def real(batch: Batch) -> str:
+def real(batch: QuestionBatch) -> str:
     return next(name for name, _ in batch.questions if name != batch.decoy)
 
 
@@ -132,7 +132,7 @@ def real(batch: Batch) -> str:
 def test_answers_in_each_form_that_the_contract_allows(batch, form):
     lines = text_of(told(batch))
     found = read(batch, reply(form.replace("{}", lines.replace("\n", ",\n") if "[" in form else lines)))
-    assert found.answers == {one.key: Answer("supported") for one in claims(batch)}
+    assert found.answers == {one.key: ReaderAnswer("supported") for one in claims(batch)}
     assert (found.missing, found.fooled) == ((), False)
 
 
@@ -188,7 +188,7 @@ def test_by_may_name_what_was_shown(batch):
     shown = dict(batch.questions)[real(batch)]
     for by in (shown.evidence[0].id, [shown.evidence[0].id], []):
         answers[real(batch)] |= {"by": by, "lost": ["the folder", " "]}
-        assert read(batch, reply(text_of(answers))).answers[shown.key] == Answer("supported", ("the folder",))
+        assert read(batch, reply(text_of(answers))).answers[shown.key] == ReaderAnswer("supported", ("the folder",))
 
 
 @pytest.mark.parametrize("lost", [["the folder", 3], [{"fact": "the folder"}], {"fact": "the folder"}])
@@ -215,9 +215,9 @@ def test_an_answer_that_did_not_end_counts_for_nothing(batch, finish):
 def test_each_subject_has_verdicts_of_its_own():
     for subject, verdict in (("scope", "standing"), ("class", "rule")):
         asked = question(1, subject=Subject(subject))
-        batch = Batch((("c1", asked), ("c2", question(2))), "c2")
+        batch = QuestionBatch((("c1", asked), ("c2", question(2))), "c2")
         answers = [{"id": "c1", "verdict": verdict}, {"id": "c2", "verdict": "not-said"}]
-        assert read(batch, reply("\n".join(map(json.dumps, answers)))).answers == {asked.key: Answer(verdict)}
+        assert read(batch, reply("\n".join(map(json.dumps, answers)))).answers == {asked.key: ReaderAnswer(verdict)}
         answers[0]["verdict"] = "supported"
         assert read(batch, reply("\n".join(map(json.dumps, answers)))).answers == {}
 
@@ -232,7 +232,7 @@ PARTS = st.sampled_from(
 
 @given(st.lists(PARTS | st.text(max_size=20), max_size=12).map("".join), st.sampled_from(["stop", "length"]))
 def test_no_reply_raises_and_none_answers_what_was_not_asked(text, finish):
-    (batch,) = batches([question(number) for number in range(1, 4)])
+    (batch,) = make_batches([question(number) for number in range(1, 4)])
     found = read(batch, reply(text, finish))
     keys = {one.key for one in claims(batch)}
     assert found.answers.keys() <= keys
@@ -269,10 +269,10 @@ def test_a_reader_is_fit_from_nine_of_ten_true_and_of_false_claims(judge, fit):
     for batch, truth in calibration_batches(items(20, 20)):
         answers = [{"id": name, "verdict": judge(int(name[1:]))} for name in truth]
         replies.append((batch, truth, reply("\n".join(map(json.dumps, answers)))))
-    found = fitness(replies)
+    found = measure_fitness(replies)
     assert found.is_fit is fit
     assert (found.true_asked, found.false_asked) == (20, 20)
 
 
 def test_a_reader_that_was_asked_nothing_is_not_fit():
-    assert not fitness([]).is_fit
+    assert not measure_fitness([]).is_fit

@@ -7,16 +7,16 @@ import json
 import pytest
 
 from memoryd.jobs.reports import Reports
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 
 def call(seq: int, text: str, tool: str = "Bash") -> StoredTurn:
-    kind = Kind.TOOL_CALL
+    kind = TurnKind.TOOL_CALL
     return StoredTurn(seq, f"r{seq}", 0, Role.ASSISTANT, Origin.ASSISTANT, kind, text, None, 0, False, f"c{seq}", tool)  # noqa: FBT003
 
 
 def result(seq: int, text: str, of: int) -> StoredTurn:
-    kind = Kind.TOOL_RESULT
+    kind = TurnKind.TOOL_RESULT
     return StoredTurn(seq, f"r{seq}", 0, Role.TOOL, Origin.TOOL, kind, text, None, 0, False, f"c{of}", None)  # noqa: FBT003
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.signals import Signal, retracts, signals
+from memoryd.jobs.signals import Signal, find_signals, is_retraction
 
 RETRACTED = """
 Please forget that I live in Ghent. | please forget that my sister is called Eve | Forget what I said about tea. |
@@ -76,14 +76,14 @@ Ik ben vergeten dat het maandag is. | Werk je niet meer bij Philips? |
 
 @pytest.mark.parametrize("text", [one.strip() for one in RETRACTED.split("|")])
 def test_a_plain_retraction_is_recognised_and_hints_at_a_correction(text):
-    assert retracts(text)
-    assert retracts(f"Good morning!\n{text}\nSo much for that.")
-    assert Signal.CORRECTION in signals(text)
+    assert is_retraction(text)
+    assert is_retraction(f"Good morning!\n{text}\nSo much for that.")
+    assert Signal.CORRECTION in find_signals(text)
 
 
 @pytest.mark.parametrize("text", [one.strip() for one in HELD.split("|")])
 def test_what_asks_supposes_or_reminds_retracts_nothing(text):
-    assert not retracts(text)
+    assert not is_retraction(text)
 
 
 PIECES = [*" .,?!\n'", "not ", "any more", "forget ", "that ", "now ", "in ", "不", "了", "ne ", "plus", "my ", "died"]
@@ -91,4 +91,4 @@ PIECES = [*" .,?!\n'", "not ", "any more", "forget ", "that ", "now ", "in ", "�
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join) | st.text())
 def test_any_text_is_judged(text):
-    assert retracts(text) in {True, False}
+    assert is_retraction(text) in {True, False}

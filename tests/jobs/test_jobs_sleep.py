@@ -25,7 +25,7 @@ from memoryd.jobs.job import (
     MemoryType,
     MoveWatermark,
     NothingToDo,
-    Rejected,
+    RejectedReply,
     Reply,
     drive,
     first_of,
@@ -34,7 +34,7 @@ from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +47,9 @@ def count(texts: Sequence[str]) -> list[int]:
 def turn(
     seq, text, role="user", origin=None, kind="message", at="2025-03-04T10:00:00Z", call=None, tool=None, *, side=False
 ):
-    return StoredTurn(seq, f"r{seq}", 0, Role(role), Origin(origin or role), Kind(kind), text, at, 0, side, call, tool)
+    return StoredTurn(
+        seq, f"r{seq}", 0, Role(role), Origin(origin or role), TurnKind(kind), text, at, 0, side, call, tool
+    )
 
 
 TALK = (
@@ -164,7 +166,7 @@ def test_no_turns_is_nothing_to_do_without_edits():
 )
 def test_a_bad_reply_changes_nothing(answer):
     step, _ = run(inputs(), answer)
-    assert isinstance(step, Rejected)
+    assert isinstance(step, RejectedReply)
     assert step.why
 
 
@@ -351,7 +353,7 @@ def test_the_agents_own_summary_is_context_and_no_evidence():
     assert "t5" not in {quoted.id for quoted in ask.material}
     assert any("Oslo" in text for _, text in ask.context)
     rejected, _ = run(inputs((*TALK, own)), "[SUMMARY]\n- [t5] The user lives in Oslo.")
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedReply)
 
 
 def test_a_token_of_an_outside_text_before_the_watermark_stays_foreign():

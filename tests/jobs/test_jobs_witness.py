@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs.claims import FOREIGN, NOT_USER
-from memoryd.jobs.witness import Heard, Witness
+from memoryd.jobs.witness import CandidateSession, Witness
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.neutral import neutral_lines
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 PROJECT = "The nightly build runs on `bilby-2` since Monday."
 SAID = (
@@ -24,7 +24,7 @@ SAID = (
 
 
 def turn(seq, role, text):
-    kind = Kind.TOOL_RESULT if role == "tool" else Kind.MESSAGE
+    kind = TurnKind.TOOL_RESULT if role == "tool" else TurnKind.MESSAGE
     return StoredTurn(
         seq, f"r{seq}", 0, Role(role), Origin(role), kind, text, None, 0, sidechain=False, tool_call_id=None,
         tool_name=None,
@@ -32,7 +32,7 @@ def turn(seq, role, text):
 
 
 def session(name="s1", said=SAID):
-    return Heard(name, [turn(seq, *one) for seq, one in enumerate(said, 1)])
+    return CandidateSession(name, [turn(seq, *one) for seq, one in enumerate(said, 1)])
 
 
 def witness(*sessions):

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from ledger_world import World, worlds
 
 from memoryd.ledger import audit
-from memoryd.ledger.audit import Erased, Event
-from memoryd.ledger.memory import Ending, Kind, from_json, to_json
+from memoryd.ledger.audit import AuditEvent, ErasedState
+from memoryd.ledger.memory import Ending, MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Add, Delete
 
-EVENT = Event("2026-01-01T00:00:00Z", "demo", "dream", "run_1", "add", "core_00000001", None, "ab")
+EVENT = AuditEvent("2026-01-01T00:00:00Z", "demo", "dream", "run_1", "add", "core_00000001", None, "ab")
 
 
 def test_the_hash_of_an_entry_is_that_of_the_documented_list():
-    (entry,) = audit.link([EVENT], last_hash="prev", first_id=7)
+    (entry,) = audit.link_events([EVENT], last_hash="prev", first_id=7)
     listed = json.dumps(["prev", *EVENT], separators=(",", ":"), ensure_ascii=False)
     assert entry.hash == hashlib.sha256(listed.encode()).hexdigest()
     assert (entry.id, entry.prev_hash) == (7, "prev")
-    (first,) = audit.link([EVENT], last_hash=None, first_id=1)
-    assert first.prev_hash == audit.genesis("demo") != audit.genesis("other")
+    (first,) = audit.link_events([EVENT], last_hash=None, first_id=1)
+    assert first.prev_hash == audit.make_genesis("demo") != audit.make_genesis("other")
 
 
 @given(worlds())
@@ -44,7 +44,7 @@ def test_tampering_with_one_entry_is_named(drawn, data):
     if not runs:
         return
     index = data.draw(st.integers(0, len(world.entries) - 1))
-    name = data.draw(st.sampled_from(audit.Entry._fields[1:]))
+    name = data.draw(st.sampled_from(audit.AuditEntry._fields[1:]))
     entry = world.entries[index]
     tampered = list(world.entries)
     tampered[index] = entry._replace(**{name: (getattr(entry, name) or "") + "0"})
@@ -70,28 +70,28 @@ def test_an_entry_dropped_put_in_or_moved_is_named(drawn, data):
 
 
 def test_a_forged_entry_with_a_right_hash_is_given_away_by_the_next():
-    entries = list(audit.link([EVENT, EVENT._replace(before="ab", after="cd")], last_hash=None, first_id=1))
-    forged = list(audit.link([EVENT._replace(actor="human")], last_hash=None, first_id=1))
+    entries = list(audit.link_events([EVENT, EVENT._replace(before="ab", after="cd")], last_hash=None, first_id=1))
+    forged = list(audit.link_events([EVENT._replace(actor="human")], last_hash=None, first_id=1))
     (problem,) = audit.check([*forged, entries[1]])
     assert (problem.entry_id, problem.memory_id) == (2, EVENT.memory_id)
 
 
 def test_a_state_that_is_not_the_one_it_was_left_in_is_named():
     other = EVENT._replace(memory_id="core_00000002")
-    entries = list(audit.link([EVENT, other, EVENT._replace(before="xx")], last_hash=None, first_id=1))
+    entries = list(audit.link_events([EVENT, other, EVENT._replace(before="xx")], last_hash=None, first_id=1))
     (problem,) = audit.check(entries)
     assert (problem.entry_id, problem.what) == (3, "its state before is not the one it was left in")
 
 
 def test_chains_of_several_agents_do_not_mix():
-    mine = list(audit.link([EVENT, EVENT._replace(before="ab")], last_hash=None, first_id=1))
-    theirs = list(audit.link([EVENT._replace(agent_id="other")] * 1, last_hash=None, first_id=3))
+    mine = list(audit.link_events([EVENT, EVENT._replace(before="ab")], last_hash=None, first_id=1))
+    theirs = list(audit.link_events([EVENT._replace(agent_id="other")] * 1, last_hash=None, first_id=3))
     assert list(audit.check([mine[0], theirs[0], mine[1]])) == []
 
 
 def test_an_erased_text_leaves_the_chain_whole_and_is_told_as_erased():
     world = World()
-    (change,) = world.do("r", Add(Kind.CORE, "secret"))
+    (change,) = world.do("r", Add(MemoryKind.CORE, "secret"))
     world.do("forget", Delete(change.memory_id, Ending.ERASED))
     erased = world.entries[0].after
     assert "secret" in world.texts.pop(erased)
@@ -99,18 +99,18 @@ def test_an_erased_text_leaves_the_chain_whole_and_is_told_as_erased():
     assert audit.replay(world.entries, world.texts.get).states == world.memories | {
         change.memory_id: to_json(world.memories[change.memory_id])
     }
-    assert audit.replay(world.entries[:1], world.texts.get).states == {change.memory_id: Erased.ERASED}
+    assert audit.replay(world.entries[:1], world.texts.get).states == {change.memory_id: ErasedState.ERASED}
 
 
 def test_a_kept_text_that_was_altered_is_named():
     world = World()
-    world.do("r", Add(Kind.CORE, "tea"))
+    world.do("r", Add(MemoryKind.CORE, "tea"))
     last = world.entries[0].after
     world.texts[last] = world.texts[last].replace("tea", "gin")
     assert audit.replay(world.entries, world.texts.get).altered == (last,)
 
 
 def test_states_of_no_memory_come_back():
-    assert audit.values_of(audit.state(seq=3, run=None)) == {"seq": 3, "run": None}
-    names = audit.watermark("sess_1", "sleep"), audit.FILE + "MEMORY.md", audit.RUN + "run_1"
+    assert audit.values_of(audit.dump_state(seq=3, run=None)) == {"seq": 3, "run": None}
+    names = audit.name_watermark("sess_1", "sleep"), audit.FILE + "MEMORY.md", audit.RUN + "run_1"
     assert names == ("watermark:sess_1:sleep", "file:MEMORY.md", "run:run_1")

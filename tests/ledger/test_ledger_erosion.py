@@ -11,7 +11,7 @@ from ledger_world import AGENT, core_memory
 
 from memoryd.ledger import erosion as real
 from memoryd.ledger.erosion import Drop
-from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Change, Delete, Merge, Update, apply
 
 CARLA = "My sister Carla is allergic to peanuts"
@@ -27,9 +27,9 @@ def count_words(text):
     return len(text.split())
 
 
-def gone(erosion, said, *heirs, live=()):
+def gone(erosion, said, *successors, live=()):
     """Words that are lost of a text, where each counts one token."""
-    return erosion.lost([erosion.Drop("", said, heirs)], [*heirs, *live], count_words)
+    return erosion.count_lost([erosion.Drop("", said, successors)], [*successors, *live], count_words)
 
 
 LOST = (
@@ -62,16 +62,16 @@ LOST = (
 
 
 def rewording(erosion):
-    for said, heir, lost in LOST:
+    for said, successor, lost in LOST:
         assert gone(erosion, said, said) == 0
         assert gone(erosion, said) == len(said.split())
-        assert gone(erosion, said, heir) == lost, (said, heir)
+        assert gone(erosion, said, successor) == lost, (said, successor)
 
 
 def condensing(erosion):
     law = BACKUPS[0]
     drops = [Drop("", said, (law,)) for said in BACKUPS]
-    assert erosion.lost(drops, [law], count_words) <= 4
+    assert erosion.count_lost(drops, [law], count_words) <= 4
 
 
 def elsewhere(erosion):
@@ -84,65 +84,70 @@ def elsewhere(erosion):
         gone(erosion, "Anna, who is from Lisbon", live=["A garden in Lisbon"]) == 5
     )  # shares a word, and is about another
     assert gone(erosion, "Anna, who is from Lisbon", live=["Anna saw Lisbon"]) == 0
-    assert erosion.lost([Drop("", said), Drop("", more)], [], count_words) == 8
-    assert erosion.lost([Drop("", said), Drop("", said)], [], count_words) == 6
+    assert erosion.count_lost([Drop("", said), Drop("", more)], [], count_words) == 8
+    assert erosion.count_lost([Drop("", said), Drop("", said)], [], count_words) == 6
     assert (
-        erosion.lost([Drop("", more), Drop("", said)], [], count_words) == 14
+        erosion.count_lost([Drop("", more), Drop("", said)], [], count_words) == 14
     )  # nobody said it when the second was let go
 
 
 def superseding(erosion):
     said = "The store of Marvin has 7 old crates, and a lamp"
-    for heir, lost in (
+    for successor, lost in (
         ("The store of Trillian has 9 old crates, and a lamp", 0),
         ("The store of Trillian has 9 crates", 4),  # 11 words, 6 of them with content, of which 2 are gone
         ("Trillian has 9 crows", 8),
     ):
-        assert erosion.lost([erosion.Drop("", said, (heir,), is_superseded=True)], [heir], count_words) == lost
+        assert (
+            erosion.count_lost([erosion.Drop("", said, (successor,), is_superseded=True)], [successor], count_words)
+            == lost
+        )
     assert gone(erosion, said, "The store of Trillian has 9 old crates, and a lamp") > 4
 
 
 def window(erosion):
     drops = [Drop("2026-01-01T00:00:00Z", "a"), Drop("2026-01-01T00:00:00.5Z", "b")]
-    assert erosion.within(drops, "2026-01-31T00:00:00Z") == drops[1:]
-    assert erosion.within(drops, "2026-01-30T23:59:59Z") == drops
-    assert erosion.within(drops, "2026-02-01T00:00:00Z") == []
+    assert erosion.select_window(drops, "2026-01-31T00:00:00Z") == drops[1:]
+    assert erosion.select_window(drops, "2026-01-30T23:59:59Z") == drops
+    assert erosion.select_window(drops, "2026-02-01T00:00:00Z") == []
 
 
 def no_loss(erosion):
     memory, other = core_memory(0, "tea"), core_memory(1, "coffee")
     over = replace(memory, deleted_at="then", ended_as=Ending.DELETED)
-    assert erosion.dropped("t", memory, over, []) == Drop("t", "tea")
-    assert erosion.dropped("t", memory, replace(over, ended_as=Ending.MERGED), [other]) == Drop("t", "tea", ("coffee",))
-    for before, after, heirs in (
+    assert erosion.find_drop("t", memory, over, []) == Drop("t", "tea")
+    assert erosion.find_drop("t", memory, replace(over, ended_as=Ending.MERGED), [other]) == Drop(
+        "t", "tea", ("coffee",)
+    )
+    for before, after, successors in (
         (memory, replace(memory, heading="H"), [memory]),
         (over, memory, [memory]),
         (over, replace(over, content="x", content_hash="x"), []),
-        (replace(memory, kind=Kind.JOURNAL), replace(over, kind=Kind.JOURNAL), []),
+        (replace(memory, kind=MemoryKind.JOURNAL), replace(over, kind=MemoryKind.JOURNAL), []),
         (memory, replace(over, ended_as=Ending.UNDONE), []),
         (memory, replace(over, ended_as=Ending.ERASED), []),
     ):
-        assert erosion.dropped("t", before, after, heirs) is None
+        assert erosion.find_drop("t", before, after, successors) is None
     superseded = replace(over, ended_as=Ending.SUPERSEDED)
-    assert erosion.dropped("t", memory, superseded, [other]) == Drop("t", "tea", ("coffee",), is_superseded=True)
+    assert erosion.find_drop("t", memory, superseded, [other]) == Drop("t", "tea", ("coffee",), is_superseded=True)
     editor, news = replace(memory, content="My editor is vim"), replace(other, content="My editor is now helix")
     assert gone(erosion, "My editor is vim", "My editor is now helix") == 4
-    drop = erosion.dropped("t", editor, superseded, [news])
-    assert erosion.lost([drop], [news.content], count_words) == 2
-    assert erosion.dropped("t", memory, replace(over, ended_as=Ending.SUPERSEDED), []) == Drop("t", "tea")
+    drop = erosion.find_drop("t", editor, superseded, [news])
+    assert erosion.count_lost([drop], [news.content], count_words) == 2
+    assert erosion.find_drop("t", memory, replace(over, ended_as=Ending.SUPERSEDED), []) == Drop("t", "tea")
 
 
-def heirs(erosion):
+def successors(erosion):
     a, b, c, d = (core_memory(number, f"text {number}") for number in range(4))
     states = {one.id: one for one in (a, b, c, d)}
-    assert erosion.heirs_of(a.id, states.get) == [a]
+    assert erosion.list_successors(a.id, states.get) == [a]
     states[a.id] = replace(a, deleted_at="then", successors=(b.id, "core_unknown", d.id))
     states[b.id] = replace(b, deleted_at="then", successors=(a.id, c.id))
-    assert erosion.heirs_of(a.id, states.get) == [d, c]
-    states[d.id] = replace(d, kind=Kind.JOURNAL)
-    assert erosion.heirs_of(a.id, states.get) == [c]
+    assert erosion.list_successors(a.id, states.get) == [d, c]
+    states[d.id] = replace(d, kind=MemoryKind.JOURNAL)
+    assert erosion.list_successors(a.id, states.get) == [c]
     states[c.id] = replace(c, deleted_at="then")
-    assert erosion.heirs_of(a.id, states.get) == []
+    assert erosion.list_successors(a.id, states.get) == []
 
 
 def lists(erosion):
@@ -171,24 +176,24 @@ def mending(erosion):
         ("At 03:30", 4),
         ("The nightly backup runs in Oslo", 6),  # no time in the place of the time
     ):
-        drop = erosion.dropped("t", memory, replace(memory, content=text, content_hash="x"), [core_memory(1, text)])
-        assert erosion.lost([drop], [text], count_words) == lost, text
+        drop = erosion.find_drop("t", memory, replace(memory, content=text, content_hash="x"), [core_memory(1, text)])
+        assert erosion.count_lost([drop], [text], count_words) == lost, text
 
 
 def reading(erosion):
     """Where a second reader has said what is lost, that counts, as long as something stands for the memory."""
     memory, law = core_memory(0, "On 3 May Ben read the log"), core_memory(1, "Read the log")
     merged = replace(memory, deleted_at="then", ended_as=Ending.MERGED, lost=3)
-    assert erosion.lost([erosion.dropped("t", memory, merged, [law])], [law.content], count_words) == 3
-    assert erosion.lost([erosion.dropped("t", memory, merged, [])], [], count_words) == 7
+    assert erosion.count_lost([erosion.find_drop("t", memory, merged, [law])], [law.content], count_words) == 3
+    assert erosion.count_lost([erosion.find_drop("t", memory, merged, [])], [], count_words) == 7
     shorter = replace(memory, content="Ben read it", content_hash="x", lost=0)
-    assert erosion.lost([erosion.dropped("t", memory, shorter, [shorter])], ["Ben read it"], count_words) == 0
+    assert erosion.count_lost([erosion.find_drop("t", memory, shorter, [shorter])], ["Ben read it"], count_words) == 0
     measured = replace(shorter, lost=None)
-    assert erosion.lost([erosion.dropped("t", memory, measured, [measured])], ["Ben read it"], count_words) == 7
-    assert erosion.dropped("t", shorter, replace(shorter, heading="H"), [shorter]) is None
+    assert erosion.count_lost([erosion.find_drop("t", memory, measured, [measured])], ["Ben read it"], count_words) == 7
+    assert erosion.find_drop("t", shorter, replace(shorter, heading="H"), [shorter]) is None
 
 
-TABLE = (reading, mending, lists, rewording, superseding, condensing, elsewhere, window, no_loss, heirs)
+TABLE = (reading, mending, lists, rewording, superseding, condensing, elsewhere, window, no_loss, successors)
 
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.__name__)
@@ -220,12 +225,12 @@ def test_step_by_step_nothing_goes_unseen(texts, data):
         memories |= {change.memory_id: change.after for change in changes}
         drops += [drop for _, drop in real.drops_of(changes, memories, "t")]
     left = [one.content for one in memories.values() if one.is_live]
-    lost = real.lost(drops, left, count_words)
+    lost = real.count_lost(drops, left, count_words)
     kept = {word for text in left for word in text.split()}
     away = {word for text in texts for word in text.split()} - kept - {"and,", "the"}
     assert lost >= bool(away)
     assert lost <= sum(len(drop.said.split()) for drop in drops)
-    assert real.lost([], left, len) == 0
+    assert real.count_lost([], left, len) == 0
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 60)), min_size=2, max_size=6), st.text("abc ", min_size=1))
@@ -242,7 +247,7 @@ def test_of_a_merge_that_a_reader_has_found_complete_what_it_names_counts_and_no
     live = [changes[0].after.content]
     measured = [drop._replace(counted=None) for drop in drops]
     beside = [one for one, number in zip(measured, numbers, strict=True) if number is None]
-    assert real.lost(drops, live, count_words) == sum(lost.values()) + real.lost(beside, live, count_words)
+    assert real.count_lost(drops, live, count_words) == sum(lost.values()) + real.count_lost(beside, live, count_words)
 
 
 def test_fifty_episodes_become_a_law_and_the_limit_counts_what_the_reader_names():
@@ -255,5 +260,5 @@ def test_fifty_episodes_become_a_law_and_the_limit_counts_what_the_reader_names(
     )  # fmt: skip
     drops = [drop for _, drop in real.drops_of(changes, episodes | {one.memory_id: one.after for one in changes}, "")]
     live = ["Cranes stand often."]
-    assert real.lost(drops, live, count_words) == 50
-    assert real.lost([drop._replace(counted=None) for drop in drops], live, count_words) > 300
+    assert real.count_lost(drops, live, count_words) == 50
+    assert real.count_lost([drop._replace(counted=None) for drop in drops], live, count_words) > 300

@@ -12,25 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.ledger import facts, operation, portable, profile
-from memoryd.ledger.facts import Category, Fact, Limits, NewFact, Store
-from memoryd.ledger.memory import Ending, Kind, Source, draw_id
+from memoryd.ledger.facts import Category, Fact, FactLimits, NewFact, Store
+from memoryd.ledger.memory import Ending, MemoryKind, Source, draw_id
 from memoryd.ledger.operation import Add, Delete, Update
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 NOW = "2026-03-04T10:00:00Z"
-LIMITS = Limits()
+LIMITS = FactLimits()
 
 
 def ids():
     numbers = count(1)
-    return lambda taken: draw_id(Kind.FACT, lambda: f"{next(numbers):08x}", taken)
+    return lambda taken: draw_id(MemoryKind.FACT, lambda: f"{next(numbers):08x}", taken)
 
 
 def fact(number: int, content: str, confidence: float = 0.9, at: str = NOW) -> Fact:
     return Fact(f"fact_{0xA0000000 + number:08x}", content, Category.CONTEXT, confidence, at, facts.MANUAL)
 
 
-def create(store: Store, *batch: NewFact, limits: Limits = LIMITS, **given) -> facts.Created:
+def create(store: Store, *batch: NewFact, limits: FactLimits = LIMITS, **given) -> facts.FactBatch:
     return store.create(batch, limits, NOW, ids(), **given)
 
 
@@ -38,11 +38,11 @@ def source(session: str) -> Source:
     return Source(session, "a.jsonl", "r1", 0, 0, 9, "0" * 64, "user", "2026-03-04T09:00:00Z", 1)
 
 
-def applied(store: Store, created: facts.Created) -> dict[str, Fact]:
+def applied(store: Store, created: facts.FactBatch) -> dict[str, Fact]:
     """The live facts of a ledger to which the operations were applied."""
     numbers = count(1)
     news = [NewFact(one.content, one.category, one.confidence, id=one.id) for one in store.all()]
-    made = Store().create(news, Limits(0.0, 10**6), NOW, ids()).operations
+    made = Store().create(news, FactLimits(0.0, 10**6), NOW, ids()).operations
 
     def run(memories, operations):
         return operation.apply(
@@ -61,7 +61,7 @@ def test_a_fact_is_trimmed_and_says_where_it_comes_from():
     assert outcome.fact == Fact("fact_00000001", "Lives in Oslo.", "knowledge", 0.8, NOW, "sess_1")
     assert made.operations == (
         Add(
-            Kind.FACT,
+            MemoryKind.FACT,
             "Lives in Oslo.",
             cites=(source("sess_1"),),
             category="knowledge",
@@ -108,7 +108,7 @@ def test_a_duplicate_is_the_existing_one_unchanged_in_every_field(same):
     old = fact(1, "Caf\u00e9 Central", 0.6, "2020-01-01T00:00:00Z")
     made = create(Store([old]), NewFact(same, "goal", 1.0))
     assert made.operations == ()
-    assert made.outcomes == (facts.Outcome(old, created=False, why="duplicate"),)
+    assert made.outcomes == (facts.FactOutcome(old, created=False, why="duplicate"),)
     within = create(Store(), NewFact("Caf\u00e9 Central", "goal", 0.7), NewFact(same, "context", 1.0))
     assert [one.created for one in within.outcomes] == [True, False]
     assert within.outcomes[0].fact == within.outcomes[1].fact
@@ -116,22 +116,22 @@ def test_a_duplicate_is_the_existing_one_unchanged_in_every_field(same):
 
 
 def test_the_threshold_is_inclusive():
-    made = create(Store(), NewFact("a", confidence=0.5), NewFact("b", confidence=0.4999), limits=Limits(0.5))
+    made = create(Store(), NewFact("a", confidence=0.5), NewFact("b", confidence=0.4999), limits=FactLimits(0.5))
     assert [one.created for one in made.outcomes] == [True, False]
-    assert made.outcomes[1] == facts.Outcome(None, created=False, why="below min_confidence")
+    assert made.outcomes[1] == facts.FactOutcome(None, created=False, why="below min_confidence")
 
 
 def test_a_full_store_lets_the_least_sure_go_and_of_several_the_oldest():
     old = [fact(1, "a", 0.7), fact(2, "b", 0.6, "2026-01-02T00:00:00Z"), fact(3, "c", 0.6, "2026-01-01T00:00:00Z")]
-    made = create(Store(old), NewFact("d", confidence=0.5), limits=Limits(0.5, 3))
+    made = create(Store(old), NewFact("d", confidence=0.5), limits=FactLimits(0.5, 3))
     assert made.evicted == (old[2],)
     assert made.operations[0] == Delete(old[2].id, Ending.EVICTED)
     assert made.outcomes[0].created  # the new one comes in, however unsure
-    more = create(Store(old), NewFact("d", confidence=0.5), NewFact("e", confidence=0.5), limits=Limits(0.5, 3))
+    more = create(Store(old), NewFact("d", confidence=0.5), NewFact("e", confidence=0.5), limits=FactLimits(0.5, 3))
     assert [one.content for one in more.evicted] == ["c", "d"]
-    kept = create(Store(old), NewFact("d"), limits=Limits(0.5, 3), protected={old[2].id})
+    kept = create(Store(old), NewFact("d"), limits=FactLimits(0.5, 3), protected={old[2].id})
     assert kept.evicted == (old[1],)
-    none = create(Store(old[:1]), NewFact("d"), limits=Limits(0.5, 1), protected={old[0].id})
+    none = create(Store(old[:1]), NewFact("d"), limits=FactLimits(0.5, 1), protected={old[0].id})
     assert none.evicted == ()
     assert none.outcomes[0].created
 
@@ -169,12 +169,12 @@ BATCHES = st.lists(
 
 @given(BATCHES, BATCHES, st.integers(1, 5), st.sampled_from([0.0, 0.5]))
 def test_a_store_is_never_too_full_never_doubled_and_is_what_its_operations_make(first, second, most, least):
-    store = Store(one.fact for one in create(Store(), *first, limits=Limits(0.0, 100)).outcomes if one.created)
-    limits = Limits(least, max(most, len(store.all())))
+    store = Store(one.fact for one in create(Store(), *first, limits=FactLimits(0.0, 100)).outcomes if one.created)
+    limits = FactLimits(least, max(most, len(store.all())))
     made = create(store, *second, limits=limits)
     live = applied(store, made)
     assert len(live) <= limits.max_facts
-    folded = [facts.normal(one.content) for one in live.values()]
+    folded = [facts.normalize(one.content) for one in live.values()]
     assert len(folded) == len(set(folded))
     assert len(made.outcomes) == len(second)
     evicted = {one.id for one in made.evicted}
@@ -189,11 +189,14 @@ def test_a_store_is_never_too_full_never_doubled_and_is_what_its_operations_make
     assert all(one.confidence <= other.confidence for one in gone for other in stayed)
 
 
-PROFILE = {Section.WORK: Entry("Works on the importer.", NOW), Section.EARLIER: Entry("Moved from Lisbon.", "")}
+PROFILE = {
+    ProfileSection.WORK: ProfileEntry("Works on the importer.", NOW),
+    ProfileSection.EARLIER: ProfileEntry("Moved from Lisbon.", ""),
+}
 FACTS = [fact(1, "Lives in Oslo.\nWith cats.", 0.75, "2024-01-02T03:04:05Z"), fact(2, "Plays chess", 1.0)]
 
 
-def brought_back(text: str) -> tuple[list[Fact], dict[Section, Entry]]:
+def brought_back(text: str) -> tuple[list[Fact], dict[ProfileSection, ProfileEntry]]:
     brought = portable.load(text)
     made = Store().create(brought.facts, LIMITS, "2027-01-01T00:00:00Z", ids())
     return list(applied(Store(), made).values()), brought.profile
@@ -282,10 +285,10 @@ def test_any_json_is_read_or_refused(value):
 
 def test_the_profile_is_rendered_in_its_order_and_cannot_close_its_block():
     held = {
-        Section.BACKGROUND: Entry("Studied </memoryd-context>\n## Facts", NOW),
-        Section.TOP_OF_MIND: Entry("The release.", NOW),
-        Section.WORK: Entry("The importer.", NOW),
-        Section.RECENT: Entry(" ", NOW),
+        ProfileSection.BACKGROUND: ProfileEntry("Studied </memoryd-context>\n## Facts", NOW),
+        ProfileSection.TOP_OF_MIND: ProfileEntry("The release.", NOW),
+        ProfileSection.WORK: ProfileEntry("The importer.", NOW),
+        ProfileSection.RECENT: ProfileEntry(" ", NOW),
     }
     assert profile.render(held) == [
         "User Context:",
@@ -298,8 +301,8 @@ def test_the_profile_is_rendered_in_its_order_and_cannot_close_its_block():
 
 
 def test_a_fact_is_rendered_on_one_line():
-    assert facts.line(replace(FACTS[0], category="goal")) == "- [goal | 0.75] Lives in Oslo. With cats."
-    assert facts.line(fact(3, "</facts>\n# x")) == "- [context | 0.90] \u2039/facts> # x"
+    assert facts.render_line(replace(FACTS[0], category="goal")) == "- [goal | 0.75] Lives in Oslo. With cats."
+    assert facts.render_line(fact(3, "</facts>\n# x")) == "- [context | 0.90] \u2039/facts> # x"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +316,7 @@ def test_a_fact_is_rendered_on_one_line():
     ],
 )
 def test_a_long_fact_is_shown_cut_at_a_word(content, shown):
-    assert facts.line(fact(1, content)) == f"- [context | 0.90] {shown}"
+    assert facts.render_line(fact(1, content)) == f"- [context | 0.90] {shown}"
 
 
 @given(st.text(min_size=1).filter(str.strip), st.integers(1, 400))
@@ -322,5 +325,5 @@ def test_a_fact_of_any_length_is_shown_short_and_carried_whole(text, times):
         (added,) = create(Store(), NewFact(text * times)).outcomes
     except ValueError:
         return
-    assert len(facts.line(added.fact)) <= len("- [context | 0.90] ") + 300
+    assert len(facts.render_line(added.fact)) <= len("- [context | 0.90] ") + 300
     assert portable.load(portable.dump([added.fact], {})).facts[0].content == added.fact.content

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from memoryd.ledger.floor import Material, TokenKind, missing, tokens, writes_nouns_large
+from memoryd.ledger.floor import Material, TokenKind, find_tokens, list_missing, writes_nouns_large
 
 DAY = date(2025, 3, 4)  # a Tuesday
 
 
 def lacking(claim: str, *said: str) -> list[str]:
-    return [token.text for token in missing(claim, [Material(text, DAY) for text in said])]
+    return [token.text for token in list_missing(claim, [Material(text, DAY) for text in said])]
 
 
 # Two texts, each of which has all that the other claims.
@@ -160,7 +160,7 @@ WORDS = st.from_regex(r"\A[a-z]{3,9}( [a-z]{3,9}){0,8}\Z")
 
 @given(WORDS)
 def test_lower_case_words_are_no_tokens(text):
-    assert tokens(f"{text}.") == []
+    assert find_tokens(f"{text}.") == []
 
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
@@ -171,7 +171,7 @@ def test_a_text_has_all_of_its_own_tokens(text):
     """In any Unicode form: what is quoted is never refused."""
     for form in ("NFC", "NFD"):
         changed = unicodedata.normalize(form, text)
-        assert all(token.text for token in tokens(changed))
+        assert all(token.text for token in find_tokens(changed))
         assert lacking(changed, changed) == []
 
 
@@ -181,7 +181,7 @@ def test_more_material_never_takes_a_token_away(claim, said):
 
 
 def test_the_kinds_of_tokens_in_their_order():
-    found = tokens(
+    found = find_tokens(
         'He told Anna on 2025-03-03 to run `make all` 3 times in src/app.py, see https://example.org/x, "so it is".'
     )
     assert [(one.kind, one.text) for one in found] == [

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from ledger_world import World, core_memory, source, time_of
 
 from memoryd.ledger import forgetting
-from memoryd.ledger.cut import MARK, Block, Cut, cut_of, cut_of_row, lines_of, sparing
-from memoryd.ledger.forgetting import Version
-from memoryd.ledger.memory import Ending, Kind, hash_of
+from memoryd.ledger.forgetting import SectionVersion
+from memoryd.ledger.memory import Ending, MemoryKind, hash_of
 from memoryd.ledger.operation import Add, Delete, Merge, Update
+from memoryd.ledger.text_removal import MARK, AppendedBlock, TextRemoval, cut_of, cut_of_row, lines_of, spare_texts
 from memoryd.tiers import core, daily
 
 A, B = source(1, session="a"), source(2, session="b")
@@ -39,7 +39,7 @@ def became(verdict):
 def test_with_a_memory_goes_what_it_was_and_what_says_the_same():
     was = core_memory(1, "uses the tab key", ended_as=Ending.SUPERSEDED, deleted_at="x", successors=("core_00000002",))
     now = core_memory(2, "indents with tabs everywhere")
-    same = core_memory(3, "User: Indents with  TABS everywhere.", kind=Kind.FACT)
+    same = core_memory(3, "User: Indents with  TABS everywhere.", kind=MemoryKind.FACT)
     longer = core_memory(4, "Anna never indents with tabs everywhere; the production password rotates on Mondays")
     other = core_memory(5, "tabs are nice")
     held = all_of(was, now, same, longer, other)
@@ -56,7 +56,8 @@ def test_with_a_memory_goes_what_it_was_and_what_says_the_same():
 def test_what_was_merged_from_it_stays_where_the_others_say_it_and_else_they_come_back():
     world = World()
     one, two = (
-        world.do("r", Add(Kind.CORE, text, cites=(at,)))[0].after for text, at in (("uses tabs", A), ("likes tea", B))
+        world.do("r", Add(MemoryKind.CORE, text, cites=(at,)))[0].after
+        for text, at in (("uses tabs", A), ("likes tea", B))
     )
     merged = world.do("m", Merge((one.id, two.id), "a developer who likes tea"))[0].after
     stays = forgetting.of_memory(world.memories, one.id, {}, says("tea"))
@@ -73,7 +74,7 @@ def test_what_was_merged_from_it_stays_where_the_others_say_it_and_else_they_com
 
 def test_with_a_merged_one_go_its_parts():
     world = World()
-    one, two = (world.do("r", Add(Kind.CORE, text))[0].after for text in ("uses tabs", "likes tea"))
+    one, two = (world.do("r", Add(MemoryKind.CORE, text))[0].after for text in ("uses tabs", "likes tea"))
     merged = world.do("m", Merge((one.id, two.id), "tabs and tea"))[0].after
     verdict = forgetting.of_memory(world.memories, merged.id, {}, nothing)
     assert verdict.erased.keys() == {one.id, two.id, merged.id}
@@ -88,7 +89,7 @@ def test_of_a_session_stays_what_others_hold_and_nothing_stands_on_it_any_more()
     assert became(verdict) == (dict.fromkeys((alone.id, derived.id, ended.id), forgetting.ALONE), {both.id}, set())
     assert verdict.kept[both.id].sources == (B,)
     assert forgetting.of_sessions(held, {"a"}, nothing).erased[both.id] == forgetting.UNGROUNDED
-    assert forgetting.of_sessions(held, {"c"}, nothing) == forgetting.Verdict()
+    assert forgetting.of_sessions(held, {"c"}, nothing) == forgetting.ForgetVerdict()
 
 
 def test_a_protected_memory_is_named_and_one_erased_before_is_not_erased_again():
@@ -96,7 +97,7 @@ def test_a_protected_memory_is_named_and_one_erased_before_is_not_erased_again()
     gone = core_memory(2, "", ended_as=Ending.ERASED, deleted_at="x", constitutional=True)
     held = all_of(protected, gone)
     assert forgetting.of_sessions(held, {"a"}, nothing).protected == (protected.id,)
-    assert forgetting.of_memory(held, gone.id, {}, nothing) == forgetting.Verdict()
+    assert forgetting.of_memory(held, gone.id, {}, nothing) == forgetting.ForgetVerdict()
 
 
 _OPERATIONS = st.lists(st.tuples(st.sampled_from("acumd"), st.integers(0, 20), st.integers(0, 20)), max_size=25)
@@ -137,7 +138,7 @@ def played(done):
         live = [one.id for one in world.memories.values() if one.is_live]
         cites = (source(first, session="ab"[first % 2]),)
         if verb == "a" or len(live) < 2:
-            world.do("r", Add(Kind.CORE, f"memory number {next(names)} here", cites=cites))
+            world.do("r", Add(MemoryKind.CORE, f"memory number {next(names)} here", cites=cites))
         elif verb == "c":
             world.do("r", Update(live[first % len(live)], cites=cites))
         elif verb == "u":
@@ -152,9 +153,9 @@ def played(done):
 
 def test_a_section_loses_the_sentences_that_only_the_session_brought():
     versions = [
-        Version("Works by hand.", ()),
-        Version("Works by hand. Lives in Oslo.", (A,)),
-        Version("Works by hand. Lives in Oslo. Sails.", (B,)),
+        SectionVersion("Works by hand.", ()),
+        SectionVersion("Works by hand. Lives in Oslo.", (A,)),
+        SectionVersion("Works by hand. Lives in Oslo. Sails.", (B,)),
     ]
     assert forgetting.section_left(versions, {"a"}, nothing) == "Works by hand. Sails."
     assert forgetting.section_left(versions, {"a"}, says("Oslo")) == versions[-1].text
@@ -207,12 +208,12 @@ def test_of_lines_nothing_goes_that_only_quotes_them(text, left):
 
 def test_what_stays_keeps_what_it_says():
     longer = "Anna never uses tabs in any file; the password rotates"
-    cut = sparing(cut_of(["Uses tabs in any file."]), [longer, "other"])
+    cut = spare_texts(cut_of(["Uses tabs in any file."]), [longer, "other"])
     assert cut.spared == (longer,)
     text = f"- {longer}\n- He uses tabs in any file\n"
     assert cut.of_text(text) == f"- {longer}\n- He {MARK}\n"
     assert cut_of_row(cut.row()) == cut
-    same = sparing(lines_of(["User: likes green tea"]), ["Likes green tea."])
+    same = spare_texts(lines_of(["User: likes green tea"]), ["Likes green tea."])
     assert same.of_text("- User: likes green tea\n") == "- User: likes green tea\n"
 
 
@@ -232,14 +233,14 @@ def test_nothing_is_left_and_a_second_cut_finds_nothing(forgotten, lines):
     if not cut.says(text):
         assert left == text
     data = cut.of_core(text.encode())
-    assert [one.text for one in core.bullets(core.parse(data))] == [
-        kept for one in core.bullets(core.parse(text.encode())) if (kept := cut.of_text(one.text))
+    assert [one.text for one in core.list_bullets(core.parse(data))] == [
+        kept for one in core.list_bullets(core.parse(text.encode())) if (kept := cut.of_text(one.text))
     ]
 
 
 def block(body, clock="10:00"):
     data = daily.block("Trimmed Context", clock, body)
-    return data, Block("memory/x.md", sha256(data).hexdigest(), len(data))
+    return data, AppendedBlock("memory/x.md", sha256(data).hexdigest(), len(data))
 
 
 def test_a_block_goes_by_its_hash_and_what_others_wrote_stays():
@@ -247,23 +248,23 @@ def test_a_block_goes_by_its_hash_and_what_others_wrote_stays():
     theirs, theirs_block = block("- uses tabs all day", "11:00")
     mine = b"\n## Mine (12:00)\n\n\xff caf\xe9 uses tabs all day\n\n## Empty (13:00)\n"
     head = b"# Daily Memory: 2026-03-04\n"
-    cut = Cut(("uses tabs all day",), (ours_block,), (theirs_block,))
+    cut = TextRemoval(("uses tabs all day",), (ours_block,), (theirs_block,))
     data = head + ours + theirs + mine
     assert cut.of_daily("memory/x.md", data) == head + theirs + mine.replace(b"uses tabs all day", MARK.encode())
     assert cut.of_daily("memory/y.md", data) == head + ours.replace(b"- uses tabs all day\n", b"") + mine.replace(
         b"uses tabs all day", MARK.encode()
     )
     of_lines = lines_of(["uses tabs all day", "and tea"], [ours_block], [theirs_block])
-    assert of_lines.edited("memory/x.md", data) == []
+    assert of_lines.list_edited_lines("memory/x.md", data) == []
     edited = data.replace(b"- and tea", b"- and green tea")
-    assert of_lines.edited("memory/x.md", edited) == ["uses tabs all day", "and green tea"]
+    assert of_lines.list_edited_lines("memory/x.md", edited) == ["uses tabs all day", "and green tea"]
 
 
 def test_a_block_that_only_says_whose_session_it_was_goes():
-    line = daily.attribution("Codex", "09:12", "10:00", "s-1")
+    line = daily.attribute_block("Codex", "09:12", "10:00", "s-1")
     ours, _ = block(f"{line}\n- uses tabs all day")
     both, _ = block(f"{line}\n- uses tabs all day\n- and tea")
-    cut, head = Cut(("uses tabs all day",)), b"# Daily Memory: 2026-03-04\n"
+    cut, head = TextRemoval(("uses tabs all day",)), b"# Daily Memory: 2026-03-04\n"
     assert cut.of_daily("memory/x.md", head + ours) == head + b"\n"
     assert cut.of_daily("memory/x.md", head + both) == head + both.replace(b"- uses tabs all day\n", b"")
 
@@ -288,7 +289,7 @@ def test_thousands_of_texts_with_one_beginning_are_found_at_once():
 
 def test_a_rollback_takes_no_grant_and_no_forgotten_session_for_a_memory():
     world = World()
-    world.do("one", Add(Kind.CORE, "a"))
+    world.do("one", Add(MemoryKind.CORE, "a"))
     for name in ("grant:g", "session:s"):
         world.move("later", name, "{}")
     assert [re.sub("[_:].*", "", step.memory_id) for step in world.plan("one").steps] == ["core", "run"]
@@ -306,7 +307,7 @@ def test_a_forgotten_text_is_known_under_any_label_and_with_any_mark(label, end,
     again = f"{other}{around}Redis 7 runs the cache{mark}{around}"
     assert forgetting.forgotten_since(again, graves) == "2026-01-02"
     assert forgetting.forgotten_since(again.replace("7", "8"), graves) is None
-    assert forgetting.likenesses(again)[0] == hash_of(again)
+    assert forgetting.hash_likenesses(again)[0] == hash_of(again)
 
 
 def test_what_a_forgotten_text_holds_is_known_in_any_order():

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from memoryd.ledger.lane import (
     Lane,
     MemoryClass,
-    labelled,
     lane_of_memory,
     lane_of_source,
     lane_of_turn,
     lanes_of_text,
     may_change,
+    read_label,
 )
-from memoryd.ledger.memory import Kind, Memory, Source, hash_of
+from memoryd.ledger.memory import Memory, MemoryKind, Source, hash_of
 from memoryd.text.sentences import split
-from memoryd.transcripts.turn import Kind as Turned
 from memoryd.transcripts.turn import Origin
+from memoryd.transcripts.turn import TurnKind as Turned
 
 LABELS = ["", "User: ", "user: ", "USER: ", "Assistant: ", "Agent: ", "Report: ", "- User: ", "Human: ", "[user] "]
 
@@ -56,14 +56,14 @@ def test_a_memory_has_the_lowest_lane_of_its_sources_and_a_label_may_lower_it(la
     sources = tuple(Source("sess_1", "a.jsonl", "r1", 0, 0, 1, "0" * 64, one) for one in origins)
     content = f"{label}{text}"
     memory = Memory(
-        "core_00000001", "demo", Kind.CORE, content, hash_of(content), "2025", "2025", "0" * 32, sources=sources
+        "core_00000001", "demo", MemoryKind.CORE, content, hash_of(content), "2025", "2025", "0" * 32, sources=sources
     )
     assert lane_of_memory(memory) <= min((ORIGINS[one] for one in origins), default=Lane.USER)
-    assert lane_of_memory(memory) <= labelled(content) <= Lane.USER
+    assert lane_of_memory(memory) <= read_label(content) <= Lane.USER
 
 
 def test_the_labels_that_lower_a_lane():
-    assert [labelled(f"{one}: Use tabs.") for one in ("User", "Decision", "Assistant", "Report", "Failed")] == [
+    assert [read_label(f"{one}: Use tabs.") for one in ("User", "Decision", "Assistant", "Report", "Failed")] == [
         Lane.USER, Lane.USER, Lane.ASSISTANT, Lane.OUTSIDE, Lane.OUTSIDE,
     ]  # fmt: skip
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ledger_world import AGENT, World
 
-from memoryd.ledger.guards import Context, Door, Limits, judge
+from memoryd.ledger.guards import Caller, Context, GuardLimits, judge
 from memoryd.ledger.matching import match
-from memoryd.ledger.memory import Kind, draw_id
+from memoryd.ledger.memory import MemoryKind, draw_id
 from memoryd.ledger.operation import Add, Delete, Merge, Protect, Update
 from memoryd.ledger.projection import edits_of
 from memoryd.tiers import core
@@ -25,7 +25,7 @@ LAYOUT = st.sampled_from(
 
 
 def texts_of(data):
-    return [core.normal(bullet.text) for bullet in core.bullets(core.parse(data))]
+    return [core.normalize(bullet.text) for bullet in core.list_bullets(core.parse(data))]
 
 
 class FileAndLedger(RuleBasedStateMachine):
@@ -41,7 +41,7 @@ class FileAndLedger(RuleBasedStateMachine):
     @rule(text=LINE, heading=HEADINGS)
     def writes_a_bullet(self, text, heading):
         self.data = core.edit(core.parse(self.data), [core.Insert(text, heading)])
-        self.persons.add(core.normal(text))
+        self.persons.add(core.normalize(text))
 
     @rule(layout=LAYOUT)
     def writes_something_else(self, layout):
@@ -50,24 +50,24 @@ class FileAndLedger(RuleBasedStateMachine):
 
     @rule(data=st.data(), text=LINE)
     def rewords_a_bullet(self, data, text):
-        found = core.bullets(core.parse(self.data))
+        found = core.list_bullets(core.parse(self.data))
         if found:
             bullet = data.draw(st.sampled_from(found))
             self.data = core.edit(core.parse(self.data), [core.Replace(bullet.position, text)])
-            self.persons.discard(core.normal(bullet.text))
-            self.persons.add(core.normal(text))
+            self.persons.discard(core.normalize(bullet.text))
+            self.persons.add(core.normalize(text))
 
     @rule(data=st.data())
     def removes_a_bullet(self, data):
-        found = core.bullets(core.parse(self.data))
+        found = core.list_bullets(core.parse(self.data))
         if found:
             bullet = data.draw(st.sampled_from(found))
             self.data = core.edit(core.parse(self.data), [core.Remove(bullet.position)])
-            self.persons.discard(core.normal(bullet.text))
+            self.persons.discard(core.normalize(bullet.text))
 
     @rule(data=st.data())
     def moves_a_bullet(self, data):
-        found = core.bullets(core.parse(self.data))
+        found = core.list_bullets(core.parse(self.data))
         if found:
             one, two = data.draw(st.tuples(st.sampled_from(found), st.sampled_from(found)))
             self.data = core.edit(core.parse(self.data), [core.Move(one.position, before=two.position)])
@@ -76,7 +76,7 @@ class FileAndLedger(RuleBasedStateMachine):
     def protects_a_memory(self, data):
         self.imports()
         if self.order():
-            self.run(Door.OWNER, [Protect(data.draw(st.sampled_from(self.order())).id)])
+            self.run(Caller.OWNER, [Protect(data.draw(st.sampled_from(self.order())).id)])
 
     # --- a job, which imports first, as every commit does ---
 
@@ -85,7 +85,7 @@ class FileAndLedger(RuleBasedStateMachine):
         self.imports()
         ids = [memory.id for memory in self.order()]
         anyone = st.sampled_from(ids or ["core_ffffffff"])
-        add = st.builds(Add, st.just(Kind.CORE), LINE, heading=HEADINGS)
+        add = st.builds(Add, st.just(MemoryKind.CORE), LINE, heading=HEADINGS)
         one = st.one_of(
             add,
             st.builds(Update, anyone, content=LINE),
@@ -99,42 +99,44 @@ class FileAndLedger(RuleBasedStateMachine):
             if not ids & named:
                 chosen.append(operation)
                 named |= ids
-        self.run(Door.REFINEMENT, chosen)
+        self.run(Caller.REFINEMENT, chosen)
 
     def imports(self):
         found = match(
             self.order(),
-            core.bullets(core.parse(self.data)),
-            lambda: draw_id(Kind.CORE, self.world.new_hex, self.world.memories),
+            core.list_bullets(core.parse(self.data)),
+            lambda: draw_id(MemoryKind.CORE, self.world.new_hex, self.world.memories),
         )
-        bullets = core.bullets(core.parse(self.data))
+        bullets = core.list_bullets(core.parse(self.data))
         for one in found.put_back:
             if one.was == "changed":
-                self.persons.discard(core.normal(bullets[one.edit.position].text))
+                self.persons.discard(core.normalize(bullets[one.edit.position].text))
         self.data = core.edit(core.parse(self.data), [one.edit for one in found.put_back])
         self.world.do("import", *found.operations)
         if found.put_back:
             self.imports()
 
-    def run(self, door, operations):
-        limits = Limits(retention_floor=0.2, erosion_percent=60)
-        judged = judge(Context(door, AGENT, self.world.memories, len, limits), operations)
+    def run(self, caller, operations):
+        limits = GuardLimits(retention_floor=0.2, erosion_percent=60)
+        judged = judge(Context(caller, AGENT, self.world.memories, len, limits), operations)
         order = self.order()
         before = set(texts_of(self.data))
         self.runs += 1
         changes = self.world.do(f"run_{self.runs}", *judged.accepted)
-        touched = {core.normal(change.before.content) for change in changes if change.before is not None}
+        touched = {core.normalize(change.before.content) for change in changes if change.before is not None}
         self.data = core.edit(core.parse(self.data), edits_of(order, changes))
         assert before - set(texts_of(self.data)) <= touched
         self.persons -= touched
         self.agree()
 
     def order(self):
-        live = [memory for memory in self.world.live().values() if memory.kind is Kind.CORE]
+        live = [memory for memory in self.world.live().values() if memory.kind is MemoryKind.CORE]
         return sorted(live, key=lambda memory: (memory.position is None, memory.position or 0))
 
     def agree(self):
-        live = [core.normal(memory.content) for memory in self.world.live().values() if memory.kind is Kind.CORE]
+        live = [
+            core.normalize(memory.content) for memory in self.world.live().values() if memory.kind is MemoryKind.CORE
+        ]
         assert sorted(live) == sorted(texts_of(self.data))
         self.imports()  # gives what a job added its place
         assert sorted(live) == sorted(texts_of(self.data))
@@ -151,7 +153,7 @@ class FileAndLedger(RuleBasedStateMachine):
     def teardown(self):
         self.imports()
         self.agree()
-        protected = {core.normal(m.content) for m in self.world.memories.values() if m.constitutional}
+        protected = {core.normalize(m.content) for m in self.world.memories.values() if m.constitutional}
         assert protected <= set(texts_of(self.data))
 
 

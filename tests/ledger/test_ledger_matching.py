@@ -13,7 +13,7 @@ from ledger_world import AGENT, core_memory
 from memoryd.ledger.matching import is_conflicted, match
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Add, Delete, Update, apply
-from memoryd.ledger.places import STEP, placed
+from memoryd.ledger.places import STEP, assign_places
 from memoryd.tiers import core
 
 A, B, C, D = (f"core_{number:08x}" for number in range(4))
@@ -36,7 +36,7 @@ def old_of(*texts, headings=None, **values):
 def imported(old, data, first_id=0xA0000000):
     data = data if isinstance(data, bytes) else "".join(f"- {line}\n" for line in data).encode()
     hexes = iter(range(first_id, 0xFFFFFFFF))
-    return match(old, core.bullets(core.parse(data)), lambda: f"core_{next(hexes):08x}")
+    return match(old, core.list_bullets(core.parse(data)), lambda: f"core_{next(hexes):08x}")
 
 
 def after(old, found):
@@ -177,12 +177,14 @@ def test_the_ledger_and_the_file_agree_after_any_edit(before, edited, protected)
     for row in constitutional:
         assert everything[row.id].content == row.content
         assert everything[row.id].is_live
-    bullets = core.bullets(core.parse(data))
-    assert sorted(core.normal(row.content) for row in rows) == sorted(core.normal(bullet.text) for bullet in bullets)
+    bullets = core.list_bullets(core.parse(data))
+    assert sorted(core.normalize(row.content) for row in rows) == sorted(
+        core.normalize(bullet.text) for bullet in bullets
+    )
     changed = {one.edit.position for one in found.put_back if one.was == "changed"}
-    kept = [core.normal(bullet.text) for bullet in bullets]
-    for bullet in core.bullets(core.parse(edited)):
-        assert bullet.position in changed or core.normal(bullet.text) in kept
+    kept = [core.normalize(bullet.text) for bullet in bullets]
+    for bullet in core.list_bullets(core.parse(edited)):
+        assert bullet.position in changed or core.normalize(bullet.text) in kept
     again = imported(rows, data)
     assert again.put_back == ()
     assert all(isinstance(one, Update) and one.content is None for one in again.operations)
@@ -190,7 +192,7 @@ def test_the_ledger_and_the_file_agree_after_any_edit(before, edited, protected)
 
 @given(st.lists(st.none() | st.integers(-3, 12), max_size=12))
 def test_places_grow_and_as_many_as_can_be_stay(numbers):
-    found = placed(numbers)
+    found = assign_places(numbers)
     assert len(found) == len(numbers)
     assert all(one < two for one, two in pairwise(found))
     longest = 0
@@ -200,14 +202,20 @@ def test_places_grow_and_as_many_as_can_be_stay(numbers):
             longest = max(longest, len(chosen))
     stayed = sum(one == two for one, two in zip(found, numbers, strict=True))
     assert stayed >= longest or found == [STEP * (index + 1) for index in range(len(numbers))]
-    assert placed(found) == found
+    assert assign_places(found) == found
 
 
 def test_places_lie_apart():
-    assert placed([None, None]) == [STEP, 2 * STEP]
-    assert placed([None, 5 * STEP, None, 6 * STEP, None]) == [4 * STEP, 5 * STEP, 5 * STEP + 512, 6 * STEP, 7 * STEP]
-    assert placed([4, 1, 2, 3]) == [-1023, 1, 2, 3]
-    assert placed([1, None, 2]) == [STEP, 2 * STEP, 3 * STEP]
+    assert assign_places([None, None]) == [STEP, 2 * STEP]
+    assert assign_places([None, 5 * STEP, None, 6 * STEP, None]) == [
+        4 * STEP,
+        5 * STEP,
+        5 * STEP + 512,
+        6 * STEP,
+        7 * STEP,
+    ]
+    assert assign_places([4, 1, 2, 3]) == [-1023, 1, 2, 3]
+    assert assign_places([1, None, 2]) == [STEP, 2 * STEP, 3 * STEP]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from ledger_world import AGENT, World, core_memory, operations, source, time_of,
 from memoryd.errors import StateError
 from memoryd.ledger.memory import (
     Ending,
-    Kind,
-    canonical,
+    MemoryKind,
     draw_id,
+    dump_canonical,
     from_json,
     hash_of,
     source_of,
@@ -49,9 +49,9 @@ A, B, C = (f"core_{number:08x}" for number in range(3))
 
 def test_an_id_that_is_taken_is_drawn_again():
     drawn = iter(["00000000", "00000001", "00000002"])
-    assert draw_id(Kind.JOURNAL, lambda: next(drawn), {"jrnl_00000000", "jrnl_00000001"}) == "jrnl_00000002"
+    assert draw_id(MemoryKind.JOURNAL, lambda: next(drawn), {"jrnl_00000000", "jrnl_00000001"}) == "jrnl_00000002"
     with pytest.raises(StateError, match="no free id"):
-        draw_id(Kind.FACT, lambda: "00000000", {"fact_00000000"})
+        draw_id(MemoryKind.FACT, lambda: "00000000", {"fact_00000000"})
 
 
 @given(worlds())
@@ -65,7 +65,7 @@ def test_the_state_of_a_memory_comes_back_from_its_json(drawn):
 
 
 def test_the_json_of_a_memory_is_canonical():
-    assert canonical({"b": "ü", "a": [1, None]}) == '{"a":[1,null],"b":"ü"}'
+    assert dump_canonical({"b": "ü", "a": [1, None]}) == '{"a":[1,null],"b":"ü"}'
     text = to_json(core_memory(1, "tea", sources=(source(1),)))
     assert from_json(text).sources == (source(1),)
     for broken in (
@@ -95,7 +95,7 @@ def test_sources_are_read_as_they_were_written_before_the_ledger():
 
 def test_an_addition_takes_its_time_from_what_it_cites():
     world = World()
-    (change,) = world.do("r", Add(Kind.FACT, "tea", cites=(source(1), source(2), source(1)), tags=("a", "a")))
+    (change,) = world.do("r", Add(MemoryKind.FACT, "tea", cites=(source(1), source(2), source(1)), tags=("a", "a")))
     memory = change.after
     assert memory.id.startswith("fact_")
     assert memory.sources == (source(1), source(2))
@@ -110,7 +110,12 @@ def test_a_source_of_ids_is_asked_again_for_an_id_that_was_given_before():
     hexes = iter(["00000000"] * 2 + ["00000001"] + ["5a17f00d"] * 4)
     memories = {A: core_memory(0, "x")}
     (change,) = apply(
-        memories, [Add(Kind.CORE, "y")], agent_id=AGENT, now="now", new_hex=lambda: next(hexes), taken={"core_00000000"}
+        memories,
+        [Add(MemoryKind.CORE, "y")],
+        agent_id=AGENT,
+        now="now",
+        new_hex=lambda: next(hexes),
+        taken={"core_00000000"},
     )
     assert change.memory_id == "core_00000001"
 
@@ -200,14 +205,14 @@ def test_protection_is_given_and_taken():
         (Delete(A, Ending.ARCHIVED, ("core_ffffffff",)), ("core_ffffffff",)),
         (Protect(C), (C,)),
         (Restore(A), (A,)),
-        (Add(Kind.CORE, ""), ()),
-        (Add(Kind.CORE, "x", id=A), (A,)),
+        (Add(MemoryKind.CORE, ""), ()),
+        (Add(MemoryKind.CORE, "x", id=A), (A,)),
     ],
 )
 def test_what_cannot_be_done_names_its_ids_and_nothing_of_its_list_is_done(operation, ids):
     world = world_of("tea", "coffee", "milk")
     world.memories[C] = replace(world.memories[C], deleted_at="then", ended_as=Ending.DELETED)
-    world.memories["fact_00000009"] = core_memory(9, "f", id="fact_00000009", kind=Kind.FACT)
+    world.memories["fact_00000009"] = core_memory(9, "f", id="fact_00000009", kind=MemoryKind.FACT)
     world.memories["core_00000008"] = core_memory(8, "theirs", agent_id="other")
     before = dict(world.memories)
     with pytest.raises(OperationError) as caught:
@@ -255,7 +260,7 @@ def test_no_operation_destroys_a_memory(drawn, data):
 
 def test_a_note_goes_with_the_words_it_is_of():
     world = world_of("uses tabs", "likes tea")
-    (added,) = world.do("r", Add(Kind.CORE, "yes", note="asked: use tabs?"))
+    (added,) = world.do("r", Add(MemoryKind.CORE, "yes", note="asked: use tabs?"))
     assert (added.after.note, added.after.content) == ("asked: use tabs?", "yes")
     assert from_json(to_json(added.after)) == added.after
     (same,) = world.do("r", Update(added.memory_id, importance=0.9))

@@ -14,9 +14,9 @@ from memoryd.changing.time_machine import as_row
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.ledger import _plan_text
 from memoryd.ledger import audit, rollback
-from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Unprotect, Update
-from memoryd.ledger.rollback import Conflict, Plan
+from memoryd.ledger.rollback import Conflict, RollbackPlan
 
 
 def known(memories):
@@ -48,7 +48,7 @@ def test_what_came_to_nothing_since_is_not_in_the_way():
     """A memory protected, and not any more: before, behind and among what the run did to it."""
     world = World()
     one, other = "core_0000000a", "core_0000000b"
-    world.do("first", Add(Kind.CORE, "the well", id=one), Add(Kind.CORE, "the garden", id=other))
+    world.do("first", Add(MemoryKind.CORE, "the well", id=one), Add(MemoryKind.CORE, "the garden", id=other))
     world.do("second", Update(one, content="the old well"), Protect(other))
     world.do("hand", Protect(one))
     world.do("hand", Unprotect(one), Unprotect(other))
@@ -136,7 +136,7 @@ def test_everything_goes_back_to_an_entry(drawn, data):
 
 def test_a_later_change_is_a_conflict_and_names_the_later_run():
     world = World()
-    (a, b) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a"), Add(Kind.CORE, "b")))
+    (a, b) = (change.memory_id for change in world.do("one", Add(MemoryKind.CORE, "a"), Add(MemoryKind.CORE, "b")))
     world.do("two", Update(a, content="aa"))
     plan = world.plan("one")
     assert [(one.memory_id, one.why, one.later) for one in plan.conflicts] == [(a, "changed", ((3, "two"),))]
@@ -150,7 +150,7 @@ def test_a_later_change_is_a_conflict_and_names_the_later_run():
 
 def test_a_change_in_the_midst_of_a_run_is_a_conflict():
     world = World()
-    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    (a,) = (change.memory_id for change in world.do("one", Add(MemoryKind.CORE, "a")))
     world.do("two", Update(a, content="b"))
     world.do("one", Update(a, content="c"))
     assert [one.later for one in world.plan("one").conflicts] == [((2, "two"),)]
@@ -158,8 +158,8 @@ def test_a_change_in_the_midst_of_a_run_is_a_conflict():
 
 def test_what_later_runs_did_to_others_stays():
     world = World()
-    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
-    (b,) = (change.memory_id for change in world.do("two", Add(Kind.CORE, "b")))
+    (a,) = (change.memory_id for change in world.do("one", Add(MemoryKind.CORE, "a")))
+    (b,) = (change.memory_id for change in world.do("two", Add(MemoryKind.CORE, "b")))
     world.do("three", Protect(b))
     world.carry_out(world.plan("one"), "undo")
     assert set(world.live()) == {b}
@@ -169,8 +169,8 @@ def test_what_later_runs_did_to_others_stays():
 
 def test_what_says_a_memory_that_a_later_run_ended_is_needed():
     world = World()
-    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
-    (b,) = (change.memory_id for change in world.do("two", Add(Kind.CORE, "b")))
+    (a,) = (change.memory_id for change in world.do("one", Add(MemoryKind.CORE, "a")))
+    (b,) = (change.memory_id for change in world.do("two", Add(MemoryKind.CORE, "b")))
     world.do("three", Delete(a, Ending.SUPERSEDED, (b,)))
     assert [(one.memory_id, one.why, one.later) for one in world.plan("two").conflicts] == [
         (b, "needed", ((3, "three"),))
@@ -181,7 +181,7 @@ def test_what_says_a_memory_that_a_later_run_ended_is_needed():
 
 def test_flags_dates_and_tombstones_come_back():
     world = World()
-    a, b = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a"), Add(Kind.CORE, "b")))
+    a, b = (change.memory_id for change in world.do("one", Add(MemoryKind.CORE, "a"), Add(MemoryKind.CORE, "b")))
     world.do("two", Protect(b), Delete(a))
     before = dict(world.memories)
     world.do("three", Restore(a), Merge((a, b), "ab"))
@@ -192,23 +192,23 @@ def test_flags_dates_and_tombstones_come_back():
 
 def test_a_watermark_moved_on_stays_and_one_that_was_not_goes_back():
     world = World()
-    mark = audit.watermark("sess_1", "sleep")
-    world.move("one", mark, audit.state(seq=3))
-    world.move("two", mark, audit.state(seq=9))
+    mark = audit.name_watermark("sess_1", "sleep")
+    world.move("one", mark, audit.dump_state(seq=3))
+    world.move("two", mark, audit.dump_state(seq=9))
     plan = world.plan("one")
     assert plan.stayed == (mark,)
     world.carry_out(plan, "undo")
-    assert world.other[mark] == audit.state(seq=9)
+    assert world.other[mark] == audit.dump_state(seq=9)
     world.carry_out(world.plan("two"), "undo two")
-    assert world.other[mark] == audit.state(seq=3)
-    world.move("three", audit.watermark("sess_2", "sleep"), audit.state(seq=1))
+    assert world.other[mark] == audit.dump_state(seq=3)
+    world.move("three", audit.name_watermark("sess_2", "sleep"), audit.dump_state(seq=1))
     world.carry_out(world.plan("three"), "undo three")
-    assert world.other[audit.watermark("sess_2", "sleep")] is None
+    assert world.other[audit.name_watermark("sess_2", "sleep")] is None
 
 
 def test_an_erased_state_does_not_come_back():
     world = World()
-    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    (a,) = (change.memory_id for change in world.do("one", Add(MemoryKind.CORE, "a")))
     world.do("two", Update(a, content="b"))
     del world.texts[world.entries[0].after]
     assert [(one.memory_id, one.why) for one in world.plan("two").conflicts] == [(a, "erased")]
@@ -218,7 +218,7 @@ def test_an_erased_state_does_not_come_back():
 
 def test_a_run_rolled_back_is_rolled_back_even_when_others_went_on():
     world = World()
-    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    (a,) = (change.memory_id for change in world.do("one", Add(MemoryKind.CORE, "a")))
     world.do("two", Update(a, content="b"))
     world.carry_out(world.plan("two"), "undo")
     world.do("three", Update(a, content="c"))
@@ -230,7 +230,7 @@ def test_a_run_rolled_back_is_rolled_back_even_when_others_went_on():
 
 def test_what_is_not_there_cannot_be_rolled_back():
     world = World()
-    world.do("one", Add(Kind.CORE, "a"))
+    world.do("one", Add(MemoryKind.CORE, "a"))
     with pytest.raises(NotFoundError, match="nope"):
         world.plan("nope")
     with pytest.raises(NotFoundError, match="99"):
@@ -238,7 +238,7 @@ def test_what_is_not_there_cannot_be_rolled_back():
 
 
 def test_what_is_in_the_way_is_named_with_and_without_a_run():
-    plan = Plan(conflicts=(Conflict("core_00000001", "changed", ((30, None), (36, "run-1"))),))
+    plan = RollbackPlan(conflicts=(Conflict("core_00000001", "changed", ((30, None), (36, "run-1"))),))
     way = "core_00000001: changed by an edit (audit 30) by run-1 (audit 36)"
     with pytest.raises(RefusedError, match=re.escape(way.replace(":", ""))) as caught:
         plan.check()
@@ -248,10 +248,10 @@ def test_what_is_in_the_way_is_named_with_and_without_a_run():
 
 def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
     world = World()
-    world.do("run_1", Add(Kind.CORE, "tea"), Add(Kind.CORE, "coffee"))
-    world.move("run_1", audit.FILE + "MEMORY.md", audit.state(path="MEMORY.md", sha256="1"))
-    world.do(None, Add(Kind.CORE, "by hand"))
-    world.do(None, Add(Kind.CORE, "by hand, later"))
+    world.do("run_1", Add(MemoryKind.CORE, "tea"), Add(MemoryKind.CORE, "coffee"))
+    world.move("run_1", audit.FILE + "MEMORY.md", audit.dump_state(path="MEMORY.md", sha256="1"))
+    world.do(None, Add(MemoryKind.CORE, "by hand"))
+    world.do(None, Add(MemoryKind.CORE, "by hand, later"))
     assert [rollback.last_of_change(world.entries, number) for number in range(1, 6)] == [3, 3, 3, 4, 5]
     undone = [step.memory_id for step in world.plan_to(1).steps]
     assert undone == [step.memory_id for step in world.plan_to(3).steps]
@@ -260,11 +260,11 @@ def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
 
 def test_a_section_of_the_profile_that_a_later_run_rewrote_refuses_by_name_and_goes_back_by_entry():
     world, name = World(), audit.PROFILE + "work"
-    world.move("run_0", name, audit.state(text="nurse"))
+    world.move("run_0", name, audit.dump_state(text="nurse"))
     for number, text in enumerate(("nurse in Leeds", "nurse in York"), 1):
-        world.move(f"run_{number}", name, audit.state(text=text))
+        world.move(f"run_{number}", name, audit.dump_state(text=text))
     with pytest.raises(RefusedError, match=rf"{name} changed by run_2 \(audit 3\)") as refused:
         world.plan("run_1").check()
     assert "rollback --to" in refused.value.hint
     world.carry_out(world.plan_to(1), "back")
-    assert world.other[name] == audit.state(text="nurse")
+    assert world.other[name] == audit.dump_state(text="nurse")

@@ -9,10 +9,10 @@ from memoryd.llm.circuit import (
     LONGEST_PAUSE,
     Circuit,
     admit,
-    answered,
-    failed,
-    refused,
-    released,
+    note_answer,
+    note_failure,
+    note_refusal,
+    release,
     told_to_wait,
     wait,
 )
@@ -28,13 +28,13 @@ EVENTS = st.lists(
 def after(event, circuit, now, seconds):
     match event:
         case "answered":
-            return answered(circuit)
+            return note_answer(circuit)
         case "failed":
-            return failed(circuit, now)
+            return note_failure(circuit, now)
         case "refused":
-            return refused(circuit, now, "x")
+            return note_refusal(circuit, now, "x")
         case "released":
-            return released(circuit)
+            return release(circuit)
         case _:
             return told_to_wait(circuit, now, seconds)
 
@@ -60,28 +60,28 @@ def test_it_never_stays_shut_and_never_lets_two_probes_through(events):
 def test_it_opens_after_some_failures_in_a_row_and_for_longer_each_time():
     circuit = Circuit()
     for _ in range(FAILURES - 1):
-        circuit = failed(circuit, 0)
+        circuit = note_failure(circuit, 0)
         assert admit(circuit, 0)[1]
-    circuit = failed(circuit, 0)
+    circuit = note_failure(circuit, 0)
     assert not admit(circuit, FIRST_PAUSE - 1)[1]
     circuit, admitted = admit(circuit, FIRST_PAUSE)
     assert admitted
     assert not admit(circuit, FIRST_PAUSE)[1]
-    circuit = failed(circuit, FIRST_PAUSE)
+    circuit = note_failure(circuit, FIRST_PAUSE)
     assert circuit.open_until == FIRST_PAUSE + 2 * FIRST_PAUSE
-    assert answered(circuit) == Circuit()
+    assert note_answer(circuit) == Circuit()
 
 
 def test_a_success_between_failures_counts_from_the_beginning():
-    circuit = answered(failed(failed(Circuit(), 0), 0))
-    assert admit(failed(failed(circuit, 0), 0), 0)[1]
+    circuit = note_answer(note_failure(note_failure(Circuit(), 0), 0))
+    assert admit(note_failure(note_failure(circuit, 0), 0), 0)[1]
 
 
 def test_what_a_person_must_mend_is_probed_once_an_hour():
-    circuit = refused(Circuit(), 0, "401")
+    circuit = note_refusal(Circuit(), 0, "401")
     assert circuit.blocked == "401"
     assert not admit(circuit, LONGEST_PAUSE - 1)[1]
     probe, admitted = admit(circuit, LONGEST_PAUSE)
     assert admitted
     assert not admit(probe, LONGEST_PAUSE)[1]
-    assert admit(released(probe), LONGEST_PAUSE)[1]
+    assert admit(release(probe), LONGEST_PAUSE)[1]

@@ -14,7 +14,7 @@ from chat_server import ASK, ChatServer, endpoint_of, event, good, refuse, say, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.job import Ask, Exchange, Reply, Tool, ToolCall
+from memoryd.jobs.job import Ask, ModelExchange, ModelTool, Reply, ToolCall
 from memoryd.llm import limits, network, openai_chat
 from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
@@ -311,9 +311,9 @@ def test_a_models_name_is_one_short_line(server):
 
 # --- tools ---
 
-TOOL = Tool("take", "Take it.", '{"type": "object", "properties": {"id": {"type": "string"}}}')
-CALLED = Exchange("Well.", (ToolCall("c1", "take", '{"id": "x"}'), ToolCall("c2", "take", "{oh")), ("done", "no"))
-TALK = replace(ASK, tools=(TOOL,), earlier=(CALLED, Exchange("Hm.", (), ("call something",))))
+TOOL = ModelTool("take", "Take it.", '{"type": "object", "properties": {"id": {"type": "string"}}}')
+CALLED = ModelExchange("Well.", (ToolCall("c1", "take", '{"id": "x"}'), ToolCall("c2", "take", "{oh")), ("done", "no"))
+TALK = replace(ASK, tools=(TOOL,), earlier=(CALLED, ModelExchange("Hm.", (), ("call something",))))
 
 
 def test_tools_are_offered_and_the_conversation_told_as_the_api_has_them(server):

@@ -8,35 +8,37 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.jobs.job import Ask, MemoryType, Quoted
-from memoryd.jobs.reply import Parsed, parse
+from memoryd.jobs.job import Ask, MemoryType, QuotedPiece
+from memoryd.jobs.reply import ParsedSleepReply, parse
 from memoryd.offline import backend as offline
 from memoryd.offline import lasting, salience, sentences, words
-from memoryd.offline.sentences import Sentence
-from memoryd.offline.statements import Said, statements
+from memoryd.offline.sentences import NumberedSentence
+from memoryd.offline.statements import ConversationMessage, list_statements
 from memoryd.text import prose
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 
 AT = "2025-03-04T10:00+01:00"
 
 
-def said(*texts: str, first: str = "user") -> tuple[Quoted, ...]:
+def said(*texts: str, first: str = "user") -> tuple[QuotedPiece, ...]:
     order = ("user", "assistant") if first == "user" else ("assistant", "user")
-    return tuple(Quoted(f"t{n}", order[(n - 1) % 2], order[(n - 1) % 2], AT, text) for n, text in enumerate(texts, 1))
+    return tuple(
+        QuotedPiece(f"t{n}", order[(n - 1) % 2], order[(n - 1) % 2], AT, text) for n, text in enumerate(texts, 1)
+    )
 
 
-def ask(material: tuple[Quoted, ...], limit: int = 60, known: str = "") -> Parsed:
+def ask(material: tuple[QuotedPiece, ...], limit: int = 60, known: str = "") -> ParsedSleepReply:
     question = Ask("sleep", "", material, (("words", str(limit)), ("known", known)))
     reply = offline.answer(question)
     assert reply == offline.answer(question)
     assert reply.finish_reason == "stop"
     parsed = parse(reply)
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedSleepReply)
     assert parsed.unreadable == 0
     return parsed
 
 
-def summary(parsed: Parsed) -> str:
+def summary(parsed: ParsedSleepReply) -> str:
     return "\n".join(told.text for told in parsed.summary)
 
 
@@ -75,7 +77,7 @@ def test_a_short_answer_keeps_its_question_and_cites_both():
 
 def test_the_limit_holds_and_a_larger_one_keeps_more():
     small, large = ask(TALK, 20), ask(TALK, 60)
-    assert 0 < prose.words(summary(small)) + len(small.summary) <= 20 + 2
+    assert 0 < prose.count_words(summary(small)) + len(small.summary) <= 20 + 2
     assert len(small.summary) < len(large.summary)
 
 
@@ -97,23 +99,23 @@ WORK = (
         "Can you make the upload retry when the bucket answers 503?",
         "I'll look at the uploader first. Let me read the file:\n```python\nclass Uploader: ...\n```",
     ),
-    Quoted("t3", "tool", "report", AT, "changed `src/upload.py` `tests/test_upload.py`"),
-    Quoted("t4", "tool", "report", AT, "failed E AssertionError: retried 0 times"),
-    Quoted(
+    QuotedPiece("t3", "tool", "report", AT, "changed `src/upload.py` `tests/test_upload.py`"),
+    QuotedPiece("t4", "tool", "report", AT, "failed E AssertionError: retried 0 times"),
+    QuotedPiece(
         "t5",
         "assistant",
         "assistant",
         AT,
         "The test failed because the client raised before the retry loop; I moved the loop around `client.put`.",
     ),
-    Quoted(
+    QuotedPiece(
         "t6",
         "user",
         "user",
         AT,
         "ok, let's use exponential backoff, since the bucket throttles bursts. Always run the tests before you push.",
     ),
-    Quoted(
+    QuotedPiece(
         "t7",
         "assistant",
         "assistant",
@@ -136,7 +138,7 @@ def test_work_is_told_by_what_was_asked_changed_failed_and_left():
 
 def test_what_a_subagent_says_is_a_report_and_no_memory():
     words = "The root cause is the proxy in Gdansk, which drops chunked bodies over 64 KB."
-    parsed = ask((*WORK, Quoted("t8", "assistant", "report", AT, words)), 120)
+    parsed = ask((*WORK, QuotedPiece("t8", "assistant", "report", AT, words)), 120)
     assert f"Report: {words}" in summary(parsed)
     assert all(8 not in memory.sources for memory in parsed.memories)
 
@@ -183,10 +185,10 @@ def test_what_is_known_is_no_memory_again():
     ],
 )
 def test_explicit_cues_last(sentence, kind):
-    cue = lasting.lasting(sentence, by_user=True, working=False)
+    cue = lasting.find_cue(sentence, by_user=True, working=False)
     assert cue
     assert cue.type is kind
-    assert lasting.lasting(sentence, by_user=False, working=True) is None
+    assert lasting.find_cue(sentence, by_user=False, working=True) is None
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_explicit_cues_last(sentence, kind):
     ],
 )
 def test_what_people_say_in_passing_does_not_last(sentence):
-    assert lasting.lasting(sentence, by_user=True, working=False) is None
+    assert lasting.find_cue(sentence, by_user=True, working=False) is None
 
 
 DECIDED = [
@@ -241,10 +243,10 @@ DECIDED = [
     ],
 )
 def test_the_habits_of_those_who_work_are_rules_and_those_of_friends_are_stories(sentence, lasts):
-    cue = lasting.lasting(sentence, by_user=True, working=True)
+    cue = lasting.find_cue(sentence, by_user=True, working=True)
     assert (cue is not None and cue.type is MemoryType.PREFERENCE) is lasts
-    assert lasting.lasting(sentence, by_user=True, working=False) is None
-    assert lasting.lasting(sentence, by_user=False, working=True) is None
+    assert lasting.find_cue(sentence, by_user=True, working=False) is None
+    assert lasting.find_cue(sentence, by_user=False, working=True) is None
 
 
 @pytest.mark.parametrize("sentence", DECIDED)
@@ -257,15 +259,15 @@ def test_what_the_user_decides_with_an_assistant_lasts_and_what_friends_tell_eac
 
 @pytest.mark.parametrize("sentence", ["Let's go with it.", "We're using 3 GB of memory, because nothing is freed."])
 def test_what_decides_nothing_is_no_decision(sentence):
-    assert lasting.lasting(sentence, by_user=True, working=True) is None
+    assert lasting.find_cue(sentence, by_user=True, working=True) is None
 
 
 def test_lessons_and_decisions_last_only_where_work_is_done():
     lesson = "The root cause was a stale lock file in the cache folder."
-    cue = lasting.lasting(lesson, by_user=False, working=True)
+    cue = lasting.find_cue(lesson, by_user=False, working=True)
     assert cue
     assert cue.type is MemoryType.LEARNING
-    assert lasting.lasting(lesson, by_user=False, working=False) is None
+    assert lasting.find_cue(lesson, by_user=False, working=False) is None
 
 
 @pytest.mark.parametrize(
@@ -314,12 +316,12 @@ def test_other_languages(texts, kept):
     ],
 )
 def test_sentences(text, parts):
-    assert sentences.sentences(text) == parts
+    assert sentences.split_sentences(text) == parts
 
 
 def test_content_words_have_no_endings_no_stop_words_and_pairs_for_wide_scripts():
-    assert words.content("The dogs were running to the parks") == ["dogs", "runn", "park"]
-    assert words.content("我住在上海") == ["我住", "住在", "在上", "上海"]
+    assert words.list_content_words("The dogs were running to the parks") == ["dogs", "runn", "park"]
+    assert words.list_content_words("我住在上海") == ["我住", "住在", "在上", "上海"]
 
 
 WORDS = st.sampled_from(
@@ -356,7 +358,7 @@ MESSAGES = st.one_of(st.lists(WORDS, min_size=1, max_size=30).map(" ".join), st.
 def test_every_line_is_made_of_what_was_said(texts, limit, report):
     material = said(*texts)
     if report:
-        material = (*material, Quoted("t99", "tool", "report", AT, "changed `a.py`"))
+        material = (*material, QuotedPiece("t99", "tool", "report", AT, "changed `a.py`"))
     parsed = ask(material, limit)
     sayable = {int(one.id[1:]): _sayable(one.text) for one in material}
     for told in parsed.summary:
@@ -379,21 +381,23 @@ def _words(text: str) -> list[str]:
 
 def _sayable(text: str) -> str:
     """The words of a text as prose, as neutral text, and as it stands: "2019." ahead of it may be a mark, or a word."""
-    return " ".join(_words(f"{neutral(' '.join(prose.lines(text)))} {neutral(text)} {text}"))
+    return " ".join(_words(f"{neutralize(' '.join(prose.list_lines(text)))} {neutralize(text)} {text}"))
 
 
 @given(st.lists(MESSAGES, max_size=10), st.integers(0, 60), st.booleans())
 def test_choosing_keeps_to_its_budget_and_order(texts, budget, working):
     talk = [
-        Said(f"t{n}", "User" if n % 2 else "Assistant", bool(n % 2), text, tuple(sentences.numbered(text)))
+        ConversationMessage(
+            f"t{n}", "User" if n % 2 else "Assistant", bool(n % 2), text, tuple(sentences.number_sentences(text))
+        )
         for n, text in enumerate(texts, 1)
     ]
-    candidates = statements(talk, working=working)
+    candidates = list_statements(talk, working=working)
     chosen = salience.choose(candidates, budget, working=working)
     assert sum(one.cost for one in chosen) <= budget + 2 * len(chosen)
     rest = iter(candidates)
     assert all(one in rest for one in chosen)
-    assert all(0 < salience.worth(one, working=working) < 1 for one in candidates)
+    assert all(0 < salience.rate_statement(one, working=working) < 1 for one in candidates)
 
 
 def test_a_repeated_statement_is_told_once():
@@ -411,8 +415,8 @@ def test_that_the_user_stops_is_worth_less_than_what_they_ask_for():
     )
     asks = ("Stop the server, I'll go on with Claude Code.", "Stop here: the datum is NHN16.")
     rows = [
-        Said(f"t{n}", "User", by_user=True, text=one, sentences=(Sentence(1, one),))
+        ConversationMessage(f"t{n}", "User", by_user=True, text=one, sentences=(NumberedSentence(1, one),))
         for n, one in enumerate((*halts, *asks))
     ]
-    worth = {one.turn: salience.worth(one, working=True) for one in statements(rows, working=True)}
+    worth = {one.turn: salience.rate_statement(one, working=True) for one in list_statements(rows, working=True)}
     assert max(worth[n] for n in range(len(halts)) if n in worth) < min(worth[len(halts)], worth[len(halts) + 1])

@@ -17,49 +17,49 @@ from replacements import KEPT, OTHERS, REPLACED
 from memoryd.daemon.once import run_once
 from memoryd.jobs import dream, dream_reply
 from memoryd.jobs.dream_reply import LetGo
-from memoryd.jobs.job import Ask, Done, Quoted, Reply, drive, first_of
+from memoryd.jobs.job import Ask, Done, QuotedPiece, Reply, drive, first_of
 from memoryd.offline import backend as offline
 from memoryd.offline import replacement
-from memoryd.text.neutral import neutral
-from memoryd.tiers.core import normal
+from memoryd.text.neutral import neutralize
+from memoryd.tiers.core import normalize
 
 TODAY = date(2026, 11, 22)
 
 
-def core(*texts: str, at: str | None = "2026-11-01T10:00", origin: str = "user") -> list[Quoted]:
-    return [Quoted(f"m{n}", "memory", origin, at, text) for n, text in enumerate(texts, 1)]
+def core(*texts: str, at: str | None = "2026-11-01T10:00", origin: str = "user") -> list[QuotedPiece]:
+    return [QuotedPiece(f"m{n}", "memory", origin, at, text) for n, text in enumerate(texts, 1)]
 
 
-def daily(*texts: str | tuple[str, str]) -> list[Quoted]:
+def daily(*texts: str | tuple[str, str]) -> list[QuotedPiece]:
     """Entries of yesterday, or of the day that is given with one; who said them stands before them."""
     found = []
     for n, given_ in enumerate(texts, 1):
         text, day = (given_, "2026-11-21") if isinstance(given_, str) else given_
         label = text.partition(":")[0]
         origin = {"User": "user", "Assistant": "assistant", "Report": "report", "Changed": "report"}.get(label, "agent")
-        found.append(Quoted(f"d{n}", "daily", origin, f"{day}T12:{n:02}", text))
+        found.append(QuotedPiece(f"d{n}", "daily", origin, f"{day}T12:{n:02}", text))
     return found
 
 
-def ask(*material: list[Quoted], **context: str) -> Ask:
+def ask(*material: list[QuotedPiece], **context: str) -> Ask:
     named = {"today": TODAY.isoformat(), "bullets": "50", **context}
     return Ask("dream", "", tuple(one for some in material for one in some), tuple(named.items()))
 
 
-def dreamt(question: Ask) -> dream_reply.Parsed:
+def dreamt(question: Ask) -> dream_reply.ParsedDreamReply:
     answer = offline.answer(question)
     assert answer == offline.answer(question)
     parsed = dream_reply.parse(answer)
-    assert isinstance(parsed, dream_reply.Parsed)
+    assert isinstance(parsed, dream_reply.ParsedDreamReply)
     assert parsed.unreadable == 0
     return parsed
 
 
-def bullets(parsed: dream_reply.Parsed) -> dict[str, tuple[str, ...]]:
+def bullets(parsed: dream_reply.ParsedDreamReply) -> dict[str, tuple[str, ...]]:
     return {one.text: one.cites for section in parsed.sections for one in section.bullets}
 
 
-def headings(parsed: dream_reply.Parsed) -> dict[str, str]:
+def headings(parsed: dream_reply.ParsedDreamReply) -> dict[str, str]:
     return {one.text: section.heading for section in parsed.sections for one in section.bullets}
 
 
@@ -127,8 +127,8 @@ def test_a_wish_that_comes_again_on_another_day_lasts_and_one_said_once_does_not
     assert not bullets(dreamt(ask(other)))
 
 
-def by_hand(text: str, origin: str = "hand") -> list[Quoted]:
-    return [Quoted("d1", "daily", origin, "2026-11-21", text)]
+def by_hand(text: str, origin: str = "hand") -> list[QuotedPiece]:
+    return [QuotedPiece("d1", "daily", origin, "2026-11-21", text)]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_what_the_user_replaced_gives_way_to_the_words_that_say_so():
 
 def test_the_newest_word_counts_also_among_memories_and_entries():
     known = core("User: I live in Oslo.")
-    known += [Quoted("m2", "memory", "user", "2026-11-05T10:00", "User: I live in Bergen now.")]
+    known += [QuotedPiece("m2", "memory", "user", "2026-11-05T10:00", "User: I live in Bergen now.")]
     entries = daily(("User: I live in Tromsø now.", "2026-11-20"), "User: I live in Hamar now.")
     parsed = dreamt(ask(known, entries))
     assert set(bullets(parsed)) == {"User: I live in Hamar now."}
@@ -328,16 +328,16 @@ def test_the_same_words_in_another_order_replace_and_the_core_has_the_newer_ones
 
 @pytest.mark.parametrize(("older", "newer"), OTHERS)
 def test_plain_words_end_what_was_so_in_the_other_languages_of_the_cues(older, newer):
-    assert replacement.ends(newer, older)
-    assert not replacement.ends(older, newer)
+    assert replacement.is_ended_by(newer, older)
+    assert not replacement.is_ended_by(older, newer)
 
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_plain_words_end_what_was_so_and_near_misses_do_not(half):
     """Of the pairs set aside (1), six were missed and none was ended wrongly."""
-    missed = [pair for pair in REPLACED[half::2] if not replacement.ends(pair[2], pair[1])]
+    missed = [pair for pair in REPLACED[half::2] if not replacement.is_ended_by(pair[2], pair[1])]
     assert len(missed) <= (6 if half else 0), missed
-    assert not [pair for pair in KEPT[half::2] if replacement.ends(pair[2], pair[1])]
+    assert not [pair for pair in KEPT[half::2] if replacement.is_ended_by(pair[2], pair[1])]
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_whatever_comes_in_nothing_is_lost_and_every_new_word_was_said(entries, 
     for text, cites in held.items():
         if text not in earlier:
             said = [by_id[cite.partition(".")[0]] for cite in cites]
-            words = {word for one in said for word in re.findall(r"\w+", neutral(one.text))}
+            words = {word for one in said for word in re.findall(r"\w+", neutralize(one.text))}
             assert words.issuperset(re.findall(r"\w+", text))
             assert all(one.origin != "report" for one in said)
 
@@ -420,7 +420,7 @@ def test_whatever_comes_in_nothing_is_lost_and_every_new_word_was_said(entries, 
 LINE = ENTRY.filter(str.strip)
 
 
-@given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6, unique_by=normal))
+@given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6, unique_by=normalize))
 def test_the_guards_refuse_nothing_of_it(entries, texts):
     origins = {"User": "user", "Assistant": "assistant", "Report": "report"}
     said = [" ".join(text.split()) for text in entries]
@@ -443,7 +443,7 @@ def test_a_memory_that_ends_like_a_citation_is_not_spoken_of():
 
 
 def test_an_empty_question_and_an_old_day_are_answered():
-    assert isinstance(dream_reply.parse(offline.answer(ask())), dream_reply.Parsed)
+    assert isinstance(dream_reply.parse(offline.answer(ask())), dream_reply.ParsedDreamReply)
     question = ask([replace(one, at=None) for one in daily("User: Never push to main.")])
     assert bullets(dreamt(question)) == {"User: Never push to main.": ("d1.1",)}
     assert isinstance(offline.answer(question), Reply)

@@ -11,14 +11,14 @@ from memoryd.jobs.job import AddMemories, AppendDaily, Done, NothingToDo, drive
 from memoryd.jobs.reports import MENDED, Reports
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 SAYS = re.compile(r"(ASSISTANT|CALLS|TOOL): ")
 TURNS = {
-    "": (Role.USER, Origin.USER, Kind.MESSAGE),
-    "ASSISTANT": (Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE),
-    "CALLS": (Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL),
-    "TOOL": (Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT),
+    "": (Role.USER, Origin.USER, TurnKind.MESSAGE),
+    "ASSISTANT": (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE),
+    "CALLS": (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.TOOL_CALL),
+    "TOOL": (Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT),
 }
 
 
@@ -26,7 +26,7 @@ def turn(seq: int, text: str) -> StoredTurn:
     """A turn of the user, or of whom the text begins with; a tool answers the call right before it."""
     found = SAYS.match(text)
     role, origin, kind = TURNS[found[1] if found else ""]
-    called = {Kind.TOOL_CALL: f"c{seq}", Kind.TOOL_RESULT: f"c{seq - 1}"}.get(kind)
+    called = {TurnKind.TOOL_CALL: f"c{seq}", TurnKind.TOOL_RESULT: f"c{seq - 1}"}.get(kind)
     return StoredTurn(
         seq=seq,
         record_id=f"r{seq}",

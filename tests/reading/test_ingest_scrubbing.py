@@ -13,21 +13,21 @@ import pytest
 from ingest_world import OwnRules, World, claude, lines
 
 from memoryd.changing.rescrub import Rescrub
-from memoryd.config import Scrub
+from memoryd.config import ScrubSettings
 from memoryd.database import sqlite, turns
 from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.reading import cursor as reading
 from memoryd.reading import store
-from memoryd.reading.scrubbing import hashed
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.reading.scrubbing import hash_name
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.finding import ScrubbedText
     from memoryd.scrub.policy import Policy
 
 SECRET = "ghp_" + "aB3dE5fG7h" * 3 + "iJ9kL1"
@@ -44,7 +44,7 @@ class Failing(OwnRules):
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def scan(self, texts: Sequence[str], policy: Policy, progress: Any = lambda: None) -> list[Scrubbed | None]:
+    def scan(self, texts: Sequence[str], policy: Policy, progress: Any = lambda: None) -> list[ScrubbedText | None]:
         assert self.may_answer.wait(30)
         self.asked += texts
         found = super().scan(texts, policy, progress)
@@ -111,7 +111,7 @@ def test_ids_and_names_with_a_secret_are_kept_as_hashes_and_known_again(world):
     world.poll()
     assert SECRET.encode() not in everything(world)
     assert [row["record_id"] for row in world.query("SELECT record_id FROM turn WHERE text = 'hello'")] == [
-        hashed(f"id-{SECRET}")
+        hash_name(f"id-{SECRET}")
     ]
     count = len(world.query("SELECT id FROM turn"))
     world.restart()
@@ -152,19 +152,19 @@ def rescrub(world: World, **more: Any) -> Rescrub:
 def test_a_type_that_was_stored_before_is_redacted_later(world):
     world.write("a.jsonl", lines([claude(1, "one")]))
     world.poll()
-    with sqlite.writing(world.engine) as connection:
+    with sqlite.begin_write(world.engine) as connection:
         connection.exec_driver_sql("UPDATE transcript SET skipped = ?", (json.dumps({SECRET: 3}),))
     rescrub(world).run()
-    assert world.query("SELECT skipped FROM transcript") == [{"skipped": json.dumps({hashed(SECRET): 3})}]
+    assert world.query("SELECT skipped FROM transcript") == [{"skipped": json.dumps({hash_name(SECRET): 3})}]
     assert SECRET.encode() not in everything(world)
 
 
 def test_an_id_that_changes_is_told_at_once(world):
-    world.scrub = Scrub(secrets="off")
+    world.scrub = ScrubSettings(secrets="off")
     world.ingest.configure(world.settings())
     world.write(f"{SECRET}.jsonl", lines([claude(1, "one")]))
     world.poll()
-    world.scrub = Scrub()
+    world.scrub = ScrubSettings()
     world.ingest.configure(world.settings())
     told = []
 
@@ -173,7 +173,7 @@ def test_an_id_that_changes_is_told_at_once(world):
 
     with pytest.raises(InterruptedError):
         rescrub(world, go_on=stop, renamed=lambda: told.append(world.query("SELECT id FROM session"))).run()
-    assert told == [[{"id": hashed(SECRET)}]]
+    assert told == [[{"id": hash_name(SECRET)}]]
 
 
 def test_session_and_folder_are_kept_without_a_secret(world, tmp_path):
@@ -185,7 +185,7 @@ def test_session_and_folder_are_kept_without_a_secret(world, tmp_path):
     world.later(10)
     world.poll()
     (session,) = world.query("SELECT * FROM session")
-    assert session["id"] == session["native_id"] == hashed(f"sess_{SECRET}")
+    assert session["id"] == session["native_id"] == hash_name(f"sess_{SECRET}")
     assert redacted(session["folder"]) == "/srv/[…]/shop"
     assert SECRET.encode() not in everything(world)
 
@@ -214,7 +214,7 @@ def test_a_transcript_whose_name_holds_a_secret_is_not_read_and_reported_with_th
 
 
 def test_a_policy_to_skip_keeps_the_turn_without_its_text(world):
-    world.scrub = Scrub(secrets="skip")
+    world.scrub = ScrubSettings(secrets="skip")
     world.ingest.configure(world.settings())
     world.write("a.jsonl", lines([claude(1, f"use {SECRET}"), claude(2, "done")]))
     world.poll()
@@ -225,12 +225,12 @@ def test_a_policy_to_skip_keeps_the_turn_without_its_text(world):
 
 
 def test_new_settings_bring_a_new_policy(world):
-    world.scrub = Scrub(secrets="off")
+    world.scrub = ScrubSettings(secrets="off")
     world.ingest.configure(world.settings())
     world.write("a.jsonl", lines([claude(1, f"use {SECRET}")]))
     world.poll()
     assert world.texts() == [f"use {SECRET}"]
-    world.scrub = Scrub()
+    world.scrub = ScrubSettings()
     world.ingest.configure(world.settings())
     world.append("a.jsonl", lines([claude(2, f"use {SECRET}")]))
     world.poll()
@@ -298,12 +298,12 @@ def test_redacted_lines_are_known_again_after_a_restart(world):
 
 
 def test_lines_are_known_again_when_the_policy_has_become_stricter(world):
-    world.scrub = Scrub(secrets="off")
+    world.scrub = ScrubSettings(secrets="off")
     world.ingest.configure(world.settings())
     now_file(world, f"## User: use {SECRET}\nhello\n")
     settled(world)
     first = world.texts()
-    world.scrub = Scrub()
+    world.scrub = ScrubSettings()
     world.ingest.configure(world.settings())
     now_file(world, f"## User: use {SECRET}\nhello\nand more\n")
     settled(world)
@@ -312,7 +312,7 @@ def test_lines_are_known_again_when_the_policy_has_become_stricter(world):
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_policy_to_skip_drops_the_entry_of_a_document(world, restart):
-    world.scrub = Scrub(secrets="skip")
+    world.scrub = ScrubSettings(secrets="skip")
     world.ingest.configure(world.settings())
     now_file(world, f"## User: hello\n\n## Agent: use {SECRET}\nfor it\n\n## User: thanks\n")
     settled(world)
@@ -441,8 +441,8 @@ def test_only_the_transcript_waits_whose_ids_cannot_be_scanned(world, scanner):
 
 
 def test_an_empty_turn_waits_for_no_scan():
-    turn = Turn("an id", 0, Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE, "")
-    batch = store.Batch(found=[reading.Found(reading.Cursor("ann", "/a", 1, 1), turn, 0, 1, b"")])
+    turn = Turn("an id", 0, Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, "")
+    batch = store.IngestBatch(found=[reading.FoundTurn(reading.Cursor("ann", "/a", 1, 1), turn, 0, 1, b"")])
     batch.take_scanned([None], {"an id": "another"})
     (found,) = batch.found
     assert (found.turn.record_id, found.withheld) == ("another", None)
@@ -455,7 +455,7 @@ def test_a_compaction_that_was_passed_stays_where_it_happened(world, scanner):
     world.write("a.jsonl", lines([claude(1, "one"), json.dumps(compaction).encode(), claude(3, "three")]))
     world.poll()
     (session,) = [row["id"] for row in world.query("SELECT id FROM session")]
-    with sqlite.writing(world.engine) as connection:
+    with sqlite.begin_write(world.engine) as connection:
         connection.exec_driver_sql(
             "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, 3, 'x')", (session, CONSUMER)
         )
@@ -487,16 +487,16 @@ def test_a_turn_that_was_passed_while_it_had_no_text_comes_back_at_the_end(world
     world.write("a.jsonl", lines([claude(1, "one"), claude(2, "unscannable two"), claude(3, "three")]))
     world.poll()
     (session,) = [row["id"] for row in world.query("SELECT id FROM session")]
-    with sqlite.writing(world.engine) as connection:
+    with sqlite.begin_write(world.engine) as connection:
         connection.exec_driver_sql(
             "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, 3, 'x')", (session, CONSUMER)
         )
     scanner.word = "no more"
     world.later(100)
     world.poll()
-    with sqlite.reading(world.engine) as connection:
+    with sqlite.begin_read(world.engine) as connection:
         left = turns.stored_turns(connection, session, after=3)
-        assert turns.unslept(connection, session, after=3) == 1
+        assert turns.count_unslept(connection, session, after=3) == 1
     assert [(turn.seq, turn.text) for turn in left] == [(4, "unscannable two")]
     assert session in world.ingest.changed
     world.check_spans()
@@ -506,7 +506,7 @@ def test_a_turn_that_an_open_run_is_about_to_pass_comes_back_at_the_end(world, s
     world.write("a.jsonl", lines([claude(1, "unscannable one"), claude(2, "two")]))
     world.poll()
     (session,) = [row["id"] for row in world.query("SELECT id FROM session")]
-    with sqlite.writing(world.engine) as connection:
+    with sqlite.begin_write(world.engine) as connection:
         connection.exec_driver_sql(
             'INSERT INTO job_run (id, kind, agent_id, session_id, actor, "trigger", state, options, created_at,'
             " scheduled_for, attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
@@ -581,7 +581,7 @@ def test_reading_goes_on_while_a_batch_is_scanned(world, scanner, small):
     scanner.may_answer.clear()
     world.ingest.look(source, str(world.path("a.jsonl")))
     assert world.rows() == []
-    offset = world.ingest.cursors.at("ann", str(world.path("a.jsonl"))).offset
+    offset = world.ingest.cursors.find("ann", str(world.path("a.jsonl"))).offset
     assert offset
     scanner.may_answer.set()
     world.ingest.finish()
@@ -597,7 +597,7 @@ def test_the_row_of_a_cursor_is_as_it_was_when_its_batch_was_frozen(world, scann
     size = path.stat().st_size
     world.append("a.jsonl", lines([claude(3, "three")]))
     world.ingest.look(source, str(path))
-    assert world.ingest.cursors.at("ann", str(path)).offset > size
+    assert world.ingest.cursors.find("ann", str(path)).offset > size
     world.ingest.finish()
     assert world.query("SELECT offset FROM transcript") == [{"offset": size}]
     assert world.texts() == ["one", "two"]

@@ -12,12 +12,12 @@ from ingest_world import OwnRules
 from model_world import VARIABLE, World, queue, rows, the_run
 from planted_secrets import planted
 
-from memoryd.config import Scrub, Settings
+from memoryd.config import ScrubSettings, Settings
 from memoryd.files.log import get_logger
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, KeepSummary
 from memoryd.llm.circuit import Circuit
-from memoryd.reading.scrubbing import Scrubber, SecretError, UnscannedError, hashed, strings_of, with_strings
+from memoryd.reading.scrubbing import Scrubber, SecretError, UnscannedError, hash_name, strings_of, with_strings
 from memoryd.worker.client import WorkerError
 from memoryd.worker.pool import Pool
 
@@ -140,8 +140,8 @@ def spoilt(step: Done, what: str) -> Done:
 
 @pytest.mark.parametrize("what", ["daily", "core", "summary", "messages", "receipt"])
 def test_a_text_with_a_secret_is_not_written(world, monkeypatch, what):
-    real = sleep._saved
-    monkeypatch.setattr(sleep, "_saved", lambda *given: spoilt(real(*given), what))
+    real = sleep._save_result
+    monkeypatch.setattr(sleep, "_save_result", lambda *given: spoilt(real(*given), what))
     with opened(world) as app:
         queue(app)
         app.runner.run_next()
@@ -202,7 +202,7 @@ def scrubber(scanner):
 
 
 def policy(tmp_path: Any, **scrub: Any) -> Settings:
-    return Settings(state_dir=tmp_path, agents=(), scrub=Scrub(**scrub))
+    return Settings(state_dir=tmp_path, agents=(), scrub=ScrubSettings(**scrub))
 
 
 def test_a_clean_text_passes_and_a_redacted_one_too(scrubber):
@@ -240,7 +240,7 @@ def test_a_name_is_asked_for_once_and_an_ordinary_id_never(scrubber, scanner):
         "/srv/shop",
     ]
     first = scrubber.names(names)
-    assert first == {name: hashed(name) if SECRET in name else name for name in names}
+    assert first == {name: hash_name(name) if SECRET in name else name for name in names}
     assert sorted(scanner.calls[0]) == sorted(names[3:])
     assert scrubber.names(names) == first
     assert len(scanner.calls) == 1
@@ -268,14 +268,14 @@ def test_a_new_policy_asks_again(scrubber, scanner, tmp_path):
     scrubber.configure(policy(tmp_path, secrets="off"))
     assert scrubber.name(f"id-{SECRET}") == f"id-{SECRET}"
     scrubber.configure(policy(tmp_path))
-    assert scrubber.name(f"id-{SECRET}") == hashed(f"id-{SECRET}")
+    assert scrubber.name(f"id-{SECRET}") == hash_name(f"id-{SECRET}")
 
 
 def test_an_answer_by_the_old_policy_does_not_outlive_it(scrubber, scanner, tmp_path):
     scrubber.configure(policy(tmp_path, secrets="off"))
     scanner.meanwhile = lambda: scrubber.configure(policy(tmp_path))
     assert scrubber.name(f"id-{SECRET}") == f"id-{SECRET}"
-    assert scrubber.name(f"id-{SECRET}") == hashed(f"id-{SECRET}")
+    assert scrubber.name(f"id-{SECRET}") == hash_name(f"id-{SECRET}")
 
 
 def test_who_waits_for_a_scan_is_told_of_its_parts_on_his_own_thread(scrubber, scanner):
@@ -312,7 +312,9 @@ def test_strings_of_a_value():
 
 
 def test_what_an_older_policy_has_said_of_a_name_is_not_kept(tmp_path):
-    off, redact = (Settings(state_dir=tmp_path, agents=(), scrub=Scrub(secrets=how)) for how in ("off", "redact"))
+    off, redact = (
+        Settings(state_dir=tmp_path, agents=(), scrub=ScrubSettings(secrets=how)) for how in ("off", "redact")
+    )
 
     class Slow(OwnRules):
         """The policy is changed while it scans."""
@@ -325,4 +327,4 @@ def test_what_an_older_policy_has_said_of_a_name_is_not_kept(tmp_path):
     scrubber = Scrubber(Slow(), get_logger("memoryd.test"))
     scrubber.configure(off)
     assert scrubber.name(f"id {SECRET}") == f"id {SECRET}"
-    assert scrubber.name(f"id {SECRET}") == hashed(f"id {SECRET}")
+    assert scrubber.name(f"id {SECRET}") == hash_name(f"id {SECRET}")

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.recall.chunks import LONGEST, SIZE, chunks
+from memoryd.recall.chunks import LONGEST, SIZE, split_chunks
 from memoryd.tiers.lines import lines_of
 
 LINES = st.sampled_from(
@@ -19,7 +19,7 @@ FILES = st.builds(lambda lines, end: end.join(lines), st.lists(LINES, max_size=4
 @example(data=b"\xef\xbb\xbf# A\n", apart=True)
 def test_every_line_is_in_exactly_one_chunk_at_the_place_it_says(data, apart):
     lines = lines_of(data)
-    found = chunks(data, apart=apart)
+    found = split_chunks(data, apart=apart)
     numbers = [number for one in found for number in range(one.first_line, one.last_line + 1)]
     assert numbers == list(range(1, len(lines) + 1))
     for one in found:
@@ -30,18 +30,18 @@ def test_every_line_is_in_exactly_one_chunk_at_the_place_it_says(data, apart):
 def test_what_is_appended_below_a_heading_leaves_the_chunks_above_as_they_were(data, more):
     if data and not data.endswith(b"\n"):
         data += b"\n"
-    before = [one.text for one in chunks(data)]
-    after = [one.text for one in chunks(data + b"## Note (12:00)\n\nwhat was added\n")]
+    before = [one.text for one in split_chunks(data)]
+    after = [one.text for one in split_chunks(data + b"## Note (12:00)\n\nwhat was added\n")]
     if not any(line.strip().startswith((b"```", b"~~~", b"---", b"# ", b"## ", b"### ")) for line in lines_of(data)):
         assert after[: len(before)] == before
 
 
 def texts(text, **more):
-    return [one.text for one in chunks(text.encode(), **more)]
+    return [one.text for one in split_chunks(text.encode(), **more)]
 
 
 def test_a_chunk_stands_under_its_headings():
-    found = chunks(b"# Day\n\nlead\n\n## Morning\n\none\n\n### Tea\n\ntwo\n\n## Evening\n\nthree\n")
+    found = split_chunks(b"# Day\n\nlead\n\n## Morning\n\none\n\n### Tea\n\ntwo\n\n## Evening\n\nthree\n")
     assert [(one.heading, one.first_line, one.last_line) for one in found] == [
         (("Day",), 1, 4), (("Day", "Morning"), 5, 8), (("Day", "Morning", "Tea"), 9, 12), (("Day", "Evening"), 13, 15),
     ]  # fmt: skip
@@ -54,7 +54,7 @@ def test_headings_with_nothing_between_them_stand_together():
 def test_what_looks_like_a_heading_in_a_fence_or_in_front_matter_is_none():
     fenced = "intro\n\n```\n# not a heading\n\n- nor a bullet\n```\n"
     assert texts(fenced) == [fenced]
-    assert [one.heading for one in chunks(b"---\n# comment\ntags: [a]\n---\nbody\n")] == [()]
+    assert [one.heading for one in split_chunks(b"---\n# comment\ntags: [a]\n---\nbody\n")] == [()]
 
 
 def test_short_blocks_stand_together_and_long_ones_apart():
@@ -76,7 +76,7 @@ def test_a_fence_is_kept_whole_until_it_is_too_long():
 
 def test_a_bullet_is_a_chunk_of_its_own_with_what_hangs_below_it():
     text = "# Memory\n\n- one\n  goes on\n\n  and on\n- two\n\n## Part\n- three\n"
-    found = chunks(text.encode(), apart=True)
+    found = split_chunks(text.encode(), apart=True)
     assert [(one.text, one.is_bullet) for one in found] == [
         ("# Memory\n\n- one\n  goes on\n\n  and on\n", True), ("- two\n\n", True), ("## Part\n- three\n", True),
     ]  # fmt: skip

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.recall.fusion import fuse
-from memoryd.recall.ranking import Candidate, Ranked
+from memoryd.recall.ranking import Candidate, RankedCandidate
 
 
 def ranked(number, path="session:s", piece=0):
-    return Ranked(Candidate(number, 1.0, path, "session", number, number, piece, b"", None, None), 1.0)
+    return RankedCandidate(Candidate(number, 1.0, path, "session", number, number, piece, b"", None, None), 1.0)
 
 
 ORDERS = st.lists(st.integers(1, 30), unique=True, max_size=20)
@@ -57,6 +57,6 @@ def test_what_is_first_in_both_has_a_score_of_one():
 
 
 def test_pieces_of_a_turn_are_one_thing():
-    whole = Ranked(Candidate(7, 1.0, "session:s", "session", 1, 1, 2, b"", None, None), 1.0)
+    whole = RankedCandidate(Candidate(7, 1.0, "session:s", "session", 1, 1, 2, b"", None, None), 1.0)
     (one,) = fuse([ranked(1)], [whole], frozenset())
     assert (one.candidate.id, one.by_words, one.by_meaning) == (1, 1, 1)

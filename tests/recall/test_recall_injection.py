@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memoryd.ledger import facts as fact_lines
 from memoryd.ledger import profile
 from memoryd.ledger.facts import Fact
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall.injection import FACTS, LEAD, Budget, Part, render
 from memoryd.transcripts.injected import CLOSE, OPEN, strip
 
@@ -35,17 +35,17 @@ def fact(content, confidence=0.9, category="preference", number=1):
 
 
 def profile_lines(**sections):
-    return profile.render({Section(name): Entry(text, "") for name, text in sections.items()})
+    return profile.render({ProfileSection(name): ProfileEntry(text, "") for name, text in sections.items()})
 
 
 def facts_lines(*contents):
-    return [fact_lines.line(fact(content, number=number)) for number, content in enumerate(contents)]
+    return [fact_lines.render_line(fact(content, number=number)) for number, content in enumerate(contents)]
 
 
 def test_the_whole_text():
     made = render(
         profile_lines(work="Builds brakes.", topOfMind="The move.", recent="Wrote tests."),
-        [fact_lines.line(fact("Likes tabs.", 0.95)), fact_lines.line(fact("Has a dog.", 0.5, "context"))],
+        [fact_lines.render_line(fact("Likes tabs.", 0.95)), fact_lines.render_line(fact("Has a dog.", 0.5, "context"))],
         [
             Part("MEMORY.md", "# Memory\n\n## Build\n- Use make\n  - and not ninja\n"),
             Part(
@@ -115,7 +115,7 @@ def test_facts_go_from_the_lowest_up_and_then_characters():
 
 def test_a_long_fact_pushes_none_of_the_others_out():
     given_ = [fact("Long. " * 2000), *(fact(f"Likes number {number}.", 0.8) for number in range(20))]
-    told = render((), [fact_lines.line(one) for one in given_], (), Budget(700, 0), words)
+    told = render((), [fact_lines.render_line(one) for one in given_], (), Budget(700, 0), words)
     assert told.left_out == ()
     assert "Likes number 19." in told.text
 
@@ -192,7 +192,7 @@ texts = st.text(max_size=300) | st.lists(
 
 @st.composite
 def worlds(draw):
-    sections = {section.value: draw(texts) for section in Section if draw(st.booleans())}
+    sections = {section.value: draw(texts) for section in ProfileSection if draw(st.booleans())}
     contents = draw(st.lists(texts, max_size=8))
     parts = [Part(f"memory/{number}.md", draw(texts), draw(st.booleans())) for number in range(draw(st.integers(0, 3)))]
     return profile_lines(**sections), facts_lines(*contents), parts

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 from memoryd.recall.documents import COLUMNS, digest_of, of_fact
-from memoryd.recall.query import LONGEST, MOST_TERMS, MOST_WORDS, Kind, expression, parse
-from memoryd.recall.snippet import LENGTH, held, snippet
-from memoryd.recall.words import folded, indexable, is_unspaced, runs
+from memoryd.recall.query import LONGEST, MOST_TERMS, MOST_WORDS, TermKind, build_expression, parse
+from memoryd.recall.snippet import LENGTH, cut_snippet, find_held
+from memoryd.recall.words import fold, is_unspaced, list_runs, make_indexable
 
 SYNTAX = st.sampled_from(
     ['"', "'", "*", "AND", "OR", "NOT", "NEAR(", ")", "(", "{", "}", ":", "^", "-", "+", "C++", "what?", "foo-bar",
@@ -23,7 +23,7 @@ TEXTS = st.lists(SYNTAX | st.text(max_size=5), max_size=12).map(" ".join) | st.l
 
 @pytest.fixture(scope="module")
 def table():
-    connection = library().connect(":memory:", check_same_thread=False)
+    connection = load_library().connect(":memory:", check_same_thread=False)
     connection.execute(
         f"CREATE VIRTUAL TABLE words USING fts5({', '.join(COLUMNS)}, content='', contentless_delete=1,"
         " tokenize='porter unicode61 remove_diacritics 2')"
@@ -37,7 +37,7 @@ def found(table, text, query):
     table.execute("DELETE FROM words WHERE rowid = 1")
     values = of_fact(text, "", None).columns
     table.execute(f"INSERT INTO words (rowid, {', '.join(COLUMNS)}) VALUES (1, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608
-    match = expression(parse(query).terms)
+    match = build_expression(parse(query).terms)
     return bool(match) and bool(table.execute("SELECT 1 FROM words WHERE words MATCH ?", (match,)).fetchall())
 
 
@@ -50,7 +50,7 @@ def test_no_text_is_a_syntax_error(table, text):
     terms = parse(text).terms
     assert len(terms) <= MOST_TERMS
     if terms:
-        table.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression(terms),)).fetchall()
+        table.execute("SELECT rowid FROM words WHERE words MATCH ?", (build_expression(terms),)).fetchall()
         for term in terms:
             table.execute("SELECT rowid FROM words WHERE words MATCH ?", (f"{{text near}} : {term.match}",)).fetchall()
 
@@ -72,8 +72,8 @@ def test_what_is_looked_for_has_a_limit(text):
     # Each word of a row, and each beginning, has all documents looked through that hold it.
     terms = parse(text).terms
     assert terms
-    assert sum(len(runs(term.match)) for term in terms) <= MOST_WORDS == 128
-    assert sum(term.kind is Kind.PREFIX for term in terms) <= 16
+    assert sum(len(list_runs(term.match)) for term in terms) <= MOST_WORDS == 128
+    assert sum(term.kind is TermKind.PREFIX for term in terms) <= 16
 
 
 def test_of_a_long_text_both_ends_are_looked_for_in_whole_words(table):
@@ -95,20 +95,22 @@ def test_a_long_quotation_is_found_by_all_of_its_parts(table):
 @given(TEXTS)
 def test_a_text_finds_itself(table, text):
     # Words in Python's sense that FTS5's older tables know as well.
-    if any(run.isascii() for run in runs(text)):
+    if any(run.isascii() for run in list_runs(text)):
         assert found(table, text, text)
 
 
 def test_what_parts_words_in_a_query_parts_them_in_the_index(table):
     # Each character where most and the newest signs are, between two words; surrogates are no characters.
     several = (chr(code) for code in chain(range(1, 0xA000), range(0xE000, 0x10000), range(0x1E000, 0x20000)))
-    between = {ord(char): folded(f"ab{char}ba") for char in several if not is_unspaced(char)}
+    between = {ord(char): fold(f"ab{char}ba") for char in several if not is_unspaced(char)}
     table.execute("DELETE FROM words")
-    rows = ((number, indexable(text)) for number, text in between.items())
+    rows = ((number, make_indexable(text)) for number, text in between.items())
     table.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", rows)
     table.execute("CREATE VIRTUAL TABLE temp.seen USING fts5vocab(main, words, instance)")
     parted = {number for (number,) in table.execute("SELECT doc FROM seen WHERE term = 'ab'")}
-    otherwise = [chr(number) for number, text in between.items() if (runs(text)[0] == "ab") is not (number in parted)]
+    otherwise = [
+        chr(number) for number, text in between.items() if (list_runs(text)[0] == "ab") is not (number in parted)
+    ]
     # Some letters that FTS5's tables do not have, though they are older than these.
     assert len(otherwise) < 30
     assert all(map(str.isalpha, otherwise))
@@ -186,13 +188,13 @@ def test_what_is_looked_for_is_told_apart():
     assert kinds('"early bird" snake_case refac*') == [
         ("phrase", "early bird"), ("name", "snake_case"), ("word", "snake"), ("word", "case"), ("prefix", "refac*"),
     ]  # fmt: skip
-    assert parse('the "early bird"').phrases[0].kind is Kind.PHRASE
+    assert parse('the "early bird"').phrases[0].kind is TermKind.PHRASE
     assert parse("").terms == parse(" \0 ").terms == ()
 
 
 @given(st.text(max_size=600), st.lists(st.text(max_size=8), max_size=4))
 def test_a_snippet_is_one_line_of_the_text_and_not_longer_than_it_may_be(text, words):
-    line = snippet(text, words)
+    line = cut_snippet(text, words)
     assert len(line.splitlines()) <= 1
     assert len(line) <= LENGTH + 4
     assert line.removeprefix("… ").removesuffix(" …") in " ".join(text.split())
@@ -200,9 +202,9 @@ def test_a_snippet_is_one_line_of_the_text_and_not_longer_than_it_may_be(text, w
 
 def test_a_snippet_shows_where_most_of_the_words_stand():
     text = "filler words here " * 40 + "the Kumquat HARVEST was réussie " + "more filler " * 40
-    line = snippet("kumquat once. " + text, ["kumquat", "harvests", "reussie"])
+    line = cut_snippet("kumquat once. " + text, ["kumquat", "harvests", "reussie"])
     assert "Kumquat HARVEST was réussie" in line
-    assert held(text, ["harvests", "reussie", "absent"]) == ["harvests", "reussie"]
+    assert find_held(text, ["harvests", "reussie", "absent"]) == ["harvests", "reussie"]
 
 
 def test_texts_that_differ_have_other_digests():

@@ -12,7 +12,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import alarms, runs, sqlite
 from memoryd.requests import waiting
 from memoryd.running import alarms as alarming
-from memoryd.running.alarms import Teller, review
+from memoryd.running.alarms import AlarmHook, review
 from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
@@ -29,7 +29,7 @@ class World:
         return self.app
 
     def alarm(self, kind, subject="", agent="", text="something is wrong"):
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             return alarms.raise_alarm(
                 connection, kind=kind, text=text, now=self.app.clock.text(), agent_id=agent, subject=subject
             )
@@ -41,7 +41,7 @@ class World:
         run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": actor, "trigger": "schedule"}
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more)
         return run_id
 
@@ -73,15 +73,15 @@ TELL = 'echo "$MEMORYD_AGENT $MEMORYD_ALARM $(cat)" >> {}/told'
 def test_each_alarm_is_told_once_and_by_whom_it_is(world):
     with_hook(world, TELL.format(world.scratch.root))
     world.alarm("dead", "x", "demo", "it was given up")
-    teller = Teller(world.app.runner)
+    teller = AlarmHook(world.app.runner)
     for _ in range(3):
         teller.tell()
         world.alarm("dead", "x", "demo", "it was given up once more")  # the same one
     assert told(world) == "demo dead dead: it was given up\n"
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         alarms.clear_alarm(connection, kind="dead", now="x", agent_id="demo", subject="x")
     world.alarm("dead", "x", "demo", "again")
-    Teller(world.app.runner).tell()  # after a restart
+    AlarmHook(world.app.runner).tell()  # after a restart
     assert told(world).splitlines() == ["demo dead dead: it was given up", "demo dead dead: again"]
 
 
@@ -95,7 +95,7 @@ def test_an_alarm_is_opened_though_it_seemed_open_a_moment_ago(world, monkeypatc
 def test_what_the_command_fails_at_is_tried_again_and_then_left(world):
     with_hook(world, f"echo x >> {world.scratch.root}/told; exit 3")
     world.alarm("disk")
-    teller = Teller(world.app.runner)
+    teller = AlarmHook(world.app.runner)
     for _ in range(8):
         teller.tell()
         teller.tell()  # not at once
@@ -107,14 +107,14 @@ def test_what_the_command_fails_at_is_tried_again_and_then_left(world):
 def test_a_stop_cuts_the_telling_short_and_the_next_start_tells(world):
     with_hook(world, "sleep 60")
     world.alarm("disk")
-    teller = Teller(world.app.runner)
+    teller = AlarmHook(world.app.runner)
     world.app.runner.stopping = True
     teller.tell()
     teller._run("disk", "", "x")  # a command under way is ended
     assert world.scratch.query("SELECT told FROM alarm") == [(None,)]
     world.app.runner.stopping = False
     with_hook(world, TELL.format(world.scratch.root))
-    Teller(world.app.runner).tell()
+    AlarmHook(world.app.runner).tell()
     assert told(world) == " disk disk: something is wrong\n"
 
 
@@ -122,9 +122,9 @@ def test_nobody_waits_for_a_command_that_hangs(world, monkeypatch):
     monkeypatch.setattr(alarming, "TIMEOUT_SECONDS", 0.3)
     with_hook(world, "sleep 60")
     world.alarm("disk")
-    Teller(world.app.runner).tell()
+    AlarmHook(world.app.runner).tell()
     world.ticks += 3600
-    Teller(world.app.runner, failed={1: (alarming.TRIES - 1, 0.0)}).tell()
+    AlarmHook(world.app.runner, failed={1: (alarming.TRIES - 1, 0.0)}).tell()
     assert world.scratch.query("SELECT told FROM alarm") == [("failed: took longer than 0.3 s",)]
 
 
@@ -145,7 +145,7 @@ def test_a_daemon_tells_and_goes_on(tmp_path):
 
 def test_what_the_disk_does_not_take_is_told_all_the_same(world):
     with_hook(world, TELL.format(world.scratch.root))
-    teller = Teller(world.app.runner, unstored={"disk": "the state folder cannot be written"})
+    teller = AlarmHook(world.app.runner, unstored={"disk": "the state folder cannot be written"})
     teller.tell()
     teller.tell()
     assert told(world) == " disk disk: the state folder cannot be written\n"
@@ -206,9 +206,9 @@ def test_a_job_without_a_key_clears_what_an_earlier_one_of_its_kind_came_to(worl
 def test_a_run_that_is_given_up_waits_for_nothing_any_more(world):
     run_id = world.queue("sleep", session_id="nobody", key="sleep:nobody:0", state="x")
     world.alarm("waiting", "sleep:nobody:0", "demo")
-    run = runs.claim(world.app.engine, owner="a", now=world.app.clock.text(), agents=["demo"], only=run_id)
+    run = runs.claim_run(world.app.engine, owner="a", now=world.app.clock.claim_run(), agents=["demo"], only=run_id)
     run = dataclasses.replace(run, attempt=99)
-    world.app.runner._failed(run, ValueError("x"))
+    world.app.runner._fail_run(run, ValueError("x"))
     assert world.open_ones() == ["dead"]
 
 

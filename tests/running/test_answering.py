@@ -21,7 +21,7 @@ from memoryd.interfaces.status import as_text, status
 from memoryd.jobs.job import Ask
 from memoryd.llm.failure import ModelError, Trouble
 from memoryd.running import retention
-from memoryd.running.answering import VERIFY, Asked
+from memoryd.running.answering import VERIFY, RunQuestion
 
 OVERFLOW = "This model's maximum context length is 4096 tokens"
 
@@ -144,7 +144,7 @@ def test_a_reservation_whose_call_never_came_back_stays_counted(world):
         (spent,) = rows(app, "SELECT * FROM spend")
         assert (spent["how"], spent["tokens_in"]) == ("reserved", None)
         with reads.open_reader(app.database) as reader:
-            assert reads.spent(reader, "2026-05-04") == spent["reserved"] > 4096
+            assert reads.count_spent(reader, "2026-05-04") == spent["reserved"] > 4096
         assert the_run(app)["error"].startswith("tiny-1 at 127.0.0.1")
 
 
@@ -406,7 +406,7 @@ def test_the_refused_reply_of_a_run_that_was_given_up_stays_until_it_is_old(worl
             world.time.pass_by(timedelta(hours=2))
         assert the_run(app)["state"] == "dead"
         assert len(the_run(app)["refused"]) == runs.REFUSED_CHARACTERS
-        settings = dataclasses.replace(app.settings, retention=config.Retention(runs=timedelta(days=1)))
+        settings = dataclasses.replace(app.settings, retention=config.RetentionSettings(runs=timedelta(days=1)))
         retention.prune(app.engine, settings, app.clock, app.log)
         assert the_run(app)["refused"] is not None
         world.time.pass_by(timedelta(days=2))
@@ -441,7 +441,7 @@ def test_status_shows_what_was_spent(world):
         app.runner.run_next()
         today = app.clock.now().date().isoformat()
         with reads.open_reader(app.database) as reader:
-            assert reads.spent(reader, today) == 760
+            assert reads.count_spent(reader, today) == 760
             shown = status(app.settings, reader, everything=False)
         assert shown["spend"] == {"today_tokens": 0, "daily_tokens": 2_000_000}  # by the machine's own clock
         shown["spend"]["today_tokens"] = 760
@@ -502,8 +502,8 @@ def test_a_person_who_asks_by_hand_is_not_told_to_wait_an_hour(world):
         queue(app)
         app.runner.run_next()
         server.part = good
-        (row,) = queueing.candidates(app.engine, "demo", ended=True)
-        runs.hurry(app.engine, queueing.open_run(app.engine, "sleep", row["id"]), app.clock.text())
+        (row,) = queueing.list_candidates(app.engine, "demo", ended=True)
+        runs.hurry_run(app.engine, queueing.open_run(app.engine, "sleep", row["id"]), app.clock.text())
         app.runner.run_next()
         assert the_run(app)["state"] == "succeeded"
 
@@ -671,7 +671,7 @@ def reading(app):
     """A second reader's question of a run, as a job asks it."""
     run = runs.get_run(app.engine, the_run(app)["id"])
     ask = Ask(VERIFY, "Check memory claims.", (), text="x" * 40_000)
-    return Asked(run, ask, app.runner.settings, app.runner.worker, lambda replies: replies[0])
+    return RunQuestion(run, ask, app.runner.settings, app.runner.worker, lambda replies: replies[0])
 
 
 @pytest.mark.parametrize("verifier", [None, "reader-7"])

@@ -13,7 +13,7 @@ from second_reader_world import TRUTH
 from second_reader_world import told as as_told
 
 import memoryd
-from memoryd.daemon import schedule, slots
+from memoryd.daemon import schedule, scheduled_times
 from memoryd.daemon.once import run_once
 from memoryd.database import runs, sqlite
 from memoryd.jobs import reader
@@ -235,8 +235,8 @@ def test_a_reply_that_cannot_be_used_changes_nothing_and_is_asked_for_again(worl
     assert (row["state"], row["attempt"], row["error"] is not None) == ("queued", 1, True)
     assert row["scheduled_for"] > world.app.clock.text()
     assert (world.text(), world.rows(), world.diary()) == (before, ledger, None)
-    with sqlite.reading(world.app.engine) as connection:
-        assert dreaming.dreamt(connection, "demo") == []
+    with sqlite.begin_read(world.app.engine) as connection:
+        assert dreaming.list_dreams(connection, "demo") == []
 
 
 # --- what is dreamt of, and when it is not ---------------------------------------------------------------------------
@@ -397,8 +397,8 @@ def test_each_night_has_one_dream_behind_the_sleeps_of_live_sessions(tmp_path):
         before = dreams()
         with in_process(scratch, lambda: moment) as app:
             app.ingest.scan()
-            for slot in schedule.due(app.settings, moment):
-                slots.queue(app, slot, "catch-up")
+            for slot in schedule.list_due(app.settings, moment):
+                scheduled_times.queue(app, slot, "catch-up")
         return dreams() - before
 
     def dreams():
@@ -426,7 +426,7 @@ def test_a_failed_sleep_does_not_keep_the_dream_and_is_on_its_receipt(world):
     world.day()
     row = world.dream(flushed=["run-gone"])
     assert row["receipt"]["dream"]["flushed"] == {}
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         runs.skip(connection, "run-flush", "demo", "manual", world.app.clock.text(), "no turns")
     row = world.dream(force=True, flushed=["run-flush"])
     assert (row["state"], row["receipt"]["dream"]["flushed"]) == ("succeeded", {"run-flush": "skipped"})

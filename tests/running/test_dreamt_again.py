@@ -37,7 +37,7 @@ class Nights:
         app, run_id = self.app, runs.new_run_id(self.app.clock.now())
         row = {"id": run_id, "kind": "dream", "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
         row |= {"key": dreaming.key_of("demo"), "options": {"scheduled": True}}
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             assert runs.enqueue(connection, row | {"created_at": app.clock.text(), "scheduled_for": app.clock.text()})
         for _ in range(8):
             app.runner.run_next()

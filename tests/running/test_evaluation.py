@@ -13,9 +13,9 @@ from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, job_modes, reads, runs, sqlite
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Update, apply
-from memoryd.recall.evaluation import Asked, Entry, Evaluation, Tally, asks, evaluate
+from memoryd.recall.evaluation import DatedEntry, Evaluation, PastQuestion, RetrievalTally, evaluate
 from memoryd.running import evaluating, modes
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
@@ -29,8 +29,8 @@ QUESTION = "When does the depot open, and who can let me in?"
 
 def told_of(most=1000, question=QUESTION, answer=ANSWER, days=(), core=(), times=1):
     """What comes of a question that was put so many times."""
-    asked = Asked(question, answer, "2026-03-10"), tuple(core)
-    return evaluate([asked] * times, [Entry(text, "2026-03-01") for text in days], most)
+    asked = PastQuestion(question, answer, "2026-03-10"), tuple(core)
+    return evaluate([asked] * times, [DatedEntry(text, "2026-03-01") for text in days], most)
 
 
 NOISE = [f"Report {number}: the build of module {number} took long and was logged." for number in range(40)]
@@ -101,7 +101,7 @@ def test_a_verdict_takes_enough_questions_and_more_than_luck(wins, losses, same)
     ],
 )
 def test_what_asks(text, is_question):
-    assert asks(text) is is_question
+    assert is_question(text) is is_question
 
 
 # --- an agent's memory as it was ---
@@ -137,8 +137,8 @@ class World:
     def core(self, at, *operations):
         from memoryd.database import memories
 
-        with sqlite.writing(self.app.engine) as connection:
-            held = {memory.id: memory for memory in memories.live(connection, "demo", Kind.CORE)}
+        with sqlite.begin_write(self.app.engine) as connection:
+            held = {memory.id: memory for memory in memories.read_live(connection, "demo", MemoryKind.CORE)}
             new_hex = self.app.runner.new_id
             changes = apply(held, operations, agent_id="demo", now=text_of(at), new_hex=new_hex)
             audit.record(connection, changes, at=text_of(at), agent_id="demo", actor="human", run_id=None)
@@ -152,7 +152,7 @@ class World:
         run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": evaluating.KIND, "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more)
         self.app.runner.run_next(only=run_id)
         with reads.open_reader(self.app.database) as reader:
@@ -186,7 +186,7 @@ def test_memory_is_asked_as_it_was_when_the_session_began(world):
     world.session(began, *ASKED)
     read(world)
     world.day(began + timedelta(hours=1), DEPOT)  # what its own session left
-    world.core(began + timedelta(hours=1), Add(Kind.CORE, DEPOT))
+    world.core(began + timedelta(hours=1), Add(MemoryKind.CORE, DEPOT))
     told = world.evaluate()
     assert (told.asked, told.counted) == (1, 0)
     world.day(began - timedelta(days=1), DEPOT)
@@ -199,10 +199,10 @@ def test_the_core_is_replayed(world):
     world.session(began, *ASKED)
     read(world)
     world.day(began - timedelta(days=3), *NOISE)
-    memory_id = world.core(began - timedelta(days=5), Add(Kind.CORE, DEPOT))
+    memory_id = world.core(began - timedelta(days=5), Add(MemoryKind.CORE, DEPOT))
     world.core(began + timedelta(days=1), Update(memory_id, "The depot is closed for good."))
     assert world.evaluate().core.hits == 1
-    gone = world.core(began - timedelta(days=4), Add(Kind.CORE, "The depot is old."))
+    gone = world.core(began - timedelta(days=4), Add(MemoryKind.CORE, "The depot is old."))
     world.core(began + timedelta(hours=1), Delete(gone))
     assert world.evaluate().core.hits == 1
 
@@ -234,7 +234,7 @@ def test_the_command_tells_numbers_and_not_a_word(world):
     assert (told["counted"], told["dailies"]["hits"], told["verdict"]) == (1, 1, "undecided")
     assert "in the last 3,650 days" in done.stdout
     assert "   1 of 1, 100 %  by a search of the daily files alone" in done.stdout
-    assert "Nothing can be told yet: 1 question counts, and it takes 5." in done.stdout
+    assert "There is no result yet: 1 question counts, and it takes 5." in done.stdout
     for word in ("depot", "tromso", "ingrid"):
         assert word not in (done.stdout + json.dumps(told)).lower()
 
@@ -244,14 +244,18 @@ def test_the_command_tells_numbers_and_not_a_word(world):
     [
         ({}, "You have asked nothing"),
         ({"asked": 3}, "None of them counts"),
-        ({"asked": 9, "counted": 4, "wins": 4}, "Nothing can be told yet: 4 questions count"),
+        ({"asked": 9, "counted": 4, "wins": 4}, "There is no result yet: 4 questions count"),
         ({"asked": 9, "counted": 9, "wins": 7, "losses": 1}, "Good: dreaming helps"),
         ({"asked": 9, "counted": 9, "wins": 1, "losses": 7}, "Bad: dreaming makes answers worse"),
         ({"asked": 9, "counted": 9, "wins": 4, "losses": 2}, "Neither good nor bad"),
     ],
 )
 def test_the_command_says_what_its_numbers_mean_and_whether_they_are_good(given, says):
-    found = Evaluation(**given, days=Tally(given.get("losses", 0), 900), consolidated=Tally(given.get("wins", 0), 1800))
+    found = Evaluation(
+        **given,
+        days=RetrievalTally(given.get("losses", 0), 900),
+        consolidated=RetrievalTally(given.get("wins", 0), 1800),
+    )
     text = evaluating.as_text(evaluating.as_row(found), 7)
     assert says in text
     assert [one for one in VERDICTS if one in text] == [one for one in VERDICTS if one in says]
@@ -321,7 +325,7 @@ def test_in_a_silo_where_nobody_is_asked_it_does_not_dream_at_all(world, monkeyp
 
 
 def test_what_is_configured_to_do_less_is_not_made_to_do_more(world):
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         job_modes.hold(connection, "demo", "dream", "propose", now="x", why="x")
     off = dataclasses.replace(world.app.settings.modes, dream="off")
     settings = dataclasses.replace(world.app.settings, modes=off)

@@ -15,7 +15,7 @@ from memoryd.changing import ledger_runs, time_machine, verify
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import memories, reads, sqlite, turns
 from memoryd.ledger.facts import NewFact
-from memoryd.ledger.memory import Kind, hash_of
+from memoryd.ledger.memory import MemoryKind, hash_of
 from memoryd.requests import waiting
 from memoryd.running import extraction, queueing
 
@@ -70,8 +70,8 @@ def ask(app):
 
 
 def facts(app):
-    with sqlite.reading(app.engine) as connection:
-        return memories.live(connection, "demo", Kind.FACT)
+    with sqlite.begin_read(app.engine) as connection:
+        return memories.read_live(connection, "demo", MemoryKind.FACT)
 
 
 def contents(app):
@@ -79,7 +79,7 @@ def contents(app):
 
 
 def end(app):
-    with sqlite.writing(app.engine) as connection:
+    with sqlite.begin_write(app.engine) as connection:
         connection.exec_driver_sql("UPDATE session SET state = 'ended', ended_at = last_turn_at")
 
 
@@ -158,7 +158,7 @@ def test_an_unscanned_turn_is_not_passed(world):
     world.write((*SAID, *LATER))
     with world.open() as app:
         read_all(app)
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             connection.exec_driver_sql("UPDATE turn SET withheld = 'unscanned', text = '' WHERE seq = 3")
         assert ask(app)["state"] == "succeeded"
         assert "water" not in server.requests[-1].prompt
@@ -179,11 +179,11 @@ def test_a_replaced_fact_is_superseded_by_the_new_one_and_a_rollback_brings_it_b
         assert run["state"] == "succeeded", run["error"]
         (fact,) = facts(app)
         assert fact.content == LATER[0][1]
-        with sqlite.reading(app.engine) as connection:
+        with sqlite.begin_read(app.engine) as connection:
             gone = memories.by_ids(connection, "demo", [old.id])[old.id]
             assert (str(gone.ended_as), gone.successors) == ("superseded", (fact.id,))
-            assert memories.tombstones(connection, "demo") == {}
-            plan = time_machine.plan(connection, "demo", time_machine.Target(run["id"]), app.clock.text())
+            assert memories.read_tombstones(connection, "demo") == {}
+            plan = time_machine.plan(connection, "demo", time_machine.RollbackTarget(run["id"]), app.clock.text())
         plan.check()
         assert {step.memory_id.split(":")[0] for step in plan.steps} >= {fact.id, old.id, "watermark"}
 
@@ -198,13 +198,13 @@ def test_a_rollback_takes_facts_profile_and_watermark_back(world):
         assert contents(app) == []
         assert rows(app, "SELECT * FROM profile_section") == rows(app, "SELECT * FROM watermark") == []
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
-            assert verify.problems(app.settings, reader) == []
+            assert verify.list_problems(app.settings, reader) == []
         back = waiting.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": undo})
         assert app.runner.run_next(only=back).state == "succeeded"
         assert rows(app, "SELECT text FROM profile_section") == [{"text": SAID[0][1]}]
         assert contents(app) == [SAID[0][1]]
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
-            assert verify.problems(app.settings, reader) == []
+            assert verify.list_problems(app.settings, reader) == []
 
 
 def test_what_was_deleted_comes_back_only_when_it_is_said_anew(world):
@@ -213,12 +213,12 @@ def test_what_was_deleted_comes_back_only_when_it_is_said_anew(world):
     with world.open() as app:
         world.time.pass_by(timedelta(hours=2))
         read_all(app)
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             _plant(connection, app, SAID[0][1])
         run = ask(app)
         assert json.loads(run["receipt"])["dropped"] == {"tombstone": 1}
         assert contents(app) == []
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             connection.exec_driver_sql("UPDATE turn SET at = '2026-05-04T12:30:00Z'")
             connection.exec_driver_sql("DELETE FROM watermark WHERE consumer = 'facts'")
             connection.exec_driver_sql("UPDATE job_run SET reply = NULL")
@@ -254,12 +254,12 @@ def test_facts_and_the_days_file_change_together_and_go_back_together(world):
         assert (receipt["memories_added"], receipt["claims"]["refused by quote"]) == (1, 1)
         assert [one["verdict"] for one in json.loads(run["claims"])] == ["quoted", "refused", "quoted"]
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
-            assert verify.problems(app.settings, reader) == []
+            assert verify.list_problems(app.settings, reader) == []
         undo = waiting.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": run["id"]})
         assert app.runner.run_next(only=undo).state == "succeeded"
         assert together(app, world) == ([], [], [], [])
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
-            assert verify.problems(app.settings, reader) == []
+            assert verify.list_problems(app.settings, reader) == []
 
 
 @pytest.mark.parametrize("name", ["after:intent", "after:append", "before:rows", "after:rows"])
@@ -279,7 +279,7 @@ def test_a_crash_leaves_all_of_a_run_of_facts_or_nothing(world, name):
         app.runner.step = stop
         with pytest.raises(Stop):
             ask(app)
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             connection.exec_driver_sql("UPDATE job_run SET owner = 'gone'")
     with world.open() as app:
         run_once(app)
@@ -287,7 +287,7 @@ def test_a_crash_leaves_all_of_a_run_of_facts_or_nothing(world, name):
         found = together(app, world)
         assert (*found[:3], [line for line in found[3] if "water" in line and "User:" in line]) == written
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
-            assert verify.problems(app.settings, reader) == []
+            assert verify.list_problems(app.settings, reader) == []
 
 
 def _plant(connection, app, text):
@@ -341,12 +341,12 @@ def test_a_subagents_session_and_one_with_the_mode_off_are_left_alone(world):
         session = the_session(app)["id"]
         off = dataclasses.replace(app.settings, modes=dataclasses.replace(app.settings.modes, facts="off"))
         assert extraction.consider(app.engine, off, app.clock, session) is None
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             connection.exec_driver_sql("UPDATE session SET parent_id = 'sess_main'")
         assert extraction.consider(app.engine, app.settings, app.clock, session) is None
-        assert queueing.candidates(app.engine, "demo", "facts", ended=True) == []
-        with sqlite.reading(app.engine) as connection:
-            assert turns.watermark(connection, session, "facts") == 0
+        assert queueing.list_candidates(app.engine, "demo", "facts", ended=True) == []
+        with sqlite.begin_read(app.engine) as connection:
+            assert turns.read_watermark(connection, session, "facts") == 0
 
 
 # --- a model that obeys an attacker -----------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def opened(scratch, time):
 
 
 def rows(app, columns="kind, state", where="1"):
-    with sqlite.reading(app.engine) as connection:
+    with sqlite.begin_read(app.engine) as connection:
         sql = f"SELECT {columns} FROM job_run WHERE {where} ORDER BY created_at, rowid"  # noqa: S608 - a test's own
         return [tuple(row) for row in connection.exec_driver_sql(sql)]
 
@@ -76,12 +76,12 @@ def queue(app, agent="demo", number=0, **more):
     now = app.clock.text()
     row = {"id": f"run-{agent}-{number}", "kind": "sleep", "agent_id": agent, "actor": "memoryd", "trigger": "manual"}
     row |= {"key": f"{agent}-{number}", "created_at": now, "scheduled_for": now} | more
-    with sqlite.writing(app.engine) as connection:
+    with sqlite.begin_write(app.engine) as connection:
         return runs.enqueue(connection, row)
 
 
 def claim(app, owner="a", agents=("demo",), **more):
-    return runs.claim(app.engine, owner=owner, now=app.clock.text(), agents=agents, **more)
+    return runs.claim_run(app.engine, owner=owner, now=app.clock.claim_run(), agents=agents, **more)
 
 
 # --- the table ---
@@ -93,11 +93,11 @@ from pathlib import Path
 from memoryd.database import runs, sqlite
 engine = sqlite.connect(Path(sys.argv[1]))
 def claim():
-    return runs.claim(engine, owner=sys.argv[2], now="2999", agents=["demo"])
+    return runs.claim_run(engine, owner=sys.argv[2], now="2999", agents=["demo"])
 while (run := claim()) is not None or sqlite_has_more(engine):
     if run is not None:
         print(run.id, flush=True)
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             assert runs.finish(connection, run, state="succeeded", now="2999", values={})
 """
 CLAIMER = CLAIMER.replace(
@@ -142,7 +142,7 @@ def test_a_finish_with_a_stale_fence_is_refused_and_leaves_the_files_alone(opene
 
     def take_over(name):
         if name == "after:reply":
-            with sqlite.writing(opened.engine) as connection:
+            with sqlite.begin_write(opened.engine) as connection:
                 connection.exec_driver_sql("UPDATE job_run SET fence = fence + 1, owner = 'other'")
             stale.append(name)
 
@@ -238,7 +238,7 @@ def test_what_died_is_asked_again_a_day_later_and_its_alarm_ends(opened, scratch
     session = scratch.query("SELECT id FROM session")[0][0]
     again = sleeping.consider(opened.engine, opened.settings, opened.clock, session).again_at
     time.now = datetime.fromisoformat(again)
-    with sqlite.writing(opened.engine) as connection:  # it is the session that still lives
+    with sqlite.begin_write(opened.engine) as connection:  # it is the session that still lives
         connection.exec_driver_sql("UPDATE session SET last_turn_at = ?", (again,))
     assert sleeping.consider(opened.engine, opened.settings, opened.clock, session).run_id
     assert opened.runner.run_next().state == "succeeded"
@@ -309,7 +309,7 @@ def test_an_agent_whose_files_cannot_be_completed_holds_up_nobody_else(tmp_path,
         other.append([*said(), filler()])
         run_once(app)
         assert sorted(rows(app, "agent_id, state")) == [("demo", "queued"), ("other", "succeeded")]
-        with sqlite.reading(app.engine) as connection:
+        with sqlite.begin_read(app.engine) as connection:
             takeable = runs.count_takeable(connection, "2999", app.runner.takeable_agents())
         assert takeable == 0  # or the loop would turn without a rest
         (scratch.workspace / "memory" / "2026-03-04.md").rmdir()
@@ -466,14 +466,14 @@ def test_a_paused_agent_waits_but_not_for_a_person(opened):
     opened_pause(opened, paused=1)
     queue(opened, number=1)
     assert claim(opened) is None
-    with sqlite.reading(opened.engine) as connection:
+    with sqlite.begin_read(opened.engine) as connection:
         assert runs.count_takeable(connection, opened.clock.text(), ["demo"]) == 0
-    runs.hurry(opened.engine, "run-demo-1", opened.clock.text())
+    runs.hurry_run(opened.engine, "run-demo-1", opened.clock.hurry_run())
     assert claim(opened).actor == "human"
 
 
 def opened_pause(app, paused):
-    with sqlite.writing(app.engine) as connection:
+    with sqlite.begin_write(app.engine) as connection:
         connection.exec_driver_sql("UPDATE agent SET paused = ?", (paused,))
 
 

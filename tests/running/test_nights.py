@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from scratch import Model, Scratch, in_process
 
-from memoryd.daemon import schedule, slots
+from memoryd.daemon import schedule, scheduled_times
 from memoryd.database import reads, runs, spend, sqlite
 from memoryd.jobs.job import Reply
 from memoryd.reading import recording
-from memoryd.running import canary
+from memoryd.running import self_test
 from memoryd.running.alarms import review
 
 NIGHT = datetime(2026, 3, 5, 3, 30, tzinfo=UTC)
@@ -31,7 +31,7 @@ class World:
         run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more)
         return run_id
 
@@ -61,7 +61,7 @@ def world(tmp_path):
 
 def test_a_fact_goes_the_whole_way_and_leaves_nothing(world):
     before = sorted(path for path in world.scratch.workspace.rglob("*"))
-    row = world.carry_out(world.queue(canary.KIND))
+    row = world.carry_out(world.queue(self_test.KIND))
     assert row["state"] == "succeeded", row["error"]
     assert [one["stage"] for one in row["receipt"]["canary"]["stages"]] == [
         "transcript", "ingest", "sleep", "dream", "search",
@@ -69,7 +69,7 @@ def test_a_fact_goes_the_whole_way_and_leaves_nothing(world):
     assert world.alarms() == world.strays() == []
     assert sorted(path for path in world.scratch.workspace.rglob("*")) == before
     assert world.scratch.query("SELECT count(*) FROM turn") == [(0,)]
-    assert not recording.paths(world.scratch.state, "demo")
+    assert not recording.list_paths(world.scratch.list_paths, "demo")
     assert "Kestrel" not in json.dumps(world.scratch.log())
     assert not world.app.worker.closed  # what it borrowed is still at work
 
@@ -87,7 +87,7 @@ def nothing_at_night(model, ask, backend, deadline):
 
 BREAKS = {
     "transcript": lambda patch: patch.setattr(
-        canary.recording, "record", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+        self_test.recording, "record", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
     ),
     "ingest": lambda patch: patch.setattr("memoryd.reading.ingest.Ingest.scan", lambda _: None),
     "sleep": lambda patch: patch.setattr(Model, "answer", lambda *_: Reply("", "stop", "offline")),
@@ -100,7 +100,7 @@ BREAKS = {
 def test_the_stage_that_breaks_is_named_until_a_fact_comes_through_again(world, stage):
     with pytest.MonkeyPatch.context() as patch:
         BREAKS[stage](patch)
-        row = world.carry_out(world.queue(canary.KIND))
+        row = world.carry_out(world.queue(self_test.KIND))
     assert (row["state"], row["receipt"]["canary"]) == ("failed", {"model": "offline", "fell": stage}), row
     ((kind, text),) = world.alarms()
     assert kind == "canary"
@@ -109,30 +109,30 @@ def test_the_stage_that_breaks_is_named_until_a_fact_comes_through_again(world, 
     world.app.close()
     assert f"did not come through the {stage}" in world.scratch.run("status").stdout
     with world.open():
-        assert world.carry_out(world.queue(canary.KIND))["state"] == "succeeded"
+        assert world.carry_out(world.queue(self_test.KIND))["state"] == "succeeded"
         assert world.alarms() == []
 
 
 def test_a_stop_ends_it_without_an_alarm(world, monkeypatch):
-    monkeypatch.setattr("memoryd.running.canary._sleep", lambda *_: setattr(world.app.runner, "stopping", True))
-    row = world.carry_out(world.queue(canary.KIND))
+    monkeypatch.setattr("memoryd.running.self_test._sleep", lambda *_: setattr(world.app.runner, "stopping", True))
+    row = world.carry_out(world.queue(self_test.KIND))
     assert (row["state"], world.alarms(), world.strays()) == ("interrupted", [], [])
 
 
 def test_no_reader_is_tested_anew_for_a_canary(world, monkeypatch):
     row = "INSERT INTO reader VALUES ('http://x', ?, 'v', 20, 20, 20, 20, '2026')"
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         connection.exec_driver_sql(row, ("known",))
-    fly, seen = canary._sleep, []
+    fly, seen = self_test._sleep, []
 
     def sleep(shadow, fact):
-        with sqlite.writing(shadow.engine) as connection:
+        with sqlite.begin_write(shadow.engine) as connection:
             seen.extend(connection.exec_driver_sql("SELECT model FROM reader").scalars())
             connection.exec_driver_sql(row, ("found",))
         fly(shadow, fact)
 
-    monkeypatch.setattr(canary, "_sleep", sleep)
-    assert world.carry_out(world.queue(canary.KIND))["state"] == "succeeded"
+    monkeypatch.setattr(self_test, "_sleep", sleep)
+    assert world.carry_out(world.queue(self_test.KIND))["state"] == "succeeded"
     assert seen == ["known"]
     assert world.scratch.query("SELECT model FROM reader ORDER BY model") == [("found",), ("known",)]
 
@@ -156,25 +156,25 @@ def test_its_tokens_are_counted_and_none_are_taken_that_are_not_there(world, mon
 
     monkeypatch.setattr(Model, "answer_of", answer_of, raising=False)
     monkeypatch.setattr("memoryd.app.Worker", lambda *_, **__: Model(world.scratch.root / "asked"))
-    row = world.carry_out(world.queue(canary.KIND))
+    row = world.carry_out(world.queue(self_test.KIND))
     assert row["state"] == "succeeded", row
     assert asked == [("m", "sleep"), ("m", "dream")]
     day = NIGHT.date().isoformat()
-    with sqlite.reading(world.app.engine) as connection:
+    with sqlite.begin_read(world.app.engine) as connection:
         assert spend.of_day(connection, day) == 680
     world.app.runner.settings = dataclasses.replace(
         world.app.runner.settings, llm=dataclasses.replace(llm, daily_tokens=1000)
     )
-    for number in range(canary.MOST_GROUNDED):
+    for number in range(self_test.MOST_GROUNDED):
         assert world.alarms() == [], number  # one night may have been a busy one
         world.now += timedelta(minutes=1)
-        row = world.carry_out(world.queue(canary.KIND))
+        row = world.carry_out(world.queue(self_test.KIND))
         assert (row["state"], "daily_tokens, 1,000, is below the 30,000" in row["why"]) == ("skipped", True)
     assert len(asked) == 2
     ((kind, text),) = world.alarms()
     assert (kind, "3 in a row could not fly" in text, "dream.canary: false" in text) == ("canary", True, True)
     world.app.runner.settings = dataclasses.replace(world.app.runner.settings, llm=llm)
-    assert world.carry_out(world.queue(canary.KIND))["state"] == "succeeded"
+    assert world.carry_out(world.queue(self_test.KIND))["state"] == "succeeded"
     assert world.alarms() == []
 
 
@@ -187,7 +187,7 @@ def test_its_alarm_is_of_a_model_and_over_with_it_or_where_none_is_to_fly(world)
         world.app.runner.settings = dataclasses.replace(settings, agents=agents, **more)
 
     for over in (
-        lambda: world.carry_out(world.queue(canary.KIND, agent_id="other")),
+        lambda: world.carry_out(world.queue(self_test.KIND, agent_id="other")),
         lambda: of(dream=dataclasses.replace(settings.dream, canary=False)),
         lambda: of(modes=dataclasses.replace(settings.modes, dream="off")),
         lambda: of(llm=dataclasses.replace(settings.llm, provider="openai", model="m")),
@@ -199,7 +199,7 @@ def test_its_alarm_is_of_a_model_and_over_with_it_or_where_none_is_to_fly(world)
         )
         with pytest.MonkeyPatch.context() as patch:
             BREAKS["search"](patch)
-            world.carry_out(world.queue(canary.KIND))
+            world.carry_out(world.queue(self_test.KIND))
         review(world.app.runner)
         assert [kind for kind, _ in world.alarms()] == ["canary"]
         over()
@@ -208,10 +208,10 @@ def test_its_alarm_is_of_a_model_and_over_with_it_or_where_none_is_to_fly(world)
 
 
 def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
-    slot = next(one for one in schedule.due(world.app.settings, world.now) if one.kind == "dream")
+    slot = next(one for one in schedule.list_due(world.app.settings, world.now) if one.kind == "dream")
     world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
-    assert slots.queue(world.app, slot, "schedule") == 2
-    assert slots.queue(world.app, slot, "schedule") == 0
+    assert scheduled_times.queue(world.app, slot, "schedule") == 2
+    assert scheduled_times.queue(world.app, slot, "schedule") == 0
     assert set(world.scratch.json("status")["agents"][0]["next"]) == {"dedup", "dream", "refine"}
     kinds = "SELECT kind FROM job_run WHERE kind IN ('dream', 'canary') ORDER BY scheduled_for"
     assert world.scratch.query(kinds) == [("dream",), ("canary",)]
@@ -219,7 +219,7 @@ def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
     world.app.settings = dataclasses.replace(world.app.settings, dream=dream)
     later = dataclasses.replace(slot, at=slot.at + timedelta(days=1))
     world.scratch.change("UPDATE job_run SET state = 'succeeded' WHERE kind = 'dream'")
-    assert slots.queue(world.app, later, "schedule") == 1
+    assert scheduled_times.queue(world.app, later, "schedule") == 1
 
 
 # --- nights ---
@@ -271,12 +271,12 @@ def test_three_nights_that_came_to_nothing_are_told_until_one_did(world, state, 
 
 def test_nights_on_which_the_agent_is_paused_are_no_barren_ones(world):
     world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
-    slot = next(one for one in schedule.due(world.app.settings, world.now) if one.kind == "dream")
-    assert slots.queue(world.app, slot, "schedule") == 2
+    slot = next(one for one in schedule.list_due(world.app.settings, world.now) if one.kind == "dream")
+    assert scheduled_times.queue(world.app, slot, "schedule") == 2
     world.scratch.change("UPDATE agent SET paused = 1")
     for number in range(1, 6):
         later = dataclasses.replace(slot, at=slot.at + timedelta(days=number))
-        assert slots.queue(world.app, later, "schedule") == 0
+        assert scheduled_times.queue(world.app, later, "schedule") == 0
         review(world.app.runner)
         assert world.alarms() == []
     found = world.scratch.query("SELECT DISTINCT state, why FROM job_run WHERE slot LIKE 'dream:%' AND why IS NOT NULL")
@@ -303,7 +303,7 @@ def test_no_night_is_missed_in_the_hour_that_a_clock_change_repeats(world):
         at = datetime(2026, 10, day, 2, 30, tzinfo=zone)
         world.now = at.astimezone(UTC) + timedelta(minutes=1)
         world.scratch.change("UPDATE job_run SET state = 'cancelled' WHERE state = 'queued'")
-        slots.queue(world.app, schedule.Due("dream", at), "schedule")
+        scheduled_times.queue(world.app, schedule.Due("dream", at), "schedule")
     rows = "SELECT json_extract(options, '$.missed_slots') FROM job_run WHERE kind = 'dream' ORDER BY slot"
     assert world.scratch.query(rows) == [(0,), (0,), (0,), (1,)]
 

@@ -16,7 +16,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.errors import ConfigError
 from memoryd.jobs.job import Reply
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Protect, apply
 from memoryd.requests import waiting
 from memoryd.running import alarms, proposing
@@ -98,21 +98,21 @@ class World:
         return sorted(path.stem for path in self.workspace.glob("memory/proposals/*.md"))
 
     def live(self, kind):
-        with sqlite.reading(self.app.engine) as connection:
-            return memories.live(connection, "demo", kind)
+        with sqlite.begin_read(self.app.engine) as connection:
+            return memories.read_live(connection, "demo", kind)
 
     def change(self, *operations):
         """Operations of a person on the ledger alone."""
-        held = {memory.id: memory for kind in Kind for memory in self.live(kind)}
+        held = {memory.id: memory for kind in MemoryKind for memory in self.live(kind)}
         now = self.app.clock.text()
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             changes = apply(held, operations, agent_id="demo", now=now, new_hex=self.app.runner.new_id)
             audit.record(connection, changes, at=now, agent_id="demo", actor="human", run_id=None)
         return changes
 
     def problems(self):
         with reads.open_reader(self.app.database) as reader:
-            return verify.problems(self.app.settings, reader)
+            return verify.list_problems(self.app.settings, reader)
 
 
 def made(folder, **modes):
@@ -155,8 +155,8 @@ def world(tmp_path, template):
 def test_a_run_that_proposes_writes_a_question_and_nothing_else(world):
     assert world.files() == {"MEMORY.md": f"# Notes\n\n{HAND}"}
     assert world.scratch.query("SELECT count(*) FROM watermark") == [(0,)]
-    assert world.live(Kind.FACT) == []
-    assert [one.content for one in world.live(Kind.CORE)] in ([], ["a line by hand"])
+    assert world.live(MemoryKind.FACT) == []
+    assert [one.content for one in world.live(MemoryKind.CORE)] in ([], ["a line by hand"])
     (sleep,) = world.proposed()
     (facts,) = world.proposed("facts")
     text = world.proposal(sleep)
@@ -201,8 +201,10 @@ def test_what_is_accepted_is_what_would_have_been_written_at_once(world, tmp_pat
     with other.open():
         other.once()
         at_once = other.files()
-        facts = sorted((one.content, one.category, one.confidence) for one in other.live(Kind.FACT))
-        core = sorted((one.content, one.category, one.importance, len(one.sources)) for one in other.live(Kind.CORE))
+        facts = sorted((one.content, one.category, one.confidence) for one in other.live(MemoryKind.FACT))
+        core = sorted(
+            (one.content, one.category, one.importance, len(one.sources)) for one in other.live(MemoryKind.CORE)
+        )
     assert len(facts) >= 1
     (sleep,) = world.proposed()
     for run_id in (sleep, *world.proposed("facts")):
@@ -210,8 +212,8 @@ def test_what_is_accepted_is_what_would_have_been_written_at_once(world, tmp_pat
         assert (row["state"], row["receipt"]["accepts"]) == ("succeeded", run_id)
         assert world.run(run_id)["state"] == "succeeded"
     assert world.files() == at_once
-    assert sorted((one.content, one.category, one.confidence) for one in world.live(Kind.FACT)) == facts
-    assert sorted((o.content, o.category, o.importance, len(o.sources)) for o in world.live(Kind.CORE)) == core
+    assert sorted((one.content, one.category, one.confidence) for one in world.live(MemoryKind.FACT)) == facts
+    assert sorted((o.content, o.category, o.importance, len(o.sources)) for o in world.live(MemoryKind.CORE)) == core
     assert world.proposals() == []
     assert world.once() == []
     assert world.problems() == []
@@ -250,7 +252,7 @@ def test_accepting_goes_by_what_the_files_and_guards_say_now(world):
     (sleep,) = world.proposed()
     added = next(op for op in _kept_adds(world, sleep) if "PostgreSQL" in op)
     # A person adds one of the bullets and throws it away again: it is not to come back.
-    (made_,) = world.change(Add(Kind.CORE, added))
+    (made_,) = world.change(Add(MemoryKind.CORE, added))
     world.change(Delete(made_.memory_id))
     (world.workspace / "MEMORY.md").write_text(f"# Notes\n\n{HAND}- another line by hand\n", encoding="utf-8")
     (world.workspace / DAILY).parent.mkdir(exist_ok=True)
@@ -274,7 +276,7 @@ def _kept_adds(world, run_id):
 def test_what_was_written_meanwhile_is_not_written_twice(world):
     (sleep,) = world.proposed()
     session = world.run(sleep)["session_id"]
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         connection.exec_driver_sql(
             "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, 'sleep', 3, 'x')", (session,)
         )
@@ -409,7 +411,7 @@ def test_forgetting_takes_every_question_back_that_may_hold_it(world, target):
     if target == "session":
         options = {"session": world.run(world.proposed()[0])["session_id"]}
     else:
-        (change,) = world.change(Add(Kind.CORE, "We decided to keep the orders in PostgreSQL 16"))
+        (change,) = world.change(Add(MemoryKind.CORE, "We decided to keep the orders in PostgreSQL 16"))
         options = {"memory": change.memory_id}
     asked = waiting.request(world.app.engine, world.app.clock, "demo", forgetting.KIND, options)
     world.app.runner.run_next(only=asked)
@@ -463,12 +465,12 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
     (world.workspace / "MEMORY.md").write_text(text, encoding="utf-8")
     assert CoreWatch(world.app.runner).take(world.app.settings.agents[0])
     for _ in range(2):
-        world.change(Add(Kind.FACT, "Prefers tea.", category="preference", confidence=0.9))
-    before = world.files(), len(world.live(Kind.FACT))
+        world.change(Add(MemoryKind.FACT, "Prefers tea.", category="preference", confidence=0.9))
+    before = world.files(), len(world.live(MemoryKind.FACT))
     asked = waiting.request(world.app.engine, world.app.clock, "demo", "dedup")
     world.app.runner.run_next(only=asked)
     assert world.run(asked)["state"] == "proposed"
-    assert (world.files(), len(world.live(Kind.FACT))) == before
+    assert (world.files(), len(world.live(MemoryKind.FACT))) == before
     told = world.proposal(asked)
     assert "-- said twice" in told
     assert "superseded fact: fact_" in told
@@ -500,7 +502,7 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
     world.app.runner.run_next(only=by_hand)
     assert world.answer("accept", by_hand)["state"] == "succeeded"
     assert world.files()["MEMORY.md"] == f"# Notes\n\n{HAND}- said twice\n"
-    assert len(world.live(Kind.FACT)) == before[1] - 1
+    assert len(world.live(MemoryKind.FACT)) == before[1] - 1
     assert world.problems() == []
 
 
@@ -508,7 +510,7 @@ def queue_dedup(world, slot="x"):
     row = {"id": runs.new_run_id(world.app.clock.now()), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
     now = world.app.clock.text()
     row |= {"trigger": "schedule", "slot": f"dedup:demo:{slot}", "created_at": now, "scheduled_for": now}
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         assert runs.enqueue(connection, row)
     world.app.runner.run_next(only=row["id"])
     return world.run(row["id"])
@@ -568,7 +570,7 @@ def dream(world, actor="memoryd", **more):
     now = world.app.clock.text()
     row = {"id": run_id, "kind": "dream", "agent_id": "demo", "actor": actor, "trigger": "schedule"}
     row |= {"key": "dream:demo", "created_at": now, "scheduled_for": now, "options": {"lookback_days": 1}} | more
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         assert runs.enqueue(connection, row)
     world.app.runner.run_next(only=run_id)
     return world.run(run_id)
@@ -675,7 +677,7 @@ def test_a_dream_that_is_accepted_on_another_core_is_judged_one_by_one(dreaming)
 def test_what_the_guards_refuse_all_of_is_not_accepted_and_still_waits(dreaming):
     world = dreaming
     row = dream(world)
-    (made_,) = world.change(Add(Kind.CORE, "The archive moves to Reykjavik in October"))
+    (made_,) = world.change(Add(MemoryKind.CORE, "The archive moves to Reykjavik in October"))
     world.change(Delete(made_.memory_id))
     before = world.files()
     done = world.answer("accept", row["id"])
@@ -704,7 +706,9 @@ def test_diary_and_receipt_of_what_is_accepted_in_part_tell_what_passed(dreaming
     row = dream(world)
     told = row["receipt"]["dream"]
     assert (told["dispositions"]["archived"], told["added"]) == (2, 1), row
-    kept, ended = (next(one for one in world.live(Kind.CORE) if name in one.content) for name in ("Bern", "Turin"))
+    kept, ended = (
+        next(one for one in world.live(MemoryKind.CORE) if name in one.content) for name in ("Bern", "Turin")
+    )
     world.change(Protect(kept.id))
     done = world.answer("accept", row["id"])
     assert (done["state"], done["receipt"]["one_by_one"]) == ("succeeded", True)
@@ -712,7 +716,7 @@ def test_diary_and_receipt_of_what_is_accepted_in_part_tell_what_passed(dreaming
     told = done["receipt"]["dream"]
     assert told["dispositions"] == {"kept": 10, "reworded": 0, "merged": 0, "superseded": 0, "archived": 1}
     assert (told["added"], told["after"], told["refusals"]) == (1, 11, {"constitutional": 1})
-    assert len(world.live(Kind.CORE)) == 11
+    assert len(world.live(MemoryKind.CORE)) == 11
     diary = world.files()["memory/dreams/2026-03-04.md"]
     assert "- Memories: 11 before, 11 after; 10 kept, 0 reworded, 0 merged, 0 superseded, 1 archived, 1 added." in diary
     assert "- Refused: 1 by constitutional.\n" in diary

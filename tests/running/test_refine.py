@@ -30,11 +30,11 @@ from refine_world import (
 )
 
 from memoryd.changing import ledger_runs
-from memoryd.daemon import slots
+from memoryd.daemon import scheduled_times
 from memoryd.database import runs, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.requests import context
 from memoryd.running import refining
 
@@ -245,7 +245,7 @@ def test_a_ledger_that_does_not_fit_is_shown_in_batches(fresh):
             world.check(before, row)
             assert row["state"] == "succeeded"
             assert [text for shown in seen for text in shown] == list(TEXTS)
-            assert f'"{"part 1. part 2. part 3."}"' in world.live(Kind.JOURNAL)[0].content
+            assert f'"{"part 1. part 2. part 3."}"' in world.live(MemoryKind.JOURNAL)[0].content
 
 
 def test_a_rehearsal_changes_nothing_and_asks_nobody(fresh):
@@ -288,7 +288,7 @@ def test_cancelled_in_the_middle_it_ends_in_good_order(fresh, unfinished):
             world.check(before, row)
             assert (row["state"], len(talk(server))) == ("cancelled", 3)
             assert len(world.live()) == len(TEXTS) - (unfinished == "keep")
-            assert "cancelled by hand" in world.live(Kind.JOURNAL)[0].content
+            assert "cancelled by hand" in world.live(MemoryKind.JOURNAL)[0].content
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_cancelled_or_given_up_behind_its_changes_it_still_ends_in_good_order(fr
         with world.open():
             text = world.text()
             run_id = dies(world)
-            with sqlite.writing(world.app.engine) as connection:
+            with sqlite.begin_write(world.app.engine) as connection:
                 connection.exec_driver_sql("UPDATE job_run SET attempt = 99 WHERE id = ?", (run_id,))
         with world.open():  # its attempts are used up, its changes are there
             assert world.row(run_id)["state"] == "interrupted"
@@ -344,17 +344,17 @@ def test_cancelled_or_given_up_behind_its_changes_it_still_ends_in_good_order(fr
             row = world.row(run_id)
             assert (row["state"], row["receipt"]["refine"]["ended"]) == ("cancelled", "cancelled by hand")
             assert (world.text() == text) is (unfinished == "rollback")
-            assert "cancelled by hand" in world.live(Kind.JOURNAL)[0].content
+            assert "cancelled by hand" in world.live(MemoryKind.JOURNAL)[0].content
             if unfinished == "rollback":
                 run_id = dies(world, refuse_all)
-                with sqlite.writing(world.app.engine) as connection:
+                with sqlite.begin_write(world.app.engine) as connection:
                     connection.exec_driver_sql("UPDATE job_run SET attempt = 99 WHERE id = ?", (run_id,))
                 with pytest.MonkeyPatch.context() as patched:
                     patched.setattr(refining.Refiner, "finish", refuse_all)
                     world.now += timedelta(hours=2)
                     world.app.runner.run_next(only=run_id)
                 assert world.row(run_id)["state"] == "queued"
-                runs.hurry(world.app.engine, run_id, world.app.clock.text())
+                runs.hurry_run(world.app.engine, run_id, world.app.clock.hurry_run())
                 world.app.runner.run_next(only=run_id)
                 assert (world.row(run_id)["state"], world.text(), world.problems()) == ("failed", text, [])
 
@@ -380,7 +380,7 @@ def test_cancelled_in_the_midst_of_a_commit_it_ends_in_good_order(fresh, monkeyp
             row = world.row(run_id)
             world.check(before, row)
             assert (row["state"], row["receipt"]["refine"]["counted"]["into"]) == ("cancelled", at - 1)
-            assert "cancelled by hand" in world.live(Kind.JOURNAL)[0].content
+            assert "cancelled by hand" in world.live(MemoryKind.JOURNAL)[0].content
 
 
 def test_asked_for_by_hand_one_that_waits_becomes_what_is_asked_for(fresh):
@@ -391,7 +391,7 @@ def test_asked_for_by_hand_one_that_waits_becomes_what_is_asked_for(fresh):
         for mode in ("dedup", "strict"):
             assert waiting.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == waiting
             assert world.row(waiting)["options"] == {"mode": mode, "force": False}
-        run = runs.claim(engine, owner="x", now=clock.text(), agents=["demo"], only=waiting)
+        run = runs.claim_run(engine, owner="x", now=clock.claim_run(), agents=["demo"], only=waiting)
         assert run.options["mode"] == "strict"
         for options in ({"mode": "strict", "force": False}, {"force": False}):
             assert waiting.request(engine, clock, "demo", "refine", options, key=key) == waiting
@@ -430,7 +430,7 @@ def test_its_tokens_are_limited(fresh):
 
 def test_two_never_wait_or_run_at_once(fresh):
     world = fresh()
-    with world.open(), sqlite.writing(world.app.engine) as connection:
+    with world.open(), sqlite.begin_write(world.app.engine) as connection:
         now = world.app.clock.text()
         row = {"kind": "refine", "agent_id": "demo", "actor": "human", "trigger": "manual", "created_at": now}
         row |= {"key": refining.key_of("demo"), "scheduled_for": now}
@@ -473,7 +473,7 @@ def test_the_journal_is_told_for_seven_days_and_kept(fresh):
             for days, told in ((0, True), (6, True), (8, False)):
                 parts = context.gather(settings, world.agent, world.now + timedelta(days=days)).parts
                 assert any("Compressed 4 → 2" in part.text for part in parts) is told
-            assert len(world.live(Kind.JOURNAL)) == 1
+            assert len(world.live(MemoryKind.JOURNAL)) == 1
 
 
 def test_a_refinement_is_rolled_back_whole_and_its_agent_told(fresh):
@@ -486,7 +486,7 @@ def test_a_refinement_is_rolled_back_whole_and_its_agent_told(fresh):
             assert world.text() != text
             undone = world.run(ledger_runs.ROLLBACK, run=row["id"])
             assert (undone["state"], world.text()) == ("succeeded", text)
-            first, second = sorted(memory.content for memory in world.live(Kind.JOURNAL))
+            first, second = sorted(memory.content for memory in world.live(MemoryKind.JOURNAL))
             assert "Compressed 4 → 2" in first
             assert f"the refinement {row['id']}. 6 memories changed back" in second
             assert not any(text[:20] in json.dumps(undone) for text in TEXTS)
@@ -506,7 +506,7 @@ def test_one_change_of_a_refinement_is_rolled_back(fresh):
             live = {memory.content for memory in world.live()}
             assert live == (set(TEXTS) - {TEXTS[1]})
             assert world.problems() == []
-            assert any("one change of the refinement" in memory.content for memory in world.live(Kind.JOURNAL))
+            assert any("one change of the refinement" in memory.content for memory in world.live(MemoryKind.JOURNAL))
             again = world.run(ledger_runs.ROLLBACK, run=row["id"], memory=world.id_of(TEXTS[2]))
             assert again["why"] == "all is as it was already"
             assert world.run(ledger_runs.ROLLBACK, run=row["id"])["state"] == "succeeded"
@@ -523,13 +523,13 @@ def test_weekly_it_asks_again_after_a_no_and_not_before(fresh):
         with world.open():
             for _ in range(16):
                 world.now += timedelta(days=1)
-                for slot in slots.schedule.due(world.app.settings, world.now):
-                    slots.queue(world.app, slot, "schedule")
-                slots.look_at_cores(world.app)
+                for slot in scheduled_times.schedule.list_due(world.app.settings, world.now):
+                    scheduled_times.queue(world.app, slot, "schedule")
+                scheduled_times.look_at_cores(world.app)
                 run_all(world)
             asked = [one[:2] for one in refinements(world)]
             assert asked == [("threshold", "declined"), *[("schedule", "declined")] * 3]
-            slots.look_at_cores(world.app)
+            scheduled_times.look_at_cores(world.app)
             (alarm,) = alarms(world)
             assert "the agent declined" in alarm
 
@@ -540,14 +540,14 @@ def test_a_core_that_grows_too_large_is_refined_once_until_it_is_due_again(fresh
         world.configure(schedule=None)
         with world.open():
             for _ in range(9):
-                slots.look_at_cores(world.app)
+                scheduled_times.look_at_cores(world.app)
                 run_all(world)
                 world.now += timedelta(days=1)
             assert [one[:2] for one in refinements(world)] == [("threshold", "skipped")] * 2
         world.configure(trigger_tokens=10_000)
         with world.open():
             world.now += timedelta(days=30)
-            assert slots.look_at_cores(world.app) == 0
+            assert scheduled_times.look_at_cores(world.app) == 0
 
 
 def test_where_it_is_off_an_alarm_recommends_it_until_the_core_is_small(fresh):
@@ -555,14 +555,14 @@ def test_where_it_is_off_an_alarm_recommends_it_until_the_core_is_small(fresh):
     world.scratch.write_config(modes=world.scratch.settings["modes"] | {"refine": "off"})
     world.configure()
     with world.open():
-        assert slots.look_at_cores(world.app) == 0
-        assert "refine" not in slots.schedule.scheduled(world.app.settings)
+        assert scheduled_times.look_at_cores(world.app) == 0
+        assert "refine" not in scheduled_times.schedule.list_triggers(world.app.settings)
         (alarm,) = alarms(world)
         assert "modes.refine is off" in alarm
-        slots.look_at_cores(world.app)
+        scheduled_times.look_at_cores(world.app)
     world.configure(trigger_tokens=10_000)
     with world.open():
-        slots.look_at_cores(world.app)
+        scheduled_times.look_at_cores(world.app)
         assert alarms(world) == []
         assert refinements(world) == []
 
@@ -571,13 +571,13 @@ def test_paused_and_disabled_agents_are_skipped_but_by_hand(fresh):
     world = fresh()
     world.configure(schedule="0 4 * * sun")
     with world.open():
-        with sqlite.writing(world.app.engine) as connection:
+        with sqlite.begin_write(world.app.engine) as connection:
             runs.set_paused(connection, "demo", paused=True)
         world.now += timedelta(days=9)
         for _ in range(2):
-            (slot,) = slots.schedule.due(world.app.settings, world.now)
-            assert (slot.kind, slots.queue(world.app, slot, "schedule")) == ("refine", 0)
-        assert slots.look_at_cores(world.app) == 0
+            (slot,) = scheduled_times.schedule.list_due(world.app.settings, world.now)
+            assert (slot.kind, scheduled_times.queue(world.app, slot, "schedule")) == ("refine", 0)
+        assert scheduled_times.look_at_cores(world.app) == 0
         assert [one[1:] for one in refinements(world) if one[0] == "schedule"] == [("skipped", "the agent is paused")]
         assert world.refine()["state"] in {"succeeded", "skipped"}
 

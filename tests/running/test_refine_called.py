@@ -11,7 +11,7 @@ from mcp_world import Agent, door, ids_of
 from refine_world import PROMISE, TEXTS, CrashError, Template, by_words, crash, end_process, plays
 
 from memoryd.database import sqlite
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.requests import context
 from memoryd.running import called_refining, refining
 
@@ -59,7 +59,7 @@ def test_an_agent_refines_its_own_core_in_one_run(world):
         assert row["receipt"]["refine"]["counted"] | {"saved": 0} == {
             "merged": 2, "into": 1, "updated": 0, "deleted": 0, "protected": 1, "duplicates": 0, "saved": 0,
         }  # fmt: skip
-        assert "deploy keys" in world.live(Kind.JOURNAL)[0].content
+        assert "deploy keys" in world.live(MemoryKind.JOURNAL)[0].content
         parts = context.gather(world.app.settings, world.agent, world.now).parts
         told = next(part.text for part in parts if part.name == context.JOURNAL)
         assert "Compressed 2 → 1" in told
@@ -114,7 +114,7 @@ def test_nobody_else_refines_meanwhile_and_one_that_is_cancelled_ends_in_good_or
         row = world.row(run)
         assert (row["state"], row["receipt"]["refine"]["counted"]["protected"]) == ("cancelled", 1)
         assert "cancelled by hand" in row["why"]
-        assert len(world.live(Kind.JOURNAL)) == 1
+        assert len(world.live(MemoryKind.JOURNAL)) == 1
 
 
 def test_where_refinement_is_off_no_agent_begins_one(world):
@@ -157,7 +157,7 @@ def test_a_guard_that_broke_it_takes_all_back_though_the_process_ends_first(worl
 
 
 def hand_over(world, tool, **given):
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         settings, clock = world.app.settings, world.app.clock
         return called_refining.hand_over(connection, clock, settings, "demo", tool, json.dumps(given), "")
 
@@ -244,7 +244,7 @@ def test_after_a_refinement_the_next_begins_only_when_it_is_due(world, changed):
             assert is_error_with_advice(agent, agent(tool, **given)), tool
         assert "run" not in agent("search_memories", query="shop")
     assert refinements(world) == 1
-    with world.open(), sqlite.reading(world.app.engine) as connection:  # the schedule asks for it again
+    with world.open(), sqlite.begin_read(world.app.engine) as connection:  # the schedule asks for it again
         last = connection.exec_driver_sql("SELECT created_at FROM job_run WHERE id = ?", (run,)).scalar_one()
         assert called_refining.size_if_due(connection, world.app.settings, "demo", last) is None
         assert called_refining.size_if_due(connection, world.app.settings, "demo", f"{last}~") is not None

@@ -8,7 +8,7 @@ from chat_server import ChatServer
 from refine_world import World, call, done, id_in, is_verify, plays
 
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 
 TOPICS = {
     "deploy": "A deploy of the shop that fails is explained by its log, which is read before anything is restarted",
@@ -98,7 +98,7 @@ def test_a_core_of_fifty_memories_reaches_its_target_in_one_honest_refinement(tm
             assert SIZE / 2 <= world.tokens() <= 5_000
             saved = SIZE - world.tokens()
             assert saved == row["receipt"]["refine"]["counted"]["saved"]
-            (entry,) = [one.content for one in world.live(Kind.JOURNAL)]
+            (entry,) = [one.content for one in world.live(MemoryKind.JOURNAL)]
             counted = f"Compressed 20 → 3; saved ~{saved} tokens; protected 5 constitutional memories"
             assert entry == f'Refinement of 2026-04-03: {counted}. It said: "{summary}"'
             assert counted in world.scratch.run("audit", "--run", row["id"]).stdout

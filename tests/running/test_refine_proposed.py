@@ -29,12 +29,12 @@ from refine_world import (
 from memoryd import config
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, ledger_runs
-from memoryd.daemon import slots
+from memoryd.daemon import scheduled_times
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import RefusedError
 from memoryd.jobs.job import Operate
-from memoryd.ledger.guards import Begun, Door
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.guards import Caller, RefinementStart
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Delete, Protect, Update
 from memoryd.requests import memory_changes, waiting
 from memoryd.running import called_refining, refining
@@ -89,7 +89,7 @@ def proposal(world, run_id):
 
 
 def journal(world):
-    return [one.content for one in world.live(Kind.JOURNAL)]
+    return [one.content for one in world.live(MemoryKind.JOURNAL)]
 
 
 def merge(request):
@@ -202,19 +202,19 @@ def test_what_is_rejected_changes_nothing_and_is_not_asked_for_again_until_the_c
 
 def test_a_rejection_that_is_rolled_back_keeps_nothing_from_being_proposed_again(fresh):
     world = fresh(*GOOD)
-    slots.look_at_cores(world.app)
+    scheduled_times.look_at_cores(world.app)
     while world.app.runner.run_next() is not None:
         pass
     ((proposed,),) = world.scratch.query("SELECT id FROM job_run WHERE state = 'proposed'")
     no = answer(world, "reject", proposed)["id"]
-    slots.look_at_cores(world.app)
+    scheduled_times.look_at_cores(world.app)
     assert "not done (rejected" in open_alarms(world)[0]
     back = world.run(ledger_runs.ROLLBACK, run=no)["id"]
     assert world.run(ledger_runs.ROLLBACK, run=back)["state"] == "succeeded"
     assert "rejected" in world.refine(actor="memoryd")["why"]
     before = world.scratch.query("SELECT max(id) FROM audit WHERE run_id = ?", proposed)[0][0]
     assert world.run(ledger_runs.ROLLBACK, to=before)["state"] == "succeeded"
-    slots.look_at_cores(world.app)
+    scheduled_times.look_at_cores(world.app)
     assert open_alarms(world) == []
     assert world.refine(actor="memoryd")["state"] == "proposed"
     assert world.problems() == []
@@ -232,9 +232,9 @@ def test_the_agent_is_told_of_a_proposal_that_is_taken_back(fresh, how):
         world.app.runner.tend_proposals()
     assert world.row(row["id"])["state"] == "declined"
     why = (
-        "something was forgotten meanwhile: it is decided anew" if how == "forgotten" else "its job runs by itself now"
+        "something was forgotten meanwhile: it is decided again" if how == "forgotten" else "its job runs by itself now"
     )
-    told = f"The refinement {row['id']} was taken back on {NOW:%Y-%m-%d} ({why}): nothing of it was done."
+    told = f"The refinement {row['id']} was reversed on {NOW:%Y-%m-%d} ({why}): nothing of it was done."
     assert told in journal(world)
     world.app.runner.tend_proposals()
     assert journal(world).count(told) == 1
@@ -313,18 +313,20 @@ def test_what_is_committed_is_what_was_foreseen_and_not_merely_as_much(called, h
         looked_at, meant = OTHERS[how](first, second, law)
         # Of the second one the refinement saw another text, so that its guard is the one for edited memories.
         seen = {first: TEXTS[0], second: "edited"} if how == "another is refused" else {}
-        begun = Begun(world.tokens(), frozenset(one.id for one in world.live()))
-        edits = [[Operate((one,), Door.REFINEMENT, seen, begun)] for one in (looked_at, meant)]
+        begun = RefinementStart(world.tokens(), frozenset(one.id for one in world.live()))
+        edits = [[Operate((one,), Caller.REFINEMENT, seen, begun)] for one in (looked_at, meant)]
         run_id, runner = world.queue("dedup"), world.app.runner
-        run = runs.claim(world.app.engine, owner="me", now=world.app.clock.text(), agents=["demo"], only=run_id)
+        run = runs.claim_run(
+            world.app.engine, owner="me", now=world.app.clock.claim_run(), agents=["demo"], only=run_id
+        )
         writer = runner.writer(world.scratch.workspace)
-        foreseen, outcome = committing.preview(writer, run, edits[0]), committing.Outcome("succeeded")
-        meant_to = committing.preview(writer, run, edits[1])
+        foreseen, outcome = committing.preview_run(writer, run, edits[0]), committing.RunOutcome("succeeded")
+        meant_to = committing.preview_run(writer, run, edits[1])
         assert [(len(one.changes), len(one.refusals)) for one in foreseen.passed] == [
             (len(one.changes), len(one.refusals)) for one in meant_to.passed
         ]
         text = world.text()
-        with pytest.raises(committing.OutdatedError, match="the ledger was changed meanwhile"):
+        with pytest.raises(committing.OutdatedError, match="the memory store changed meanwhile"):
             committing.commit(writer, run, edits[1], outcome, foreseen=foreseen)
         assert world.text() == text
         committing.commit(writer, run, edits[0], outcome, foreseen=foreseen)
@@ -475,7 +477,7 @@ def test_an_edit_by_a_person_meanwhile_is_not_proposed_away(fresh):
 def test_it_is_proposed_when_it_is_due_once_and_an_alarm_tells_of_a_no(fresh):
     world = fresh(*GOOD)
     for day in range(9):
-        slots.look_at_cores(world.app)
+        scheduled_times.look_at_cores(world.app)
         while world.app.runner.run_next() is not None:
             pass
         assert open_alarms(world) == []
@@ -483,9 +485,9 @@ def test_it_is_proposed_when_it_is_due_once_and_an_alarm_tells_of_a_no(fresh):
     states = world.scratch.query("SELECT state FROM job_run WHERE kind = 'refine' ORDER BY created_at")
     assert [one[0] for one in states] == ["proposed", "skipped"]  # a week later it waits still
     with reads.open_reader(world.app.database) as reader:
-        (waiting,) = reads.proposals(reader, "demo")
+        (waiting,) = reads.list_proposals(reader, "demo")
     answer(world, "reject", waiting["run"])
-    slots.look_at_cores(world.app)
+    scheduled_times.look_at_cores(world.app)
     (alarm,) = open_alarms(world)
     assert f"what was proposed on {NOW:%Y-%m-%d} was not done (rejected: " in alarm
     assert alarm.endswith("by hand, or memoryd job run refine --force proposes it again")
@@ -519,7 +521,7 @@ def test_an_agent_that_calls_the_tools_itself_proposes_as_well(called):
         assert agent("search_memories", query="shop")["memories"]
         assert "waits for an answer" in agent("delete_memory", id=merged["new_ids"][0])
     with world.open():
-        with sqlite.reading(world.app.engine) as connection:
+        with sqlite.begin_read(world.app.engine) as connection:
             assert called_refining.size_if_due(connection, world.app.settings, "demo", "") is None
         before = world.all()
         accepted = answer(world, "accept", end["run"])
@@ -580,10 +582,10 @@ def test_one_that_has_written_changes_does_not_say_that_nothing_is_changed(fresh
     """Its process ends behind the first change, and refinements are proposed from then on."""
     world = fresh(merge, lambda request: shorten(request)[:1])
     mode(world, "auto")
-    before, carried, calls = world.all(), refining.Refiner.carried, count()
+    before, carried, calls = world.all(), refining.Refiner.apply_step, count()
     run_id = world.queue("refine", key="refine:demo")
     with monkeypatch.context() as patch, contextlib.suppress(CrashError):
-        patch.setattr(refining.Refiner, "carried", lambda *given: crash() if next(calls) else carried(*given))
+        patch.setattr(refining.Refiner, "apply_step", lambda *given: crash() if next(calls) else carried(*given))
         world.app.runner.run_next(only=run_id)
     end_process(world)
     world.app.close()

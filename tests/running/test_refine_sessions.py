@@ -27,7 +27,7 @@ from refine_world import (
     whole,
 )
 
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -370,7 +370,7 @@ def test_a_session(name, fresh):
                 assert [(one.id, one.content) for one in world.live()] == [
                     (one.id, one.content) for one in sorted(before.values(), key=lambda one: one.position)
                 ]
-            entries = [memory.content for memory in world.live(Kind.JOURNAL)]
+            entries = [memory.content for memory in world.live(MemoryKind.JOURNAL)]
             assert len(entries) == (case.journal is not None)
             assert case.journal is None or case.journal in entries[0].casefold()
             assert world.id_of(PROMISE)

@@ -9,7 +9,7 @@ import pytest
 from scratch import Scratch, filler, in_process, said
 
 from memoryd.clock import Clock
-from memoryd.config import Retention
+from memoryd.config import RetentionSettings
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import sqlite
@@ -18,7 +18,7 @@ from memoryd.files.log import get_logger
 from memoryd.running import retention
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-ALL = Retention(logs=timedelta(days=30), runs=timedelta(days=30), copies=timedelta(days=30))
+ALL = RetentionSettings(logs=timedelta(days=30), runs=timedelta(days=30), copies=timedelta(days=30))
 OLD = "2026-01-02T03:04:05.000Z"
 
 
@@ -68,7 +68,7 @@ def test_by_default_all_is_kept(scratch):
     scratch.run("run", "--once")
     laid_out(scratch)
     before = names(scratch)
-    pruned(scratch, Retention())
+    pruned(scratch, RetentionSettings())
     assert names(scratch) >= before
 
 
@@ -102,7 +102,7 @@ def test_a_link_in_the_state_folder_is_removed_itself_and_not_followed(scratch, 
 def test_only_rows_that_changed_cost_and_settled_nothing_go(scratch):
     with in_process(scratch, lambda: NOW - timedelta(days=60)) as app:
         run_once(app)
-        with sqlite.writing(app.engine) as connection:
+        with sqlite.begin_write(app.engine) as connection:
             for name, state, finished, slot in (
                 ("old", "skipped", OLD, None), ("older", "cancelled", OLD, None),
                 ("new", "skipped", "2026-05-31", None), ("slot", "skipped", OLD, "sleep:2026-01-02"),

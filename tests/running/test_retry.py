@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.llm.failure import Failure, ModelError, Trouble
-from memoryd.running.retry import FIRST_DELAY, LONGEST_DELAY, Block, GiveUp, RetryAfter, decide
+from memoryd.running.retry import FIRST_DELAY, LONGEST_DELAY, BlockRun, GiveUp, RetryAfter, decide
 
 SECONDS = st.none() | st.floats(0, 1e18)
 
@@ -23,7 +23,7 @@ def test_nothing_waits_longer_than_an_hour_and_a_quarter_or_comes_before_it_may(
             assert FIRST_DELAY <= delay <= LONGEST_DELAY * 1.25
             assert delay.total_seconds() >= min(after or 0, 3600)
             assert refund == (trouble in {Trouble.BUSY, Trouble.EXHAUSTED})
-        case Block(delay):
+        case BlockRun(delay):
             assert trouble is Trouble.BLOCKED
             assert timedelta() < delay <= LONGEST_DELAY
         case GiveUp():

@@ -17,11 +17,11 @@ from memoryd.changing import forgetting
 from memoryd.database import reads, runs
 from memoryd.interfaces import cli, doctor, status
 from memoryd.jobs import reader
-from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, Quoted, Rejected, Reply
+from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, QuotedPiece, RejectedReply, Reply
 from memoryd.requests import waiting
 from memoryd.running import runner
 from memoryd.running.second_reader import ALARM
-from memoryd.running.sleeping import instructions
+from memoryd.running.sleeping import read_instructions
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 
@@ -42,12 +42,12 @@ class Job:
         return {"known": source.known, "session": run.session_id, "day": date(2026, 5, 4)}
 
     def decide(self, inputs):
-        yield Ask("sleep", "Write.", (Quoted("t1", "user", "user", None, "Always run the linter."),))
+        yield Ask("sleep", "Write.", (QuotedPiece("t1", "user", "user", None, "Always run the linter."),))
         found = {one.key: inputs["known"](one.key) for one in QUESTIONS}
         answers = {key: one for key, one in found.items() if one is not None}
         self.known.append(len(answers))
-        for batch in reader.batches([one for one in QUESTIONS if one.key not in answers]):
-            answer = yield batch.ask(instructions("verify"))
+        for batch in reader.make_batches([one for one in QUESTIONS if one.key not in answers]):
+            answer = yield batch.ask(read_instructions("verify"))
             if answer.backend == reader.UNREAD:
                 break
             answers |= reader.read(batch, answer).answers
@@ -56,7 +56,7 @@ class Job:
     def end(self, inputs, answers):
         self.decided += 1
         if self.rejects:
-            return Rejected("a claim is refused")
+            return RejectedReply("a claim is refused")
         verdicts = {key: one.verdict for key, one in answers.items()}
         body = "\n".join(f"- {one.claim}" for one in QUESTIONS if verdicts.get(one.key) == "supported") or "- nothing"
         edits = (AppendDaily(inputs["day"], "Notes", "12:00", body), MoveWatermark(inputs["session"], "sleep", 4))
@@ -167,7 +167,7 @@ def test_another_version_of_the_prompt_is_tested_anew(world, model, job, monkeyp
     with world.open() as app:
         run_once(app)
         tests = len(model.tests)
-        monkeypatch.setattr("memoryd.running.second_reader.version", lambda: "another")
+        monkeypatch.setattr("memoryd.running.second_reader.compute_version", lambda: "another")
         world.write((*world.said, ("user", "Also name the release after the river Elbe.")))
         run_once(app)
         assert len(model.tests) == 2 * tests
@@ -279,7 +279,7 @@ def test_a_job_that_decides_anew_asks_nothing_anew(world, model, job, monkeypatc
 
 def test_refused_claims_go_back_to_their_author(world, model, job, monkeypatch):
     def decide(inputs):
-        material = (Quoted("t1", "user", "user", None, "Always run the linter."),)
+        material = (QuotedPiece("t1", "user", "user", None, "Always run the linter."),)
         yield Ask("sleep", "Write.", material)
         answer = yield Ask("repair", "Word these anew.", material)
         assert answer.text == "what the author writes"

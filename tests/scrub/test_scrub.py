@@ -17,11 +17,11 @@ from secret_samples import BY_NAME, CONTEXTS, HARMLESS, SHAPES, UNNAMED, secret,
 
 from memoryd.errors import ConfigError
 from memoryd.scrub import scan as scanning
-from memoryd.scrub.finding import Finding, Scrubbed
+from memoryd.scrub.finding import Finding, ScrubbedText
 from memoryd.scrub.personal import is_card, is_iban
 from memoryd.scrub.policy import Policy
 from memoryd.scrub.scan import scan
-from memoryd.worker.scanner import Known, cache_folder
+from memoryd.worker.scanner import KnownFormats, cache_folder
 
 REDACT = Policy()
 MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
@@ -31,12 +31,12 @@ WORDS = st.lists(
 
 
 @cache
-def library() -> Known:
+def library() -> KnownFormats:
     """The known formats of the library, loaded once for all tests of this file."""
-    return Known(cache_folder(Path(tempfile.gettempdir())))
+    return KnownFormats(cache_folder(Path(tempfile.gettempdir())))
 
 
-def one(text: str, policy: Policy = REDACT) -> Scrubbed:
+def one(text: str, policy: Policy = REDACT) -> ScrubbedText:
     return scan([text], policy, library().find)[0]
 
 
@@ -68,7 +68,7 @@ def test_what_only_its_name_gives_away_never_survives(context: str) -> None:
 
 
 def test_what_is_no_secret_is_untouched() -> None:
-    assert [text for text in HARMLESS if one(text) != Scrubbed(text, ())] == []
+    assert [text for text in HARMLESS if one(text) != ScrubbedText(text, ())] == []
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_a_placeholder_is_not_a_secret() -> None:
 def test_policies() -> None:
     planted = secret("github", Random(1))
     text = f"a {planted} b"
-    assert one(text, Policy("skip")) == Scrubbed("", (Finding("github-pat", 2, 2 + len(planted)),), dropped=True)
+    assert one(text, Policy("skip")) == ScrubbedText("", (Finding("github-pat", 2, 2 + len(planted)),), dropped=True)
     assert one(text, Policy("off")).text == text
-    assert one("a <private>b</private> c", Policy("skip")) == Scrubbed(
+    assert one("a <private>b</private> c", Policy("skip")) == ScrubbedText(
         "a [REDACTED:private] c", (Finding("private", 2, 22),)
     )
     assert one("a <private>b</private> c", Policy("off")).text == "a [REDACTED:private] c"

@@ -13,7 +13,7 @@ from secret_samples import ALNUM, secret
 
 from memoryd.scrub.policy import Policy
 from memoryd.scrub.scan import scan
-from memoryd.worker.scanner import OVERLAP, PIECE, Known, cache_folder, pieces
+from memoryd.worker.scanner import OVERLAP, PIECE, KnownFormats, cache_folder, split_buffer
 
 REDACT = Policy()
 
@@ -30,14 +30,14 @@ def shown(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Known:
-    return Known(cache_folder(tmp_path_factory.mktemp("rules")))
+def known(tmp_path_factory: pytest.TempPathFactory) -> KnownFormats:
+    return KnownFormats(cache_folder(tmp_path_factory.mktemp("rules")))
 
 
 @given(st.lists(st.integers(0, 3 * PIECE), max_size=6), st.integers(0, 9))
 def test_pieces_cover_a_buffer_and_have_a_bound(lengths: list[int], rest: int) -> None:
     buffer = b"".join(b"x" * length + b"\n" for length in lengths) + b"y" * rest
-    found = [*pieces(buffer)]
+    found = [*split_buffer(buffer)]
     assert found[0][0] == 0
     assert found[-1][1] == len(buffer)
     for (first, last, behind), (following, _, _) in itertools.pairwise(found):
@@ -46,7 +46,7 @@ def test_pieces_cover_a_buffer_and_have_a_bound(lengths: list[int], rest: int) -
 
 
 @pytest.mark.parametrize("between", ["\n", " "])
-def test_a_secret_is_found_wherever_a_piece_ends(known: Known, between: str) -> None:
+def test_a_secret_is_found_wherever_a_piece_ends(known: KnownFormats, between: str) -> None:
     token = secret("github", Random(7))
     for before in range(PIECE - 60, PIECE + 4, 9):
         text = between.join(["word"] * (before // 5)) + between + token + between + "more words\n" * 500
@@ -54,7 +54,7 @@ def test_a_secret_is_found_wherever_a_piece_ends(known: Known, between: str) -> 
         assert (text.index(token), text.index(token) + len(token)) in places
 
 
-def test_places_are_those_of_the_text_when_it_has_nul_bytes(known: Known) -> None:
+def test_places_are_those_of_the_text_when_it_has_nul_bytes(known: KnownFormats) -> None:
     token = secret("github", Random(3))
     text = f"a\0b {token} c\0" + "d\0e\0f\0" * 40
     assert scan([text], REDACT, known.find)[0].text == text.replace(token, "[REDACTED:github-pat]")

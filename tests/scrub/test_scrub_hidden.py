@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.scrub.hidden import hidden, masked
+from memoryd.scrub.hidden import find_hidden, mask_hidden
 from memoryd.scrub.likely import may_hide
 from memoryd.tiers import core
 from memoryd.tiers.arrangement import Slot, arrange
@@ -32,11 +32,11 @@ MARK = "[REDACTED:private]"
 )
 def test_every_line_stays_where_it_was_and_what_is_hidden_goes(text: str, left: list[str]) -> None:
     data = text.encode()
-    shown = masked(data)
+    shown = mask_hidden(data)
     assert [line.strip() for line in shown.decode().splitlines() if line.strip()] == left
     assert len(shown) == len(data)
     assert [at for at, byte in enumerate(shown) if byte == 10] == [at for at, byte in enumerate(data) if byte == 10]
-    assert masked(shown) == shown
+    assert mask_hidden(shown) == shown
 
 
 def test_what_is_hidden_in_the_core_is_no_memory() -> None:
@@ -62,7 +62,7 @@ _LINES = st.sampled_from([
 
 
 def _hidden_texts(data: bytes) -> list[bytes]:
-    return [data[first:last].strip() for first, last, _ in hidden(data)]
+    return [data[first:last].strip() for first, last, _ in find_hidden(data)]
 
 
 _PIECES = st.sampled_from([
@@ -74,7 +74,7 @@ _PIECES = st.sampled_from([
 @given(st.lists(_PIECES | _LINES, max_size=16))
 def test_what_may_hide_nothing_hides_nothing(pieces: list[str]) -> None:
     data = "".join(pieces).encode()
-    assert may_hide(data) or not hidden(data)
+    assert may_hide(data) or not find_hidden(data)
 
 
 @given(st.lists(_LINES, max_size=14), st.data())

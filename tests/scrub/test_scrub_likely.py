@@ -11,13 +11,13 @@ from planted_secrets import planted, tells
 from scratch import FILLER, SAID
 from secret_samples import BY_NAME, CONTEXTS, SHAPES, UNNAMED, secret
 
-from memoryd.scrub.likely import INSTEAD, is_likely, withheld
+from memoryd.scrub.likely import INSTEAD, is_likely, withhold_lines
 
 
 @pytest.mark.parametrize("where", range(20))
 def test_no_secret_is_told(where: int) -> None:
     for one in planted(f"line {where}"):
-        told, count = withheld(f"- Tabs.\n{one.line}\n- Figs.")
+        told, count = withhold_lines(f"- Tabs.\n{one.line}\n- Figs.")
         assert not [part for part in tells(one.secret) if part in told], one.name
         assert told.startswith("- Tabs.\n")
         assert told.endswith("\n- Figs.")
@@ -28,7 +28,7 @@ def test_no_secret_is_told(where: int) -> None:
 def test_no_secret_is_told_whatever_stands_around_it(name: str, context: str, seed: int) -> None:
     made = secret(name, Random(seed))
     if name in SHAPES or context in BY_NAME:
-        assert made not in withheld(CONTEXTS[context].format(made))[0]
+        assert made not in withhold_lines(CONTEXTS[context].format(made))[0]
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_no_secret_is_told_whatever_stands_around_it(name: str, context: str, se
 )
 def test_what_people_keep_in_mind_is_told(line: str) -> None:
     assert not is_likely(line)
-    assert withheld(f"{line}\n{line}") == (f"{line}\n{line}", 0)
+    assert withhold_lines(f"{line}\n{line}") == (f"{line}\n{line}", 0)
 
 
 @given(st.text())
 def test_each_line_is_told_or_withheld(text: str) -> None:
-    told = withheld(text)[0].split("\n")
+    told = withhold_lines(text)[0].split("\n")
     given_ = text.split("\n")
     assert len(told) == len(given_)
     assert all(after in (before, INSTEAD) for before, after in zip(given_, told, strict=True))

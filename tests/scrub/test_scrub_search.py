@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memoryd.scrub import formats, named
 from memoryd.scrub import scan as scanning
-from memoryd.scrub.finding import Place
+from memoryd.scrub.finding import KeywordPlace
 from memoryd.scrub.policy import Policy
 from memoryd.scrub.scan import scan
 
@@ -72,11 +72,11 @@ def test_what_repeats_itself_costs_little(shape: str) -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=60).flatmap(lambda some: st.sampled_from([some, some * 3, some * 9])))
 def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
     text = "".join(pieces).encode()
-    remembered = scanning.remembering()
+    remembered = scanning.make_cached_find()
     for word in ("password", "pwd", "token", "senha", "key"):
         keyword = word.encode()
         for found in re.finditer(keyword, text):
-            place = Place(text, *found.span(), 0, len(text))
+            place = KeywordPlace(text, *found.span(), 0, len(text))
             assert [*remembered(place, keyword)] == [*named.find(place, keyword)]
 
 

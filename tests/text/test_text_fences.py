@@ -28,7 +28,7 @@ from memoryd.text import fences
     ],
 )
 def test_blocks(text, blocks):
-    assert [(text[one.start : one.end], one.info, one.closed) for one in fences.fences(text)] == blocks
+    assert [(text[one.start : one.end], one.info, one.closed) for one in fences.find_fences(text)] == blocks
 
 
 def test_what_is_outside_of_blocks():
@@ -42,7 +42,7 @@ LINES = st.lists(st.sampled_from(["```", "````", "~~~", "```py", "  ```", "    `
 @given(LINES.map("\n".join))
 def test_blocks_are_apart_in_order_and_hold_whole_lines(text):
     at = 0
-    for one in fences.fences(text):
+    for one in fences.find_fences(text):
         assert at <= one.start < one.end <= len(text)
         assert one.start == 0 or text[one.start - 1] == "\n"
         assert text[one.end : one.end + 1] in {"", "\n"}
@@ -52,8 +52,8 @@ def test_blocks_are_apart_in_order_and_hold_whole_lines(text):
 
 @given(LINES.map("\n".join), LINES.map("\n".join))
 def test_what_follows_changes_no_block_that_is_closed(text, more):
-    closed = [one for one in fences.fences(text) if one.closed]
-    assert fences.fences(f"{text}\n{more}")[: len(closed)] == closed
+    closed = [one for one in fences.find_fences(text) if one.closed]
+    assert fences.find_fences(f"{text}\n{more}")[: len(closed)] == closed
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_what_follows_changes_no_block_that_is_closed(text, more):
     ],
 )
 def test_the_inside_of_a_fence_around_all(text, inside):
-    assert fences.inside(text) == inside
+    assert fences.strip_fence(text) == inside

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 
 PIECES = st.sampled_from(
     [
@@ -57,8 +57,8 @@ TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=12).map("".joi
 
 @given(TEXTS)
 def test_neutral_text_is_one_clean_line_and_stays_as_it_is(text):
-    line = neutral(text)
-    assert neutral(line) == line
+    line = neutralize(text)
+    assert neutralize(line) == line
     assert "\n" not in line
     assert line == line.strip()
     assert not any(unicodedata.category(char) in {"Cc", "Cs", "Co", "Zl", "Zp"} for char in line)
@@ -67,7 +67,7 @@ def test_neutral_text_is_one_clean_line_and_stays_as_it_is(text):
 
 @given(TEXTS)
 def test_no_structure_can_be_forged(text):
-    line = neutral(text)
+    line = neutralize(text)
     assert not re.search(r"<[A-Za-z/!?|<\[]", line)
     assert "-->" not in line
     assert not re.search(r"`{3}|~{3}", line)
@@ -89,7 +89,7 @@ def test_no_structure_can_be_forged(text):
     ],
 )
 def test_ordinary_text_is_left_alone(text):
-    assert neutral(text) == text
+    assert neutralize(text) == text
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_ordinary_text_is_left_alone(text):
     ],
 )
 def test_what_becomes_of_attacks(text, line):
-    assert neutral(text) == line
+    assert neutralize(text) == line

@@ -19,7 +19,7 @@ from memoryd.text import normal
     ],
 )
 def test_duplicates_have_one_form(one, other):
-    assert normal.same(one) == normal.same(other)
+    assert normal.normalize(one) == normal.normalize(other)
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,20 @@ def test_duplicates_have_one_form(one, other):
     ],
 )
 def test_what_differs_in_a_word_differs(one, other):
-    assert normal.same(one) != normal.same(other)
+    assert normal.normalize(one) != normal.normalize(other)
 
 
 @pytest.mark.parametrize(("one", "other"), REVERSED)
 def test_the_same_words_in_another_order_are_not_the_same(one, other):
     assert sorted(one.casefold()) == sorted(other.casefold())
-    assert normal.same(one) != normal.same(other)
-    assert normal.verbatim(one) != normal.verbatim(other)
+    assert normal.normalize(one) != normal.normalize(other)
+    assert normal.normalize_quotation(one) != normal.normalize_quotation(other)
 
 
 @given(st.text())
 def test_a_form_is_its_own_form(text):
-    assert normal.same(normal.same(text)) == normal.same(text)
-    assert normal.verbatim(normal.verbatim(text)) == normal.verbatim(text)
+    assert normal.normalize(normal.normalize(text)) == normal.normalize(text)
+    assert normal.normalize_quotation(normal.normalize_quotation(text)) == normal.normalize_quotation(text)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_a_form_is_its_own_form(text):
     ],
 )
 def test_a_quotation_equals_its_source_but_for_how_it_is_set(one, other, equal):
-    assert (normal.verbatim(one) == normal.verbatim(other)) is equal
+    assert (normal.normalize_quotation(one) == normal.normalize_quotation(other)) is equal

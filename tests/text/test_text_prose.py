@@ -21,10 +21,10 @@ LOG = "\n".join(f"CREATE refs/tags/v0.{n} at {n}abc" for n in range(9))
     ],
 )
 def test_prose_is_what_people_say(text, lines):
-    assert prose.lines(text) == lines
+    assert prose.list_lines(text) == lines
 
 
 def test_words_count_wide_scripts_too():
-    assert prose.words("three plain words") == 3
-    assert prose.words("我住在上海的老城区里面") == 7
-    assert prose.words("") == 0
+    assert prose.count_words("three plain words") == 3
+    assert prose.count_words("我住在上海的老城区里面") == 7
+    assert prose.count_words("") == 0

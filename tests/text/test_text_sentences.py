@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.text import sentences
-from memoryd.text.sentences import Kind, quotation, split, texts
+from memoryd.text.sentences import SentenceKind, list_texts, quote_around, split
 
 LOWER_CASE = [
     ("ok. do it tomorrow. not today", ["ok.", "do it tomorrow.", "not today"]),
@@ -65,7 +65,7 @@ CLOSED = [
 
 @pytest.mark.parametrize(("text", "parts"), [*LOWER_CASE, *WIDE, *ABBREVIATIONS, *CODE, *CLOSED])
 def test_ends_of_sentences(text, parts):
-    assert texts(text) == parts
+    assert list_texts(text) == parts
 
 
 WRAPPED = "This paragraph was wrapped by an editor, and this line ends in front of"
@@ -87,7 +87,7 @@ LINES = [
 
 @pytest.mark.parametrize(("text", "parts"), LINES)
 def test_lines(text, parts):
-    assert texts(text) == parts
+    assert list_texts(text) == parts
 
 
 MIXED = """\
@@ -160,7 +160,7 @@ def test_kinds_paragraphs_and_leads():
 def test_what_introduces_a_list(text, lead):
     found = split(text)
     last = found[-1]
-    assert (last.text.lstrip("-2. "), last.kind) == ("x", Kind.ITEM)
+    assert (last.text.lstrip("-2. "), last.kind) == ("x", SentenceKind.ITEM)
     assert (None if last.lead is None else found[last.lead].text) == lead
 
 
@@ -198,7 +198,7 @@ def test_every_part_belongs_to_one_sentence(text):
         assert text[one.start : one.end] == one.text == one.text.strip() != ""
         assert not text[at : one.start].strip()
         assert one.paragraph in {paragraph, paragraph + 1} or place == 0
-        assert one.lead is None or (one.kind is Kind.ITEM and 0 <= one.lead < place)
+        assert one.lead is None or (one.kind is SentenceKind.ITEM and 0 <= one.lead < place)
         at, paragraph = one.end, one.paragraph
     assert not text[at:].strip()
 
@@ -213,12 +213,14 @@ def test_what_follows_in_another_paragraph_changes_nothing(text, more):
 
 @given(TEXT, st.lists(st.integers(-2, 12)), st.integers(0, 60))
 def test_a_quotation_is_copied(text, numbers, longest):
-    said = quotation(text, numbers, longest)
+    said = quote_around(text, numbers, longest)
     cited = [one for number, one in enumerate(split(text), 1) if number in numbers]
     assert bool(said) is bool(cited)
     assert "\n" not in said
     assert set(said) <= {*text, " ", ":"}
-    assert all(" ".join(one.text.split()) in said for one in cited if one.kind not in {Kind.ITEM, Kind.HEADING})
+    assert all(
+        " ".join(one.text.split()) in said for one in cited if one.kind not in {SentenceKind.ITEM, SentenceKind.HEADING}
+    )
 
 
 LONG = "It is long. " * 30
@@ -244,7 +246,7 @@ LONG = "It is long. " * 30
     ],
 )
 def test_quotations(text, numbers, said):
-    assert quotation(text, numbers) == said
+    assert quote_around(text, numbers) == said
 
 
 ADVERSARIAL = [

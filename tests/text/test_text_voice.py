@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.text import prose
-from memoryd.text.voice import Voice, handed_on, own, stretches
+from memoryd.text.voice import Voice, find_spans, handed_on, keep_own_words
 
 RULE = "Always use curl."
 
@@ -16,7 +16,7 @@ def voice_of(text: str, part: str) -> set[Voice]:
     """Return the voices in which the last occurrence of `part` is said."""
     begin = text.rindex(part)
     end = begin + len(part)
-    return {one.voice for one in stretches(text) if one.start < end and begin < one.end}
+    return {one.voice for one in find_spans(text) if one.start < end and begin < one.end}
 
 
 # --- somebody else's ----------------------------------------------------------
@@ -55,7 +55,7 @@ def voice_of(text: str, part: str) -> set[Voice]:
 def test_what_is_handed_on_is_pasted(text):
     assert voice_of(text, "lways use curl") == {Voice.PASTED}
     assert "lways use curl" in handed_on(text)
-    assert "lways use curl" not in own(text)
+    assert "lways use curl" not in keep_own_words(text)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_what_a_form_leaves_open_is_unclear(text):
 )
 def test_what_the_person_says_is_their_own(text):
     assert voice_of(text, "lways use curl") == {Voice.OWN}
-    assert "lways use curl" in own(text)
+    assert "lways use curl" in keep_own_words(text)
 
 
 def test_a_quotation_is_pasted_and_the_sentence_around_it_is_not():
     text = 'See "a b c d" and "Kind regards".'
-    assert stretches(text) == ((0, 4, Voice.OWN), (4, 13, Voice.PASTED), (13, len(text), Voice.OWN))
+    assert find_spans(text) == ((0, 4, Voice.OWN), (4, 13, Voice.PASTED), (13, len(text), Voice.OWN))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_quotation_is_pasted_and_the_sentence_around_it_is_not():
     ],
 )
 def test_a_tag_that_nothing_closes_hides_what_follows_only_where_it_begins_a_line(said, left):
-    assert own(said) == left
+    assert keep_own_words(said) == left
 
 
 # --- any text -----------------------------------------------------------------
@@ -147,7 +147,7 @@ PIECES = st.sampled_from([
 
 @given(st.lists(PIECES).map("".join) | st.text(max_size=200))
 def test_stretches_cover_the_text_in_order(text):
-    found = stretches(text)
+    found = find_spans(text)
     assert "".join(text[one.start : one.end] for one in found) == text
     assert all(one.end == two.start and one.voice is not two.voice for one, two in pairwise(found))
 
@@ -181,5 +181,5 @@ def test_nothing_within_a_fence_is_ones_own(mark, inside):
 )
 def test_a_long_text_of_one_thing_is_read_in_one_go(hard):
     text = "I say " + hard * (300_000 // len(hard))
-    assert len(own(text)) <= len(text)
-    assert prose.lines(text) is not None
+    assert len(keep_own_words(text)) <= len(text)
+    assert prose.list_lines(text) is not None

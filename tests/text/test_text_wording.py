@@ -2,7 +2,7 @@
 
 import pytest
 
-from memoryd.text.wording import stem
+from memoryd.text.wording import find_stem
 
 FORMS = """
 build builds building
@@ -32,11 +32,11 @@ aime aimes aimez
 
 @pytest.mark.parametrize("forms", FORMS.strip().splitlines())
 def test_all_forms_of_a_word_have_one_stem_with_which_each_begins(forms):
-    stems = {stem(form) for form in forms.split()}
+    stems = {find_stem(form) for form in forms.split()}
     assert len(stems) == 1
     assert all(form.startswith(stems.copy().pop()) for form in forms.split())
 
 
 def test_short_words_and_others_stay_apart():
     words = ("test", "text", "build", "bill", "plan", "plant", "run", "runtime", "day", "date", "log", "login", "class")
-    assert len({*map(stem, words)}) == len(words)
+    assert len({*map(find_stem, words)}) == len(words)

@@ -130,8 +130,8 @@ def test_no_line_that_is_no_bullet_is_lost_and_the_bullets_are_those_told(lines,
     assert sorted(one.text for one in core.parse(data).bullets) == texts
     new = data.decode().split("\n")
     for piece in file.pieces:
-        below = piece.raw[piece.own :] if piece.kind is core.Kind.BULLET else piece.raw
-        if piece.kind is core.Kind.HEADING and piece.level > 1:
+        below = piece.raw[piece.own :] if piece.kind is core.PieceKind.BULLET else piece.raw
+        if piece.kind is core.PieceKind.HEADING and piece.level > 1:
             below = below.partition(b"\n")[2]  # the heading itself may have lost all of its bullets
         for line in below.decode().split("\n"):
             assert not line.strip() or any(line.rstrip("\r") == one.rstrip("\r") for one in new), line

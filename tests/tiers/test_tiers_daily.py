@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.tiers.daily import (
-    attribution,
+    attribute_block,
     block,
-    framing,
     has_content,
+    list_framing,
     needs_newline,
     new_file,
     parse,
-    pieces,
     render,
     says_nothing,
+    split_pieces,
 )
 
 LINES = st.sampled_from(
@@ -66,7 +66,7 @@ MARKDOWN = st.lists(LINES | st.text(max_size=8), max_size=12).map("\n".join)
     ],
 )
 def test_a_block_says_whose_session_it_is_about(given_: tuple[str, str, str, str], line: str) -> None:
-    assert attribution(*given_) == line
+    assert attribute_block(*given_) == line
     assert says_nothing(line)
     (one,) = parse(block("Session Notes", "09:40", f"{line}\n- Orders lie in PostgreSQL.")).blocks
     assert (one.reason, one.clock) == ("Session Notes", "09:40")
@@ -110,12 +110,12 @@ def test_what_would_break_out_is_escaped() -> None:
 
 
 def test_what_memoryd_wrote_around_a_text_is_known_from_the_text() -> None:
-    attributed = attribution("Codex", "09:12", "09:40", "s1")
+    attributed = attribute_block("Codex", "09:12", "09:40", "s1")
     file = parse(
         f"# Daily Memory: 2026-03-04\n\n## Note (09:00)\n\nOutdated:\n- a\n\n## Mine\n\n{attributed}\n- b\n\n"
         f"## Trimmed Context (09:40)\n\n{attributed}\n- c\n".encode()
     )
-    assert [*framing(file)] == ["Note (09:00)", "Trimmed Context (09:40)", attributed]
+    assert [*list_framing(file)] == ["Note (09:00)", "Trimmed Context (09:40)", attributed]
 
 
 def test_headings_in_fences_begin_no_block() -> None:
@@ -160,7 +160,7 @@ def test_pieces_are_bullets_paragraphs_and_code_each_with_its_place() -> None:
     code = "```\n- no bullet\n# no heading\n```"
     head = "## Note (10:00)\n\nFrom Codex, 09:12-09:40, session:x\n\n"
     raw = f"{head}- One\n  goes on\n* Two\n\nThree\n+ Four\n{code}\n".encode()
-    found = list(pieces(raw))
+    found = list(split_pieces(raw))
     assert [text for _, text in found] == ["One\n  goes on", "Two", "Three", f"Four\n{code}"]
     assert [raw[at:].lstrip(b"-*+ ").startswith(text[:3].encode()) for at, text in found] == [True] * 4
 
@@ -171,7 +171,7 @@ def test_pieces_are_bullets_paragraphs_and_code_each_with_its_place() -> None:
 def test_pieces_leave_out_headings_and_nothing_else_and_tell_where_each_begins(shapes: list[str]) -> None:
     lines = [shape.format(number) for number, shape in enumerate(shapes)]
     raw = "\n".join(lines).encode()
-    found = list(pieces(raw))
+    found = list(split_pieces(raw))
     said = re.findall(r"w\d+", " ".join(text for _, text in found))
     fences = [sum(one == "```" for one in lines[:number]) % 2 for number in range(len(lines))]
     spoken = [line for line, is_code in zip(lines, fences, strict=True) if is_code or not line.startswith("#")]

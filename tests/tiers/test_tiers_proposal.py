@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs import decided
+from memoryd.jobs import stored_edits
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
@@ -20,11 +20,11 @@ from memoryd.jobs.job import (
     NewMemory,
     Operate,
 )
-from memoryd.ledger.guards import Door
-from memoryd.ledger.memory import Ending, Kind, Source
+from memoryd.ledger.guards import Caller
+from memoryd.ledger.memory import Ending, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Merge, Protect, Update
 from memoryd.tiers.lines import lines_of, open_fence
-from memoryd.tiers.proposal import FileDiff, Proposal, diff, render
+from memoryd.tiers.proposal import FileDiff, Proposal, render, render_diff
 
 TEXT = st.text(max_size=40)
 SEQS = st.lists(st.integers(1, 99), max_size=3).map(tuple)
@@ -35,7 +35,7 @@ SOURCES = st.lists(SOURCE, max_size=2).map(tuple)
 NAMES = st.lists(TEXT, max_size=3).map(tuple)
 SHARE = st.none() | st.floats(0, 1)
 OPERATION = st.one_of(
-    st.builds(Add, st.sampled_from(Kind), TEXT, cites=SOURCES, importance=SHARE, tags=NAMES),
+    st.builds(Add, st.sampled_from(MemoryKind), TEXT, cites=SOURCES, importance=SHARE, tags=NAMES),
     st.builds(Update, TEXT, TEXT, cites=SOURCES, tags=st.none() | NAMES),
     st.builds(Merge, NAMES, TEXT, cites=SOURCES),
     st.builds(Delete, TEXT, st.sampled_from(Ending), NAMES),
@@ -50,7 +50,7 @@ EDIT = st.one_of(
     st.builds(
         Operate,
         st.lists(OPERATION, max_size=3).map(tuple),
-        st.sampled_from(Door),
+        st.sampled_from(Caller),
         st.dictionaries(TEXT, TEXT, max_size=2),
     ),
     st.builds(
@@ -77,14 +77,14 @@ EDITS = st.lists(EDIT, max_size=4).map(tuple)
 def test_what_was_decided_comes_back_as_it_was(edits):
     import json
 
-    stored = json.dumps(decided.dump(edits))
-    again = decided.load(json.loads(stored))
+    stored = json.dumps(stored_edits.dump(edits))
+    again = stored_edits.load(json.loads(stored))
     assert again == edits
     assert [type(one) for one in again] == [type(one) for one in edits]
-    assert decided.digest(again) == decided.digest(edits)
+    assert stored_edits.compute_digest(again) == stored_edits.compute_digest(edits)
     for one, other in zip(again, edits, strict=True):
         if isinstance(one, Operate):  # doors are compared by identity
-            assert one.door is other.door
+            assert one.caller is other.caller
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_what_was_decided_comes_back_as_it_was(edits):
     ],
 )
 def test_what_is_no_edit_of_this_version_is_refused(stored):
-    with pytest.raises(ValueError, match=r"no edits of this version|Door|back"):
-        decided.load(stored)
+    with pytest.raises(ValueError, match=r"not edits of of this version|Door|back"):
+        stored_edits.load(stored)
 
 
 def test_two_decisions_differ_in_their_digest():
     one, other = (MoveWatermark("s", "sleep", seq) for seq in (1, 2))
-    assert decided.digest([one]) != decided.digest([other])
+    assert stored_edits.compute_digest([one]) != stored_edits.compute_digest([other])
 
 
 def proposal(*files, operations=()):
@@ -114,7 +114,7 @@ def proposal(*files, operations=()):
 
 def test_a_proposal_reads_as_a_diff():
     change = FileDiff("MEMORY.md", "# Notes\n\n- tea\n", "# Notes\n\n- tea\n- water\n")
-    assert diff(change).splitlines() == [
+    assert render_diff(change).splitlines() == [
         "--- a/MEMORY.md", "+++ b/MEMORY.md", "@@ -1,3 +1,4 @@", " # Notes", " ", " - tea", "+- water",
     ]  # fmt: skip
     text = proposal(change, operations=[("add", "core", "water\nand more")]).decode()
@@ -138,5 +138,5 @@ def test_no_text_of_a_memory_gets_out_of_its_fence(before, after):
 
 
 def test_the_day_is_a_day_again():
-    (one,) = decided.load(decided.dump([AppendDaily(date(2026, 3, 4), "Note", "09:45", "x")]))
+    (one,) = stored_edits.load(stored_edits.dump([AppendDaily(date(2026, 3, 4), "Note", "09:45", "x")]))
     assert one.day == date(2026, 3, 4)

@@ -87,7 +87,8 @@ def faults(messages):
 def cost(messages):
     texts = count([chat.text_of(one) for one in messages])
     return sum(
-        size + MESSAGE_TOKENS + PICTURE_TOKENS * chat.pictures(one) for one, size in zip(messages, texts, strict=True)
+        size + MESSAGE_TOKENS + PICTURE_TOKENS * chat.count_pictures(one)
+        for one, size in zip(messages, texts, strict=True)
     )
 
 
@@ -105,7 +106,7 @@ def test_what_fits_is_in_order_whole_and_within_the_budget(messages, budget, str
         with pytest.raises(ValueError, match="system messages alone"):
             compress(messages, budget, strategy, keep, summary, count)
         return
-    spoken = [cost([one]) for one in chat.whole(messages).messages if one["role"] != "system"]
+    spoken = [cost([one]) for one in chat.drop_orphans(messages).messages if one["role"] != "system"]
     if not summary and spoken and min(spoken) > budget - cost(systems):
         with pytest.raises(ValueError, match="no message has room"):
             compress(messages, budget, strategy, keep, summary, count)
@@ -129,7 +130,7 @@ def test_what_fits_is_in_order_whole_and_within_the_budget(messages, budget, str
 @given(conversations(), st.data())
 def test_what_is_torn_out_of_a_list_leaves_one_that_a_chat_api_takes(messages, data):
     kept = [one for one in messages if data.draw(st.booleans())]
-    whole = chat.whole(kept)
+    whole = chat.drop_orphans(kept)
     assert faults(whole.messages) == []
     assert [one for one in kept if not calls_of(one) and not answers_of(one)] == [
         one for one in whole.messages if not calls_of(one) and not answers_of(one)
@@ -138,22 +139,22 @@ def test_what_is_torn_out_of_a_list_leaves_one_that_a_chat_api_takes(messages, d
 
 def test_ids_that_begin_anew_with_each_call_belong_to_the_call_before():
     messages = [call("0"), result("0", "one"), said("user", "on"), call("0"), result("0", "two")]
-    assert chat.whole(messages).group == [0, 0, 2, 3, 3]
+    assert chat.drop_orphans(messages).group == [0, 0, 2, 3, 3]
     again = [call("0"), said("user", "never mind"), call("0"), result("0", "two")]
-    assert chat.whole(again).messages == again[1:]
-    assert chat.whole([call("0"), said("user", "on"), result("0")]).messages == [said("user", "on")]
+    assert chat.drop_orphans(again).messages == again[1:]
+    assert chat.drop_orphans([call("0"), said("user", "on"), result("0")]).messages == [said("user", "on")]
     nameless = [
         {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "read", "arguments": {}}}]},
         {"role": "tool", "content": "x"},
     ]
-    assert chat.whole(nameless).group == [0, 0]
+    assert chat.drop_orphans(nameless).group == [0, 0]
 
 
 def test_a_result_of_nothing_goes_and_the_words_beside_it_stay():
     torn = said("user", [{"type": "tool_result", "tool_use_id": "t", "content": "x"}, {"type": "text", "text": "hi"}])
-    assert chat.whole([result("a"), torn]).messages == [said("user", [{"type": "text", "text": "hi"}])]
-    assert chat.whole([call("a"), said("user", "never mind")]).messages == [said("user", "never mind")]
-    assert chat.whole([said("user", "look"), call("a", "b"), result("a")]).group == [0, 1, 1]
+    assert chat.drop_orphans([result("a"), torn]).messages == [said("user", [{"type": "text", "text": "hi"}])]
+    assert chat.drop_orphans([call("a"), said("user", "never mind")]).messages == [said("user", "never mind")]
+    assert chat.drop_orphans([said("user", "look"), call("a", "b"), result("a")]).group == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -213,8 +214,8 @@ def test_the_strategies_differ_as_they_say():
 
 @given(conversations(), conversations(), st.data())
 def test_a_list_once_more_or_grown_or_compressed_is_known_again(messages, more, data):
-    digests = [chat.digest(chat.recorded(one)) for one in messages]
-    grown = digests + [chat.digest(chat.recorded(one)) for one in more]
+    digests = [chat.compute_digest(chat.select_recorded(one)) for one in messages]
+    grown = digests + [chat.compute_digest(chat.select_recorded(one)) for one in more]
     if not digests:
         assert chat.known_until(digests, grown) is None
         return
@@ -244,6 +245,6 @@ def test_what_is_recorded_is_read_as_the_message_itself(messages):
         ]
 
     for message in messages:
-        kept = chat.recorded(message)
+        kept = chat.select_recorded(message)
         assert turns(kept) == turns(message)
         assert "AAAA" not in json.dumps(kept)

@@ -6,30 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.transcripts.fate import FATES, Action, Evidence, fate, needs_prefix
+from memoryd.transcripts.fate import FATES, Action, FateEvidence, find_fate, needs_prefix
 
-HERE = Evidence(exists=True, known=True, size=100, offset=100, same_stat=True)
+HERE = FateEvidence(exists=True, known=True, size=100, offset=100, same_stat=True)
 
 CASES = {
-    "new": Evidence(exists=True, known=False, size=5),
+    "new": FateEvidence(exists=True, known=False, size=5),
     "unchanged": HERE,
-    "unfinished": Evidence(exists=True, known=True, size=200, offset=100, same_stat=True, unfinished=True),
-    "touched": Evidence(exists=True, known=True, size=100, offset=100, same_prefix=True),
-    "appended": Evidence(exists=True, known=True, size=200, offset=100),
-    "edited": Evidence(exists=True, known=True, size=100, offset=100, same_prefix=False),
-    "truncated": Evidence(exists=True, known=True, size=99, offset=100),
-    "regrown": Evidence(exists=True, known=True, size=200, offset=100, same_prefix=False),
-    "replaced": Evidence(exists=True, known=True, same_inode=False, size=200, offset=100, same_prefix=False),
-    "rewritten": Evidence(exists=True, known=True, same_inode=False, size=200, offset=100, same_prefix=True),
-    "moved": Evidence(exists=True, known=True, same_path=False, size=100, offset=100, same_prefix=True),
-    "deleted": Evidence(exists=False, known=True),
-    "still-gone": Evidence(exists=False, known=True, was_gone=True),
-    "returned": Evidence(exists=True, known=True, was_gone=True, size=100, offset=100, same_prefix=True),
-    "recreated": Evidence(exists=True, known=True, was_gone=True, size=100, offset=100, same_prefix=False),
+    "unfinished": FateEvidence(exists=True, known=True, size=200, offset=100, same_stat=True, unfinished=True),
+    "touched": FateEvidence(exists=True, known=True, size=100, offset=100, same_prefix=True),
+    "appended": FateEvidence(exists=True, known=True, size=200, offset=100),
+    "edited": FateEvidence(exists=True, known=True, size=100, offset=100, same_prefix=False),
+    "truncated": FateEvidence(exists=True, known=True, size=99, offset=100),
+    "regrown": FateEvidence(exists=True, known=True, size=200, offset=100, same_prefix=False),
+    "replaced": FateEvidence(exists=True, known=True, same_inode=False, size=200, offset=100, same_prefix=False),
+    "rewritten": FateEvidence(exists=True, known=True, same_inode=False, size=200, offset=100, same_prefix=True),
+    "moved": FateEvidence(exists=True, known=True, same_path=False, size=100, offset=100, same_prefix=True),
+    "deleted": FateEvidence(exists=False, known=True),
+    "still-gone": FateEvidence(exists=False, known=True, was_gone=True),
+    "returned": FateEvidence(exists=True, known=True, was_gone=True, size=100, offset=100, same_prefix=True),
+    "recreated": FateEvidence(exists=True, known=True, was_gone=True, size=100, offset=100, same_prefix=False),
 }
 
 evidences = st.builds(
-    Evidence,
+    FateEvidence,
     exists=st.booleans(), known=st.booleans(), was_gone=st.booleans(), same_path=st.booleans(),
     same_inode=st.booleans(), size=st.integers(0, 3), offset=st.integers(0, 3), same_stat=st.booleans(),
     doubtful=st.booleans(), unfinished=st.booleans(), same_prefix=st.sampled_from([None, True, False]),
@@ -42,26 +42,26 @@ def test_each_fate_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_table(name: str) -> None:
-    assert fate(CASES[name]).name == name
+    assert find_fate(CASES[name]).name == name
 
 
 @given(evidences)
-def test_bytes_that_are_known_to_have_changed_are_read_from_the_start(seen: Evidence) -> None:
+def test_bytes_that_are_known_to_have_changed_are_read_from_the_start(seen: FateEvidence) -> None:
     changed = seen.size < seen.offset or seen.same_prefix is False
     if seen.exists and seen.known and changed:
-        assert fate(seen).action is Action.READ_AGAIN
+        assert find_fate(seen).action is Action.READ_AGAIN
 
 
 @given(evidences)
-def test_bytes_behind_the_offset_are_left_only_where_they_have_been_looked_at(seen: Evidence) -> None:
-    if seen.exists and seen.size > seen.offset and fate(seen).action is Action.NOTHING:
+def test_bytes_behind_the_offset_are_left_only_where_they_have_been_looked_at(seen: FateEvidence) -> None:
+    if seen.exists and seen.size > seen.offset and find_fate(seen).action is Action.NOTHING:
         assert seen.same_stat
         assert not seen.unfinished
 
 
 @given(evidences, st.booleans(), st.integers(0, 5))
 def test_a_cursor_of_an_earlier_process_is_verified_before_anything_is_believed(
-    seen: Evidence,
+    seen: FateEvidence,
     opened: bool,  # noqa: FBT001
     since: int,
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_cursor_of_an_earlier_process_is_verified_before_anything_is_believed(
 
 @given(st.integers(2 << 20, 64 << 20), st.integers(0, 1 << 20))
 def test_a_large_prefix_is_verified_again_each_time_it_has_grown_by_an_eighth(offset: int, since: int) -> None:
-    seen = Evidence(exists=True, known=True, size=offset + 1, offset=offset)
+    seen = FateEvidence(exists=True, known=True, size=offset + 1, offset=offset)
     assert needs_prefix(seen, opened=True, since_verified=since) == (since * 8 >= offset)
     assert needs_prefix(seen, opened=True, since_verified=offset // 8 + 1)
     assert needs_prefix(seen, opened=False, since_verified=0)

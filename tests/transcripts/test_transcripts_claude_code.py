@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from reader_world import JSON, check_reading, classes, mutate, record, said, turns_however_cut
 
 from memoryd.transcripts.claude_code import SYNTHETIC, ClaudeCode
-from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.format import Identity, RecordTurns
 from memoryd.transcripts.injected import CLOSE, OPEN
 from memoryd.transcripts.lines import Pass, Record
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 READER = ClaudeCode()
 SESSION = "5f0c2f0e-7d1a-4f5e-9f5b-0123456789ab"
@@ -23,7 +23,7 @@ AT = "2026-05-04T11:51:35.416Z"
 UUID = "b4f266bf-955f-40eb-8d2d-f900b3e669f9"
 
 
-def read(value: dict[str, Any], identity: Identity = IDENTITY) -> Reading:
+def read(value: dict[str, Any], identity: Identity = IDENTITY) -> RecordTurns:
     return READER.turns(record(value), identity, Pass(identity.session_id))
 
 
@@ -42,7 +42,7 @@ PROGRAM = (Role.SYSTEM, Origin.SYSTEM)
 
 def test_what_the_person_typed() -> None:
     (turn,) = read(user("Use tabs, please.")).turns
-    assert turn == Turn(UUID, 0, Role.USER, Origin.USER, Kind.MESSAGE, "Use tabs, please.", AT)
+    assert turn == Turn(UUID, 0, Role.USER, Origin.USER, TurnKind.MESSAGE, "Use tabs, please.", AT)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_tags_of_the_program_inside_its_own(text: str, typed: str | None) -> Non
 def test_a_compaction_and_its_summary() -> None:
     boundary = {"type": "system", "subtype": "compact_boundary", "uuid": UUID, "content": "Conversation compacted"}
     (turn,) = read({**boundary, "compactMetadata": {"trigger": "auto", "preTokens": 167979}}).turns
-    assert (turn.kind, turn.usage) == (Kind.COMPACTION, None)
+    assert (turn.kind, turn.usage) == (TurnKind.COMPACTION, None)
     (turn,) = read({**boundary, "compactMetadata": {"preTokens": 167979, "postTokens": 31000}}).turns
-    assert (turn.kind, turn.usage) == (Kind.COMPACTION, 31000)
+    assert (turn.kind, turn.usage) == (TurnKind.COMPACTION, 31000)
     summary = user("This session is being continued …", isCompactSummary=True, isVisibleInTranscriptOnly=True)
     (turn,) = read(summary).turns
-    assert turn[2:5] == (Role.SYSTEM, Origin.ASSISTANT, Kind.SUMMARY)
+    assert turn[2:5] == (Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY)
 
 
 def test_tool_results_are_the_tools() -> None:
@@ -153,16 +153,16 @@ def test_tool_results_are_the_tools() -> None:
     ]
     turns = read(user(blocks, toolUseResult={"stdout": "a copy"})).turns
     assert [(turn.part, turn.origin, turn.kind, turn.text, turn.tool_call_id) for turn in turns] == [
-        (0, Origin.TOOL, Kind.TOOL_RESULT, "I always prefer tabs", "toolu_1"),
-        (1, Origin.TOOL, Kind.TOOL_RESULT, "a\n[image]", "toolu_2"),
-        (2, Origin.USER, Kind.MESSAGE, "and this", None),
-        (3, Origin.USER, Kind.MESSAGE, "[image]", None),
+        (0, Origin.TOOL, TurnKind.TOOL_RESULT, "I always prefer tabs", "toolu_1"),
+        (1, Origin.TOOL, TurnKind.TOOL_RESULT, "a\n[image]", "toolu_2"),
+        (2, Origin.USER, TurnKind.MESSAGE, "and this", None),
+        (3, Origin.USER, TurnKind.MESSAGE, "[image]", None),
     ]
 
 
 def test_an_empty_tool_result_still_answers_its_call() -> None:
     (turn,) = read(user([{"type": "tool_result", "tool_use_id": "toolu_1", "content": ""}])).turns
-    assert (turn.kind, turn.tool_call_id) == (Kind.TOOL_RESULT, "toolu_1")
+    assert (turn.kind, turn.tool_call_id) == (TurnKind.TOOL_RESULT, "toolu_1")
 
 
 def test_an_answer_carries_the_usage_of_its_response_once() -> None:
@@ -176,16 +176,16 @@ def test_an_answer_carries_the_usage_of_its_response_once() -> None:
         )
     ).turns
     assert [(turn.kind, turn.text, turn.usage, turn.message_id) for turn in turns] == [
-        (Kind.MESSAGE, "Let me look.", 1110, "msg_1"),
-        (Kind.TOOL_CALL, 'Read {"path":"ä.py"}', None, "msg_1"),
+        (TurnKind.MESSAGE, "Let me look.", 1110, "msg_1"),
+        (TurnKind.TOOL_CALL, 'Read {"path":"ä.py"}', None, "msg_1"),
     ]
     assert (turns[1].tool_call_id, turns[1].tool_name, turns[1].model) == ("toolu_1", "Read", "claude-opus-4-6")
 
 
 def test_a_line_of_thinking_delivers_its_usage_on_an_empty_turn() -> None:
     (turn,) = read(answer({"type": "thinking", "thinking": "secret"}, usage={"input_tokens": 9})).turns
-    assert (turn.text, turn.usage, turn.message_id, turn.kind) == ("", 9, "msg_1", Kind.MESSAGE)
-    assert read(answer({"type": "thinking", "thinking": "secret"})) == Reading()
+    assert (turn.text, turn.usage, turn.message_id, turn.kind) == ("", 9, "msg_1", TurnKind.MESSAGE)
+    assert read(answer({"type": "thinking", "thinking": "secret"})) == RecordTurns()
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_queued_command_is_the_persons() -> None:
     ],
 )
 def test_what_is_passed_over_has_a_name_without_content(value: dict[str, Any], name: str) -> None:
-    assert read(value) == Reading((), name)
+    assert read(value) == RecordTurns((), name)
 
 
 def test_a_local_command_is_read_like_a_typed_one() -> None:
@@ -292,7 +292,7 @@ def test_memoryds_own_words_come_back_as_injected() -> None:
     expected = [(Origin.USER, "Before  after"), (Origin.INJECTED, "User likes tabs.")]
     assert [(turn.origin, turn.text) for turn in read(user(text)).turns] == expected
     (result, own) = read(user([{"type": "tool_result", "tool_use_id": "t", "content": f"{OPEN}x{CLOSE}"}])).turns
-    assert (result.kind, result.text, own.origin, own.part) == (Kind.TOOL_RESULT, "", Origin.INJECTED, 1)
+    assert (result.kind, result.text, own.origin, own.part) == (TurnKind.TOOL_RESULT, "", Origin.INJECTED, 1)
 
 
 def test_a_record_without_uuid_gets_an_id_from_its_bytes() -> None:

@@ -13,10 +13,10 @@ from reader_world import JSON, check_reading, classes, mutate, record, said, tur
 
 from memoryd.gauge import fill, live
 from memoryd.transcripts.codex import Codex
-from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.format import Identity, RecordTurns
 from memoryd.transcripts.injected import CLOSE, OPEN
 from memoryd.transcripts.lines import Pass, Record
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 READER = Codex()
 SESSION = "019f9261-846e-7fc0-b843-e0464227f290"
@@ -54,18 +54,18 @@ def counted(total: int, last: object, window: object = 258_400) -> dict[str, Any
     return event("token_count", info=info, rate_limits=None)
 
 
-def read(value: dict[str, Any], identity: Identity = IDENTITY) -> Reading:
+def read(value: dict[str, Any], identity: Identity = IDENTITY) -> RecordTurns:
     return READER.turns(record(value), identity, Pass(identity.session_id))
 
 
 def test_what_the_person_typed_stands_in_an_event_and_is_not_read_twice() -> None:
     (turn,) = read(event("user_message", message="Use tabs.", images=[])).turns
-    assert turn[2:7] == (*PERSON, Kind.MESSAGE, "Use tabs.", AT)
+    assert turn[2:7] == (*PERSON, TurnKind.MESSAGE, "Use tabs.", AT)
     newer = typed({"type": "text", "text": "Use tabs.", "text_elements": []}, id="01a1ffd6-c696-7ba0-8964-68fefd1088c0")
     (turn,) = read(newer).turns
-    assert turn[:6] == ("01a1ffd6-c696-7ba0-8964-68fefd1088c0", 0, *PERSON, Kind.MESSAGE, "Use tabs.")
+    assert turn[:6] == ("01a1ffd6-c696-7ba0-8964-68fefd1088c0", 0, *PERSON, TurnKind.MESSAGE, "Use tabs.")
     repeated = read(line("response_item", message("user", "Use tabs.")))
-    assert repeated == Reading((), "response_item/message/user")
+    assert repeated == RecordTurns((), "response_item/message/user")
     assert classes(read(typed({"type": "image", "image_url": "data:x"})).turns) == said((*PERSON, "[image]"))
 
 
@@ -94,7 +94,7 @@ def test_what_was_typed_may_begin_with_a_tag() -> None:
         (*PROGRAM, "<new_notice>Always use X")
     )
     told = f"{OPEN}\nlikes tabs\n{CLOSE}\nGo on."
-    assert read(line("response_item", message("user", told))) == Reading((), "response_item/message/user")
+    assert read(line("response_item", message("user", told))) == RecordTurns((), "response_item/message/user")
 
 
 def test_what_an_editor_puts_before_a_prompt_was_not_typed() -> None:
@@ -107,7 +107,7 @@ def test_what_an_editor_puts_before_a_prompt_was_not_typed() -> None:
 
 def test_what_hooks_and_the_program_tell_the_model_is_injected() -> None:
     (turn,) = read(line("response_item", message("developer", "HOOK"))).turns
-    assert turn[2:6] == (Role.SYSTEM, Origin.INJECTED, Kind.MESSAGE, "HOOK")
+    assert turn[2:6] == (Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, "HOOK")
     turns = read(event("user_message", message=f"{OPEN}\nlikes tabs\n{CLOSE}\nGo on.")).turns
     assert [(turn.origin, turn.text.strip()) for turn in turns] == [
         (Origin.USER, "Go on."), (Origin.INJECTED, "likes tabs"),
@@ -117,9 +117,9 @@ def test_what_hooks_and_the_program_tell_the_model_is_injected() -> None:
 def test_the_answer_is_read_from_the_item_alone() -> None:
     answer = line("response_item", message("assistant", "Done.", kind="output_text"))
     assert classes(read(answer).turns) == said((*MODEL, "Done."))
-    assert read(event("agent_message", message="Done.")) == Reading((), "event_msg/agent_message")
+    assert read(event("agent_message", message="Done.")) == RecordTurns((), "event_msg/agent_message")
     said_again = event("item_completed", item={"type": "AgentMessage", "content": [{"type": "Text", "text": "Done."}]})
-    assert read(said_again) == Reading((), "item_completed/AgentMessage")
+    assert read(said_again) == RecordTurns((), "item_completed/AgentMessage")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_the_answer_is_read_from_the_item_alone() -> None:
 def test_tool_calls(value: dict[str, Any], tool: str, text: str) -> None:
     for one in (line("response_item", {**value, "call_id": "call_1"}), {**value, "call_id": "call_1"}):
         (turn,) = read(one).turns
-        assert turn[2:6] == (*MODEL, Kind.TOOL_CALL, f"{tool} {text}")
+        assert turn[2:6] == (*MODEL, TurnKind.TOOL_CALL, f"{tool} {text}")
         assert (turn.tool_call_id, turn.tool_name) == ("call_1", tool)
 
 
@@ -152,7 +152,7 @@ def test_tool_calls(value: dict[str, Any], tool: str, text: str) -> None:
 )
 def test_what_a_tool_gave_back_is_the_tools(output: object, text: str) -> None:
     (turn,) = read(item("function_call_output", call_id="call_1", output=output)).turns
-    assert turn[2:6] == (Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, text)
+    assert turn[2:6] == (Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, text)
     assert turn.tool_call_id == "call_1"
 
 
@@ -176,10 +176,10 @@ def test_the_context_is_what_the_program_counts_and_a_repetition_does_not_count(
 def test_a_compaction_tells_its_summary_where_it_can_be_read_and_no_old_message_again() -> None:
     turns = read(line("compacted", {"message": "So far so good.", "replacement_history": [message("user", "old")]}))
     assert classes(turns.turns) == [
-        (*PROGRAM, Kind.COMPACTION, ""), (Role.SYSTEM, Origin.ASSISTANT, Kind.SUMMARY, "So far so good."),
+        (*PROGRAM, TurnKind.COMPACTION, ""), (Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, "So far so good."),
     ]  # fmt: skip
     (turn,) = read(line("compacted", {"message": "", "replacement_history": [message("user", "old")]})).turns
-    assert turn.kind is Kind.COMPACTION
+    assert turn.kind is TurnKind.COMPACTION
 
 
 def test_words_in_the_place_of_an_id_are_none() -> None:
@@ -197,7 +197,7 @@ def test_lines_of_old_without_times_are_each_their_own() -> None:
     ids = [READER.turns(record(message("user", "yes", id=None)), IDENTITY, meetings).turns[0] for _ in range(2)]
     assert ids[0].record_id != ids[1].record_id
     assert ids[0][2:4] == PERSON
-    assert read({"record_type": "state"}) == Reading((), "state")
+    assert read({"record_type": "state"}) == RecordTurns((), "state")
 
 
 META = {"id": SESSION, "timestamp": AT, "cwd": "/p", "source": "cli"}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from reader_world import record
 
 from memoryd.transcripts.claude_code import ClaudeCode
-from memoryd.transcripts.dialogs import ANY_TOOL, ASKS, BUILT_IN, confirms
+from memoryd.transcripts.dialogs import ANY_TOOL, ASKS, BUILT_IN, is_confirmed
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 WHERE = "Where do we deploy?"
 LABELS = ["Fly.io", "Hetzner, Falkenstein", "Hetzner"]
@@ -48,10 +48,10 @@ def asked(answers: object, *, many: bool = False, **more: object) -> dict[str, A
     return result("User has answered your questions: …", {"questions": [question], "answers": answers, **more})
 
 
-def persons(value: dict[str, Any]) -> list[tuple[Kind, str]]:
+def persons(value: dict[str, Any]) -> list[tuple[TurnKind, str]]:
     turns = ClaudeCode().turns(record(value), Identity("s"), Pass("s")).turns
     assert [turn.part for turn in turns] == [*range(len(turns))]
-    assert turns[0].kind is Kind.TOOL_RESULT, "what was stored before keeps its part"
+    assert turns[0].kind is TurnKind.TOOL_RESULT, "what was stored before keeps its part"
     found = [turn for turn in turns if turn.role is Role.USER]
     assert all((turn.origin, turn.tool_call_id) == (Origin.USER, "toolu_1") for turn in found)
     assert all(turn.tool_name in (ANY_TOOL, ASKS, BUILT_IN) for turn in found)
@@ -61,20 +61,20 @@ def persons(value: dict[str, Any]) -> list[tuple[Kind, str]]:
 @pytest.mark.parametrize(
     ("answer", "many", "said"),
     [
-        ("Fly.io", False, [(Kind.CHOICE, f'asked "{WHERE}", chose "Fly.io"')]),
-        ("Hetzner, Falkenstein", False, [(Kind.CHOICE, f'asked "{WHERE}", chose "Hetzner, Falkenstein"')]),
-        ("on the Pi in my cellar", False, [(Kind.MESSAGE, "on the Pi in my cellar")]),
-        ("Hetzner, but only in Helsinki", False, [(Kind.MESSAGE, "Hetzner, but only in Helsinki")]),
+        ("Fly.io", False, [(TurnKind.CHOICE, f'asked "{WHERE}", chose "Fly.io"')]),
+        ("Hetzner, Falkenstein", False, [(TurnKind.CHOICE, f'asked "{WHERE}", chose "Hetzner, Falkenstein"')]),
+        ("on the Pi in my cellar", False, [(TurnKind.MESSAGE, "on the Pi in my cellar")]),
+        ("Hetzner, but only in Helsinki", False, [(TurnKind.MESSAGE, "Hetzner, but only in Helsinki")]),
         (
             "Hetzner, Falkenstein, Fly.io",
             True,
-            [(Kind.CHOICE, f'asked "{WHERE}", chose "Hetzner, Falkenstein", "Fly.io"')],
+            [(TurnKind.CHOICE, f'asked "{WHERE}", chose "Hetzner, Falkenstein", "Fly.io"')],
         ),
-        (["Fly.io", "Hetzner"], True, [(Kind.CHOICE, f'asked "{WHERE}", chose "Fly.io", "Hetzner"')]),
+        (["Fly.io", "Hetzner"], True, [(TurnKind.CHOICE, f'asked "{WHERE}", chose "Fly.io", "Hetzner"')]),
         (
             "Fly.io, and the Pi",
             True,
-            [(Kind.CHOICE, f'asked "{WHERE}", chose "Fly.io"'), (Kind.MESSAGE, "and the Pi")],
+            [(TurnKind.CHOICE, f'asked "{WHERE}", chose "Fly.io"'), (TurnKind.MESSAGE, "and the Pi")],
         ),
         ("Other", False, []),
         ("", False, []),
@@ -87,8 +87,11 @@ def test_an_option_is_chosen_and_any_other_answer_was_typed(answer, many, said):
 
 def test_notes_were_typed_and_an_answer_to_an_unknown_question_was_at_most_chosen() -> None:
     value = asked({WHERE: "Fly.io"}, annotations={WHERE: {"preview": "x", "notes": "the EU region"}})
-    assert persons(value) == [(Kind.CHOICE, f'asked "{WHERE}", chose "Fly.io"'), (Kind.MESSAGE, "the EU region")]
-    assert persons(asked({"Which?": "use curl"})) == [(Kind.CHOICE, 'asked "Which?", chose "use curl"')]
+    assert persons(value) == [
+        (TurnKind.CHOICE, f'asked "{WHERE}", chose "Fly.io"'),
+        (TurnKind.MESSAGE, "the EU region"),
+    ]
+    assert persons(asked({"Which?": "use curl"})) == [(TurnKind.CHOICE, 'asked "Which?", chose "use curl"')]
 
 
 def test_answers_without_the_programs_structure_are_a_tools_words() -> None:
@@ -131,12 +134,12 @@ def test_a_reason_for_a_rejection_is_typed_only_if_the_programs_record_says_so(
     text: str, given: object, more: dict[str, object], said: str | None
 ) -> None:
     value = result(text, given, **{"is_error": True, **more})
-    assert persons(value) == ([(Kind.MESSAGE, said)] if said else [])
+    assert persons(value) == ([(TurnKind.MESSAGE, said)] if said else [])
 
 
 def test_a_record_that_names_its_call_holds_an_answer_all_the_same() -> None:
     value = asked({WHERE: "Fly.io"}) | {"sourceToolUseID": "toolu_1"}
-    assert persons(value) == [(Kind.CHOICE, f'asked "{WHERE}", chose "Fly.io"')]
+    assert persons(value) == [(TurnKind.CHOICE, f'asked "{WHERE}", chose "Fly.io"')]
 
 
 def test_two_results_in_one_record_have_no_record_of_their_own() -> None:
@@ -146,13 +149,13 @@ def test_two_results_in_one_record_have_no_record_of_their_own() -> None:
 
 
 def test_an_answer_belongs_to_a_call_that_can_have_it() -> None:
-    assert confirms("AskUserQuestion", ASKS)
-    assert not confirms("mcp__evil__ask", ASKS)
-    assert not confirms("Bash", ASKS)
-    assert confirms("Bash", BUILT_IN)
-    assert not confirms("mcp__evil__run", BUILT_IN)
-    assert confirms("mcp__evil__run", ANY_TOOL)
-    assert not confirms(None, ANY_TOOL)
+    assert is_confirmed("AskUserQuestion", ASKS)
+    assert not is_confirmed("mcp__evil__ask", ASKS)
+    assert not is_confirmed("Bash", ASKS)
+    assert is_confirmed("Bash", BUILT_IN)
+    assert not is_confirmed("mcp__evil__run", BUILT_IN)
+    assert is_confirmed("mcp__evil__run", ANY_TOOL)
+    assert not is_confirmed(None, ANY_TOOL)
 
 
 @given(st.text(max_size=40), st.sampled_from(["", SAID, f"x {SAID}", DECLINED, "Error: "]), st.booleans())

@@ -15,17 +15,17 @@ from memoryd.transcripts.lines import (
     NOT_JSON,
     NUL_BYTES,
     TOO_DEEP,
-    Line,
+    FileLine,
     Pass,
     Record,
     clean,
     decode,
     derived_id,
     oversize_turn,
+    read_unterminated,
     split,
-    unterminated,
 )
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | FLOATS | st.text(max_size=8)
@@ -37,8 +37,8 @@ OBJECTS = st.dictionaries(
 )
 
 
-def line_of(data: bytes, first: int = 0) -> Line:
-    return Line(first, first + len(data), data)
+def line_of(data: bytes, first: int = 0) -> FileLine:
+    return FileLine(first, first + len(data), data)
 
 
 def values_of(data: bytes) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def assert_spans(data: bytes, first: int = 100) -> None:
 
 def test_a_torn_last_line_waits() -> None:
     lines, consumed = split(b'{"a":1}\n\n  \r\n{"b":2}\n{"c"', 10)
-    assert lines == [Line(10, 17, b'{"a":1}'), Line(23, 30, b'{"b":2}')]
+    assert lines == [FileLine(10, 17, b'{"a":1}'), FileLine(23, 30, b'{"b":2}')]
     assert consumed == 21
 
 
@@ -205,9 +205,9 @@ def test_equal_lines_with_a_stamp_are_one_record_wherever_they_lie() -> None:
 
 
 def test_a_last_line_without_line_end_counts_once_it_is_whole() -> None:
-    assert unterminated(b'{"a":1}', 7) == Line(7, 14, b'{"a":1}')
+    assert read_unterminated(b'{"a":1}', 7) == FileLine(7, 14, b'{"a":1}')
     for tail in (b'{"a":1', b"", b"1", b'{"a":1}{"b"'):
-        assert unterminated(tail, 0) is None
+        assert read_unterminated(tail, 0) is None
 
 
 def test_an_oversize_line_is_an_excerpt() -> None:
@@ -216,7 +216,7 @@ def test_an_oversize_line_is_an_excerpt() -> None:
         "sha256:" + "ab" * 32,
         Role.SYSTEM,
         Origin.UNKNOWN,
-        Kind.OVERSIZE,
+        TurnKind.OVERSIZE,
     )
     assert turn.text == '{"text":"\ufffd\ufffd\n… [8,999,984 bytes left out] …\nend"}'
 
@@ -228,9 +228,9 @@ def test_a_record_knows_the_hash_of_its_own_bytes() -> None:
 
 
 def test_the_bad_places_of_one_line_are_few_however_they_are_scattered() -> None:
-    assert len(decode(Line(0, 4000, b"\0 " * 2000)).bad) == 1
+    assert len(decode(FileLine(0, 4000, b"\0 " * 2000)).bad) == 1
     mixed = b'\0{"a":1}' * 1000
-    records, bad = decode(Line(7, 7 + len(mixed), mixed))
+    records, bad = decode(FileLine(7, 7 + len(mixed), mixed))
     assert len(records) == 1000
     assert len(bad) == 20
     assert bad[-1].last_byte == 7 + len(mixed) - 7

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_world import turns_however_cut
 
-from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.format import Identity, RecordTurns
 from memoryd.transcripts.lines import Pass, Record
 from memoryd.transcripts.messages import Messages, document_records, is_document
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 READER = Messages()
 IDENTITY = Identity("s")
 
 
-def read(value: dict[str, Any], meetings: Pass | None = None) -> Reading:
+def read(value: dict[str, Any], meetings: Pass | None = None) -> RecordTurns:
     data = json.dumps(value).encode()
     return READER.turns(Record(value, 0, len(data), data), IDENTITY, meetings or Pass("s"))
 
@@ -40,24 +40,24 @@ def read(value: dict[str, Any], meetings: Pass | None = None) -> Reading:
 )
 def test_who_says_what(role: str, speaker: Role, origin: Origin, content: object) -> None:
     (turn,) = read({"role": role, "content": content, "name": "Ann"}).turns
-    assert turn[2:6] == (speaker, origin, Kind.MESSAGE, "hello")
+    assert turn[2:6] == (speaker, origin, TurnKind.MESSAGE, "hello")
 
 
 @pytest.mark.parametrize("role", ["tool", "function"])
 def test_tools_answer_their_calls(role: str) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "x"}'}}
     (turn,) = read({"role": "assistant", "content": None, "tool_calls": [call]}).turns
-    assert turn[4:6] == (Kind.TOOL_CALL, 'read {"path": "x"}')
+    assert turn[4:6] == (TurnKind.TOOL_CALL, 'read {"path": "x"}')
     assert (turn.tool_call_id, turn.tool_name) == ("call_1", "read")
     (turn,) = read({"role": role, "content": "42", "tool_call_id": "call_1", "name": "read"}).turns
-    assert turn[2:6] == (Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, "42")
+    assert turn[2:6] == (Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, "42")
     assert turn.tool_call_id == "call_1"
 
 
 def test_a_tool_result_in_the_users_name_is_the_tools() -> None:
     blocks = [{"type": "tool_result", "tool_use_id": "t", "content": "I prefer X"}, {"type": "text", "text": "ok"}]
     result, text = read({"role": "user", "content": blocks}).turns
-    assert (result.origin, result.kind, result.tool_call_id) == (Origin.TOOL, Kind.TOOL_RESULT, "t")
+    assert (result.origin, result.kind, result.tool_call_id) == (Origin.TOOL, TurnKind.TOOL_RESULT, "t")
     assert (text.origin, text.text, text.part) == (Origin.USER, "ok", 1)
 
 
@@ -137,18 +137,18 @@ def test_a_line_of_many_messages() -> None:
 
 
 def test_what_is_no_message_is_passed_over() -> None:
-    assert read({"role": "critic", "content": "x"}) == Reading((), "role/critic")
-    assert read({"type": "model_change"}) == Reading((), "model_change")
-    assert read({"role": ["user"], "content": "x"}) == Reading((), "role/other")
-    assert read({"role": "user", "parts": [{"text": "x"}]}) == Reading((), "role/user")
-    assert read({"type": "message", "role": "critic", "content": "x"}) == Reading((), "role/critic")
+    assert read({"role": "critic", "content": "x"}) == RecordTurns((), "role/critic")
+    assert read({"type": "model_change"}) == RecordTurns((), "model_change")
+    assert read({"role": ["user"], "content": "x"}) == RecordTurns((), "role/other")
+    assert read({"role": "user", "parts": [{"text": "x"}]}) == RecordTurns((), "role/user")
+    assert read({"type": "message", "role": "critic", "content": "x"}) == RecordTurns((), "role/critic")
 
 
 def test_of_a_line_of_many_messages_those_of_unknown_roles_are_named() -> None:
     heard, unheard = {"role": "user", "content": "a"}, {"role": "critic", "content": "b"}
     read_both = read({"messages": [heard, unheard]})
     assert ([turn.text for turn in read_both.turns], read_both.skipped) == (["a"], "role/critic")
-    assert read({"messages": [unheard]}) == Reading((), "role/critic")
+    assert read({"messages": [unheard]}) == RecordTurns((), "role/critic")
 
 
 def test_sessions_of_equal_names_in_two_folders_differ() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.transcripts.now_file import Entry, identify, is_now_path, new_turns, parse
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.transcripts.now_file import NowEntry, identify, is_now_path, new_turns, parse
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 SAMPLE = """---
 session_id: sess_20260102
@@ -112,8 +112,8 @@ def test_front_matter_is_never_an_error(text: str, front: dict[str, str], texts:
 
 
 def test_the_last_line_waits_for_its_end_until_the_file_is_closed() -> None:
-    assert parse(b"## User: a\nhalf").entries == [Entry(Role.USER, Origin.USER, ("a",))]
-    assert parse(b"## User: a\nhalf", closed=True).entries == [Entry(Role.USER, Origin.USER, ("a", "half"))]
+    assert parse(b"## User: a\nhalf").entries == [NowEntry(Role.USER, Origin.USER, ("a",))]
+    assert parse(b"## User: a\nhalf", closed=True).entries == [NowEntry(Role.USER, Origin.USER, ("a", "half"))]
 
 
 def turns_of(text: str, seen: Counter[str]) -> tuple[list[Turn], Counter[str]]:
@@ -123,8 +123,8 @@ def turns_of(text: str, seen: Counter[str]) -> tuple[list[Turn], Counter[str]]:
 def test_only_new_lines_are_turns() -> None:
     turns, seen = turns_of("## User: yes\n## Agent: yes\nok\n", Counter())
     assert [(turn.role, turn.origin, turn.kind, turn.text) for turn in turns] == [
-        (Role.USER, Origin.USER, Kind.MESSAGE, "yes"),
-        (Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE, "yes\nok"),
+        (Role.USER, Origin.USER, TurnKind.MESSAGE, "yes"),
+        (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, "yes\nok"),
     ]
     assert len({turn.record_id for turn in turns}) == 2
     again, unchanged = turns_of("## Agent: yes\nok\n## User: yes\n", seen)

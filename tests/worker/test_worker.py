@@ -25,19 +25,21 @@ from tiny_model import TEST_EMBEDDER
 
 import memoryd
 from memoryd.errors import MemorydError, RefusedError, StateError
-from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
+from memoryd.jobs.job import Ask, ModelExchange, ModelTool, QuotedPiece, Reply, ToolCall
 from memoryd.llm.failure import Failure, Trouble
-from memoryd.scrub.finding import Finding, Scrubbed
+from memoryd.scrub.finding import Finding, ScrubbedText
 from memoryd.worker import client, embedder
-from memoryd.worker.__main__ import operations, serve
-from memoryd.worker.client import Counted, LostError, Worker, WorkerError
+from memoryd.worker.__main__ import list_operations, serve
+from memoryd.worker.client import LostError, TokenCounts, Worker, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CANARY = "canary-7f3a"
 MINUTE = timedelta(minutes=1)
-ASK = Ask("sleep", "summarise", (Quoted("t1", "user", "user", None, "words"),), (("summary", "old"),), text="whole")
+ASK = Ask(
+    "sleep", "summarise", (QuotedPiece("t1", "user", "user", None, "words"),), (("summary", "old"),), text="whole"
+)
 
 # A child in which two backends exist that no release has: one that prints everywhere, one that quotes what it got.
 TEST_BACKENDS = """
@@ -67,8 +69,8 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 
 def test_it_counts_in_order_and_stays_for_the_next_request(worker: Worker) -> None:
     assert worker.pid is None
-    assert worker.count([]) == Counted([], "tiktoken")
-    assert worker.count(["hello world", "", "\ud83d", "<|endoftext|>"]) == Counted([2, 0, 1, 7], "tiktoken")
+    assert worker.count([]) == TokenCounts([], "tiktoken")
+    assert worker.count(["hello world", "", "\ud83d", "<|endoftext|>"]) == TokenCounts([2, 0, 1, 7], "tiktoken")
     first = worker.pid
     assert worker.count([" " * 1_000_001]).tokens[0] > 0
     assert worker.pid == first
@@ -210,7 +212,7 @@ def test_its_own_output_never_mixes_with_the_answers(
 
 def test_an_error_tells_its_kind_and_place_and_no_content(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_BOOT", TEST_BACKENDS)
-    ask = Ask("sleep", "", (Quoted("t1", "user", "user", None, CANARY),))
+    ask = Ask("sleep", "", (QuotedPiece("t1", "user", "user", None, CANARY),))
     with pytest.raises(MemorydError, match="LookupError in <string> line") as caught:
         worker.answer(ask, "failing", MINUTE)
     assert CANARY not in str(caught.value)
@@ -276,21 +278,27 @@ class ByName:
 def test_an_answer_names_no_class_but_those_of_answers(tmp_path: Path) -> None:
     failure = Failure(Trouble.BUSY, "the endpoint answered 429", 2.5, None, 0, billed=True, received=7)
     reply = Reply("text", "stop", "openai", calls=(ToolCall("1", "search", "{}"),))
-    scrubbed = [None, Scrubbed("a [REDACTED:key]", (Finding("key", 2, 9),))]
+    scrubbed = [None, ScrubbedText("a [REDACTED:key]", (Finding("key", 2, 9),))]
     ours, theirs = Pipe()
     with ours, theirs:
         for answer in (failure, reply, scrubbed, [b"\x04\xff", None], ([1, 2], "tiktoken")):
             theirs.send(answer)
-            assert client._received(ours) == answer
+            assert client._receive(ours) == answer
         theirs.send(RefusedError("no", "here", "do this"))
-        error = client._received(ours)
+        error = client._receive(ours)
         assert (type(error), str(error)) == (RefusedError, "here: no (do this)")
         theirs.send(ByName(Trouble, "BUSY"))
-        assert client._received(ours) is Trouble.BUSY
-        for wrong in (Harmful(tmp_path / "taken"), ByName(Reply, "__init__"), Path("x"), ASK, client.Counted([], "")):
+        assert client._receive(ours) is Trouble.BUSY
+        for wrong in (
+            Harmful(tmp_path / "taken"),
+            ByName(Reply, "__init__"),
+            Path("x"),
+            ASK,
+            client.TokenCounts([], ""),
+        ):
             theirs.send(wrong)
             with pytest.raises(pickle.UnpicklingError):
-                client._received(ours)
+                client._receive(ours)
     assert not (tmp_path / "taken").exists()
 
 
@@ -304,12 +312,12 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken over')")
     monkeypatch.chdir(tmp_path)
     with Worker(tmp_path / "state") as worker:
-        assert worker.count(["hello world"]) == Counted([2], "tiktoken")
+        assert worker.count(["hello world"]) == TokenCounts([2], "tiktoken")
 
 
 def test_unknown_operations_and_half_requests_end_nothing(tmp_path: Path) -> None:
     ours, theirs = Pipe()
-    table = operations(tmp_path)
+    table = list_operations(tmp_path)
     table["count"] = lambda texts: ([len(text) for text in texts], "characters")
     for request in (("fly",), ("count",), ("count", ["four"])):
         ours.send(request)
@@ -324,7 +332,7 @@ def test_unknown_operations_and_half_requests_end_nothing(tmp_path: Path) -> Non
 
 
 WORDS = st.text(st.characters() | st.characters(categories=["Cs"]), max_size=20)
-QUOTED = st.builds(Quoted, WORDS, WORDS, WORDS, st.none() | WORDS, WORDS)
+QUOTED = st.builds(QuotedPiece, WORDS, WORDS, WORDS, st.none() | WORDS, WORDS)
 CALLS = st.lists(st.builds(ToolCall, WORDS, WORDS, WORDS), max_size=2).map(tuple)
 ASKS = st.builds(
     Ask,
@@ -332,8 +340,8 @@ ASKS = st.builds(
     WORDS,
     st.lists(QUOTED, max_size=3).map(tuple),
     st.lists(st.tuples(WORDS, WORDS), max_size=3).map(tuple),
-    st.lists(st.builds(Tool, WORDS, WORDS, WORDS), max_size=2).map(tuple),
-    st.lists(st.builds(Exchange, WORDS, CALLS, st.lists(WORDS, max_size=2).map(tuple)), max_size=2).map(tuple),
+    st.lists(st.builds(ModelTool, WORDS, WORDS, WORDS), max_size=2).map(tuple),
+    st.lists(st.builds(ModelExchange, WORDS, CALLS, st.lists(WORDS, max_size=2).map(tuple)), max_size=2).map(tuple),
     WORDS,
 )
 
@@ -360,7 +368,7 @@ def test_vectors_come_back_as_bytes_and_a_text_that_kills_is_asked_once(
     assert worker.embed(["a"]) == [b"\x01\xff"]
 
 
-@pytest.mark.skipif(not embedder.missing(), reason="the extra is installed")
+@pytest.mark.skipif(not embedder.list_missing(), reason="the extra is installed")
 def test_without_the_extra_a_model_is_an_error(worker: Worker) -> None:
     with pytest.raises(MemorydError, match="ModuleNotFoundError"):
         worker.embed(["a text"])

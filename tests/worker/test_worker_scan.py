@@ -14,11 +14,11 @@ import pytest
 from secret_samples import secret
 
 from memoryd.scrub import scan as rules
-from memoryd.scrub.finding import Finding, Scrubbed
+from memoryd.scrub.finding import Finding, ScrubbedText
 from memoryd.scrub.policy import Policy
 from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
-from memoryd.worker.scanner import Scanner, cache_folder, rule_name
+from memoryd.worker.scanner import SecretScanner, cache_folder, rule_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,20 +70,20 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_scans_with_the_library(workers: Workers) -> None:
     texts = ["plain", f"ü {TOKEN} ü", "", "a <private>b</private>"]
     assert workers.scanning.scan(texts, REDACT) == [
-        Scrubbed("plain", ()),
-        Scrubbed("ü [REDACTED:github-pat] ü", (Finding("github-pat", 2, 2 + len(TOKEN)),)),
-        Scrubbed("", ()),
-        Scrubbed("a [REDACTED:private]", (Finding("private", 2, 22),)),
+        ScrubbedText("plain", ()),
+        ScrubbedText("ü [REDACTED:github-pat] ü", (Finding("github-pat", 2, 2 + len(TOKEN)),)),
+        ScrubbedText("", ()),
+        ScrubbedText("a [REDACTED:private]", (Finding("private", 2, 22),)),
     ]
     assert workers.scanning.scan([f"x {TOKEN}"], Policy("skip")) == [
-        Scrubbed("", (Finding("github-pat", 2, 42),), dropped=True)
+        ScrubbedText("", (Finding("github-pat", 2, 42),), dropped=True)
     ]
 
 
 def test_nothing_to_look_for_needs_no_child(worker: Worker) -> None:
     assert worker.scan([TOKEN, "<private>x"], Policy("off")) == [
-        Scrubbed(TOKEN, ()),
-        Scrubbed("[REDACTED:private]", (Finding("private", 0, 10),)),
+        ScrubbedText(TOKEN, ()),
+        ScrubbedText("[REDACTED:private]", (Finding("private", 0, 10),)),
     ]
     assert worker.pid is None
 
@@ -98,11 +98,11 @@ def test_batches_keep_their_order(workers: Workers, monkeypatch: pytest.MonkeyPa
 
 def test_a_url_of_the_documentation_is_no_secret(workers: Workers) -> None:
     text = "postgres://user:pass@localhost/db"
-    assert workers.scanning.scan([text], REDACT) == [Scrubbed(text, ())]
+    assert workers.scanning.scan([text], REDACT) == [ScrubbedText(text, ())]
 
 
 def test_a_lone_surrogate_passes(workers: Workers) -> None:
-    assert workers.scanning.scan([f"\ud83d {TOKEN}"], REDACT)[0] == Scrubbed(
+    assert workers.scanning.scan([f"\ud83d {TOKEN}"], REDACT)[0] == ScrubbedText(
         "\ud83d [REDACTED:github-pat]", (Finding("github-pat", 2, 42),)
     )
 
@@ -126,7 +126,7 @@ def test_a_child_that_hangs_is_killed_and_only_its_text_is_lost(
     monkeypatch.setattr(client, "SCAN_DEADLINE", timedelta(seconds=0.5))
     assert worker.scan(["a", "stop"], REDACT)[1] is None
     monkeypatch.setattr(client, "SCAN_DEADLINE", timedelta(seconds=60))
-    assert worker.scan(["a"], REDACT) == [Scrubbed("a", ())]
+    assert worker.scan(["a"], REDACT) == [ScrubbedText("a", ())]
 
 
 def test_rules_that_cannot_be_loaded_are_asked_for_once_and_no_text_is_blamed(
@@ -164,7 +164,7 @@ class Slow:
         if any("hang" in text for text in texts):
             self.now += deadline.total_seconds()
             raise client.LostError("late")
-        return [Scrubbed(text, ()) for text in texts]
+        return [ScrubbedText(text, ()) for text in texts]
 
     def scan(self, texts: list[str]) -> list[bool]:
         return [one is None for one in self.worker.scan(texts, REDACT, lambda: self.told.append(self.now))]
@@ -201,7 +201,7 @@ def test_texts_that_hang_hold_their_caller_for_a_bounded_time_and_the_others_get
     found = dict(zip(["new", *waiting, "newer"], slow.scan(["new", *waiting, "newer"]), strict=True))
     assert (found["new"], found["newer"]) == (False, False)
     assert ["new", "newer"] in slow.asked
-    monkeypatch.setattr(worker, "_ask", lambda request, *_, **__: [Scrubbed(text, ()) for text in request[1]])
+    monkeypatch.setattr(worker, "_ask", lambda request, *_, **__: [ScrubbedText(text, ()) for text in request[1]])
     worker.scan(waiting, REDACT)
     assert worker._sizes == {}
 
@@ -211,7 +211,7 @@ def test_a_child_killed_from_outside_costs_nothing(worker: Worker) -> None:
     worker.scan(["a"], REDACT)
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
-    assert worker.scan(["b", TOKEN], REDACT)[0] == Scrubbed("b", ())
+    assert worker.scan(["b", TOKEN], REDACT)[0] == ScrubbedText("b", ())
 
 
 def test_a_worker_that_cannot_be_started_is_an_error_of_all(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,14 +223,14 @@ def test_a_worker_that_cannot_be_started_is_an_error_of_all(worker: Worker, monk
 def test_rules_that_fail_are_caught_in_the_process_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rules.scan
 
-    def failing(texts: list[str], policy: Policy, known: rules.FindKnown) -> list[Scrubbed]:
+    def failing(texts: list[str], policy: Policy, known: rules.FindKnown) -> list[ScrubbedText]:
         if "crash" in texts:
             raise LookupError
         return whole(texts, policy, known)
 
     monkeypatch.setattr(rules, "scan", failing)
-    found = Scanner(tmp_path).scan(["a", "crash", "b"], Policy("off", pii="mask"))
-    assert found == [Scrubbed("a", ()), None, Scrubbed("b", ())]
+    found = SecretScanner(tmp_path).scan(["a", "crash", "b"], Policy("off", pii="mask"))
+    assert found == [ScrubbedText("a", ()), None, ScrubbedText("b", ())]
 
 
 @pytest.mark.parametrize(

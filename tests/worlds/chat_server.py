@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from memoryd.jobs.job import Ask, Quoted
+from memoryd.jobs.job import Ask, QuotedPiece
 from memoryd.llm.endpoint import Endpoint
 
 if TYPE_CHECKING:
@@ -481,7 +481,7 @@ FAULTS: dict[str, Fault] = {
 
 # --- one that asks it ---
 
-ASK = Ask("sleep", "Do it.", (Quoted("t1", "user", "user", None, "always run the linter"),), (("words", "40"),))
+ASK = Ask("sleep", "Do it.", (QuotedPiece("t1", "user", "user", None, "always run the linter"),), (("words", "40"),))
 
 
 def endpoint_of(url: str, timeout: float = 20.0) -> Endpoint:

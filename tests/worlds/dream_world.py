@@ -14,17 +14,17 @@ from itertools import count
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream, reader
 from memoryd.jobs.claims import Judges
-from memoryd.jobs.dream_inputs import DreamInputs, Earlier, Entry
+from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
 from memoryd.jobs.job import Ask, Done, Reply, RewriteCore, drive
 from memoryd.jobs.reader import Subject
 from memoryd.jobs.repair import REPAIR
 from memoryd.ledger import erosion, steering
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.guards import Context, Door, Limits
-from memoryd.ledger.memory import Kind, Memory, Source, hash_of
+from memoryd.ledger.guards import Caller, Context, GuardLimits
+from memoryd.ledger.memory import Memory, MemoryKind, Source, hash_of
 from memoryd.ledger.operation import apply
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.text.content import unlabelled
+from memoryd.text.content import strip_label
 from memoryd.tiers import core
 
 TODAY = datetime(2026, 3, 10, 3, 0, tzinfo=UTC)
@@ -40,14 +40,14 @@ def memory(number, text, days_ago=5, **more):
     at = stamp(TODAY - timedelta(days=days_ago))
     values = {"created_at": at, "updated_at": at, "origin_at": at, "salt": "0" * 32, "position": 1024 * number}
     values |= {"sources": (SOURCE,)} | more
-    return Memory(f"core_{number:08x}", "a", Kind.CORE, text, hash_of(text), **values)
+    return Memory(f"core_{number:08x}", "a", MemoryKind.CORE, text, hash_of(text), **values)
 
 
 def entry(number, text, origin="user", days_ago=1, clock="10:00"):
     moment = TODAY - timedelta(days=days_ago)
     at = f"{moment.date()}T{clock or '23:59'}:00.000Z"
     path = f"memory/{moment.date()}.md"
-    return Entry(f"d{number}", text, origin, moment.date(), clock, at, "session", path)
+    return DailyEntry(f"d{number}", text, origin, moment.date(), clock, at, "session", path)
 
 
 # --- second readers ---
@@ -55,7 +55,7 @@ def entry(number, text, origin="user", days_ago=1, clock="10:00"):
 
 def kind_of(text):
     """The class of one of the memories of these worlds."""
-    if steering.instructs(unlabelled(text)) or steering.prefers(unlabelled(text)):
+    if steering.is_instruction(strip_label(text)) or steering.is_preference(strip_label(text)):
         return "rule"
     return "person" if PEOPLE & set(text.split()) else "project"
 
@@ -103,7 +103,7 @@ class Ledger:
     memories: dict[str, Memory] = field(default_factory=dict)
     file: bytes = b""
     now: datetime = TODAY
-    limits: Limits = field(default_factory=Limits)
+    limits: GuardLimits = field(default_factory=GuardLimits)
     max_bullets: int = 50
     unmentioned: Unmentioned = Unmentioned.KEEP
     refuses_ungrounded: bool = False
@@ -139,13 +139,13 @@ class Ledger:
 
     def inputs(self, *entries):
         live = self.live
-        bullets = {core.normal(one.text): one.position for one in core.parse(self.file).bullets}
-        assert sorted(bullets) == sorted(core.normal(one.content) for one in live)
-        drops = erosion.within(self.drops, stamp(self.now))
-        context = Context(Door.REWRITE, "a", {one.id: one for one in live}, estimate, self.limits, drops=drops)
+        bullets = {core.normalize(one.text): one.position for one in core.parse(self.file).bullets}
+        assert sorted(bullets) == sorted(core.normalize(one.content) for one in live)
+        drops = erosion.select_window(self.drops, stamp(self.now))
+        context = Context(Caller.REWRITE, "a", {one.id: one for one in live}, estimate, self.limits, drops=drops)
         return DreamInputs(
             earlier=tuple(
-                Earlier(f"m{n}", one, date(2026, 3, 5), one.origin_at and one.origin_at[:16])
+                EarlierMemory(f"m{n}", one, date(2026, 3, 5), one.origin_at and one.origin_at[:16])
                 for n, one in enumerate(live, 1)
             ),
             entries=entries,
@@ -157,7 +157,7 @@ class Ledger:
             context=replace(context, tombstones=self.forgotten.keys()),
             forgotten=self.forgotten,
             file=self.file,
-            places={one.id: bullets[core.normal(one.content)] for one in live},
+            places={one.id: bullets[core.normalize(one.content)] for one in live},
             now=stamp(self.now),
             new_id=lambda: f"core_{self.hex()}",
             new_hex=self.hex,
@@ -212,14 +212,14 @@ class Ledger:
             self.memories[change.memory_id] = change.after
         self.drops += [drop for _, drop in erosion.drops_of(changes, self.memories, stamp(self.now))]
         self.file = edit.new
-        held = sorted(core.normal(one.text) for one in core.parse(self.file).bullets)
-        assert held == sorted(core.normal(one.content) for one in self.live)
+        held = sorted(core.normalize(one.text) for one in core.parse(self.file).bullets)
+        assert held == sorted(core.normalize(one.content) for one in self.live)
 
     @property
     def eroded(self):
         """Tokens that were lost within the window."""
-        drops = erosion.within(self.drops, stamp(self.now))
-        return erosion.lost(drops, [one.content for one in self.live], estimate)
+        drops = erosion.select_window(self.drops, stamp(self.now))
+        return erosion.count_lost(drops, [one.content for one in self.live], estimate)
 
     @property
     def text(self):

@@ -9,7 +9,7 @@ from memoryd.changing import ledger_runs, verify
 from memoryd.daemon import once
 from memoryd.daemon.once import run_once
 from memoryd.database import memories, reads, runs, sqlite
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import MemoryKind
 from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
@@ -66,7 +66,7 @@ class World:
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}
         row |= {"created_at": now, "scheduled_for": now, "options": options}
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             assert runs.enqueue(connection, row)
         self.app.runner.run_next(only=run_id)
         with reads.open_reader(self.app.database) as reader:
@@ -76,8 +76,8 @@ class World:
         return self.do(ledger_runs.EDIT, operations=[[verb, memory_id]])
 
     def live(self):
-        with sqlite.reading(self.app.engine) as connection:
-            return memories.live(connection, "demo", Kind.CORE)
+        with sqlite.begin_read(self.app.engine) as connection:
+            return memories.read_live(connection, "demo", MemoryKind.CORE)
 
     def id_of(self, text):
         return next(memory.id for memory in self.live() if memory.content == text)
@@ -91,7 +91,7 @@ class World:
 
     def problems(self):
         with reads.open_reader(self.app.database) as reader:
-            return verify.problems(self.app.settings, reader)
+            return verify.list_problems(self.app.settings, reader)
 
     def audited(self):
         return self.scratch.query("SELECT actor, operation, memory_id FROM audit ORDER BY id")

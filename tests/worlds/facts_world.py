@@ -6,15 +6,15 @@ from memoryd.changing.facts import FactStore
 from memoryd.clock import Clock
 from memoryd.database import schema, sqlite
 from memoryd.files.log import get_logger
-from memoryd.ledger.facts import Limits
-from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.ledger.facts import FactLimits
+from memoryd.ledger.guards import GuardLimits
 
 NOW = "2026-05-04T12:00:00.000Z"
 
 
 def store_on(engine, workspace, clock, agent_id="demo", **limits):
     return FactStore(
-        engine, agent_id, workspace, clock, Limits(**limits), GuardLimits(), list, get_logger("memoryd.test")
+        engine, agent_id, workspace, clock, FactLimits(**limits), GuardLimits(), list, get_logger("memoryd.test")
     )
 
 
@@ -22,7 +22,7 @@ def store_in(folder, agent_id="demo", **limits):
     folder.mkdir(exist_ok=True)
     (folder / "work").mkdir(exist_ok=True)
     engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql(
             "INSERT OR IGNORE INTO agent VALUES (?, ?, 1, 0, ?)", (agent_id, str(folder / "work"), NOW)
         )

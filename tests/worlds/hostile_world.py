@@ -17,7 +17,7 @@ from chat_server import Connection, Request, speak
 from model_world import World, rows
 
 from memoryd.daemon.once import read_all
-from memoryd.ledger.profile import Section
+from memoryd.ledger.profile import ProfileSection
 from memoryd.running import extraction, sleeping
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Hijacked:
                 "text": " ".join(attack.poison[n % len(attack.poison)] for attack, _ in met),
                 "cites": cites,
             }
-            for n, (section, cites) in enumerate(zip(Section, [*ids.values()] * 2, strict=False))
+            for n, (section, cites) in enumerate(zip(ProfileSection, [*ids.values()] * 2, strict=False))
         }
         return json.dumps({"new": new, "profile": sections}, ensure_ascii=False)
 
@@ -191,7 +191,7 @@ def play(app: App, before: Callable[[App], None] = lambda _: None) -> None:
     """Read every session, let each sleep and be asked for facts, and carry all runs out."""
     read_all(app)
     before(app)
-    for row in sleeping.candidates(app.engine, "demo", ended=True):
+    for row in sleeping.list_candidates(app.engine, "demo", ended=True):
         sleeping.request(app.engine, app.clock, row, reason=sleeping.NOTES, trigger="manual")
     extraction.ask_now(app.engine, app.clock, "demo", None)
     while app.runner.run_next() is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memoryd.clock import Clock
-from memoryd.config import Agent, Scrub, Settings, TranscriptSource
+from memoryd.config import Agent, ScrubSettings, Settings, TranscriptSource
 from memoryd.database import schema, sqlite
 from memoryd.files.log import get_logger
 from memoryd.files.ranges import OpenFiles
@@ -26,7 +26,7 @@ from memoryd.scrub.scan import scan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.finding import ScrubbedText
     from memoryd.scrub.policy import Policy
 
 SESSION = "0b5c0a1e-0000-4000-8000-000000000001"
@@ -84,7 +84,7 @@ class OwnRules:
 
     def scan(
         self, texts: Sequence[str], policy: Policy, progress: Callable[[], None] = lambda: None
-    ) -> list[Scrubbed | None]:
+    ) -> list[ScrubbedText | None]:
         progress()
         return [*scan(texts, policy, _known)]
 
@@ -114,7 +114,7 @@ class World:
         self.sources = sources or ({},)
         self.agents = agents
         self.disabled: set[str] = set()
-        self.scrub = Scrub()
+        self.scrub = ScrubSettings()
         self.database = root / "memoryd.db"
         self.database.write_bytes(_empty_database())
         self.engine = sqlite.connect(self.database)
@@ -197,7 +197,7 @@ class World:
         self.offset += seconds
 
     def query(self, sql: str, *values: Any) -> list[dict[str, Any]]:
-        with sqlite.reading(self.engine) as connection:
+        with sqlite.begin_read(self.engine) as connection:
             return [dict(row) for row in connection.exec_driver_sql(sql, values).mappings()]
 
     def rows(self, agent: str = "ann") -> list[Row]:

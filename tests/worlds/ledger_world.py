@@ -7,7 +7,7 @@ from itertools import count
 from hypothesis import strategies as st
 
 from memoryd.ledger import audit, rollback
-from memoryd.ledger.memory import Ending, Kind, Memory, Source, from_json, hash_of, to_json
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, from_json, hash_of, to_json
 from memoryd.ledger.operation import (
     Add,
     Delete,
@@ -47,7 +47,7 @@ def core_memory(number, content, **values):
     fields = {
         "id": f"core_{number:08x}",
         "agent_id": AGENT,
-        "kind": Kind.CORE,
+        "kind": MemoryKind.CORE,
         "content": content,
         "content_hash": hash_of(content),
         "created_at": time_of(number),
@@ -84,7 +84,7 @@ class World:
 
     def move(self, run_id, memory_id, text):
         """Another state of something that is no memory."""
-        self._step(run_id, rollback.Step(memory_id, self.other.get(memory_id), text), "move")
+        self._step(run_id, rollback.RollbackStep(memory_id, self.other.get(memory_id), text), "move")
 
     def plan(self, run_id):
         return rollback.plan(self.entries, self.texts.get, run_id=run_id, now=time_of(next(self.minutes)))
@@ -100,10 +100,10 @@ class World:
 
     def _step(self, run_id, step, operation):
         states = [step.before, step.after]
-        sides = [None if one is None else audit.digest(one) for one in states]
-        self.texts |= {audit.digest(one): one for one in states if one is not None}
+        sides = [None if one is None else audit.compute_digest(one) for one in states]
+        self.texts |= {audit.compute_digest(one): one for one in states if one is not None}
         at = time_of(next(self.minutes))
-        event = audit.Event(at, AGENT, "job", run_id, operation, step.memory_id, *sides)
+        event = audit.AuditEvent(at, AGENT, "job", run_id, operation, step.memory_id, *sides)
         self._write([event])
         if ":" in step.memory_id:
             self.other[step.memory_id] = step.after
@@ -112,7 +112,7 @@ class World:
 
     def _write(self, events):
         last = self.entries[-1].hash if self.entries else None
-        self.entries += audit.link(events, last_hash=last, first_id=len(self.entries) + 1)
+        self.entries += audit.link_events(events, last_hash=last, first_id=len(self.entries) + 1)
 
     def state(self, memory_id):
         if ":" in memory_id:
@@ -144,7 +144,7 @@ def operations(draw, memories, max_size=4):
     one = st.one_of(
         st.builds(
             Add,
-            st.sampled_from(Kind),
+            st.sampled_from(MemoryKind),
             TEXTS,
             cites=SOURCES,
             confidence=SHARES,
@@ -175,8 +175,8 @@ def worlds(draw, max_runs=6):
         except OperationError:
             changed = []
         if draw(st.booleans()):
-            mark = audit.watermark("sess_1", draw(st.sampled_from(["sleep", "facts"])))
-            world.move(run_id, mark, audit.state(seq=number))
+            mark = audit.name_watermark("sess_1", draw(st.sampled_from(["sleep", "facts"])))
+            world.move(run_id, mark, audit.dump_state(seq=number))
             changed.append(None)
         if changed:
             runs.append(run_id)

@@ -17,8 +17,8 @@ from scratch import Scratch, message, said
 from memoryd import config
 from memoryd.files.log import get_logger
 from memoryd.interfaces.mcp.calls import Calls
-from memoryd.interfaces.mcp.server import _Door
-from memoryd.interfaces.mcp.tools import Memory
+from memoryd.interfaces.mcp.server import _ToolServer
+from memoryd.interfaces.mcp.tools import MemoryTools
 from memoryd.transcripts.injected import strip
 
 CORE = "# Memory\n\n## Habits\n\n- Prefers tabs over spaces in all Makefiles.\n- The nightly build runs at 02:30.\n"
@@ -55,8 +55,8 @@ def door(scratch, bounds=None):
     """What answers the protocol's requests, in this process."""
     settings = config.load(scratch.config)
     calls = Calls(get_logger("memoryd.test"), bounds) if bounds else Calls(get_logger("memoryd.test"))
-    with Memory(settings, settings.agents[0]) as memory:
-        yield _Door(memory, calls, get_logger("memoryd.test"))
+    with MemoryTools(settings, settings.agents[0]) as memory:
+        yield _ToolServer(memory, calls, get_logger("memoryd.test"))
 
 
 async def ask(door, name, **given):

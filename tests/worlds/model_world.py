@@ -154,13 +154,13 @@ def another(name: str) -> tuple[tuple[str, str], ...]:
 def queue(app: App) -> list[str]:
     """Read the transcripts and queue a sleep of every session."""
     read_all(app)
-    for row in sleeping.candidates(app.engine, "demo", ended=True):
+    for row in sleeping.list_candidates(app.engine, "demo", ended=True):
         sleeping.request(app.engine, app.clock, row, reason=sleeping.NOTES, trigger="manual")
     return [row["id"] for row in rows(app, "SELECT id FROM job_run")]
 
 
 def rows(app: App, sql: str, *values: object) -> list[dict]:
-    with sqlite.reading(app.engine) as connection:
+    with sqlite.begin_read(app.engine) as connection:
         return [dict(row) for row in connection.exec_driver_sql(sql, values).mappings()]
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from memoryd.transcripts.lines import Pass, Record, decode, split
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 if TYPE_CHECKING:
-    from memoryd.transcripts.format import Identity, LineFormat, Reading
+    from memoryd.transcripts.format import Identity, LineFormat, RecordTurns
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()), max_size=8),
@@ -26,12 +26,12 @@ def record(value: dict[str, Any]) -> Record:
     return Record(value, 0, len(data), data)
 
 
-def classes(turns: Any) -> list[tuple[Role, Origin, Kind, str]]:
+def classes(turns: Any) -> list[tuple[Role, Origin, TurnKind, str]]:
     return [turn[2:6] for turn in turns]
 
 
-def said(*entries: tuple[Role, Origin, str]) -> list[tuple[Role, Origin, Kind, str]]:
-    return [(role, origin, Kind.MESSAGE, text) for role, origin, text in entries]
+def said(*entries: tuple[Role, Origin, str]) -> list[tuple[Role, Origin, TurnKind, str]]:
+    return [(role, origin, TurnKind.MESSAGE, text) for role, origin, text in entries]
 
 
 def mutate(draw: st.DrawFn, value: Any) -> Any:
@@ -71,7 +71,7 @@ def _turns_of(reader: LineFormat, identity: Identity, chunks: list[bytes]) -> li
     return turns
 
 
-def check_reading(reading: Reading) -> None:
+def check_reading(reading: RecordTurns) -> None:
     """What holds of a reading of anything: turns in order that can be stored, and a name without content."""
     assert [turn.part for turn in reading.turns] == list(range(len(reading.turns)))
     for turn in reading.turns:

@@ -28,7 +28,7 @@ class World:
             workspace = root / f"workspace-{name}"
             (workspace / "memory").mkdir(parents=True)
             self.agents[name] = Agent(id=name, workspace=workspace)
-            with sqlite.writing(self.engine) as connection:
+            with sqlite.begin_write(self.engine) as connection:
                 connection.exec_driver_sql("INSERT INTO agent VALUES (?, ?, 1, 0, ?)", (name, str(workspace), NOW))
         self.redact = redact
         self.log = get_logger("memoryd.test")
@@ -71,7 +71,7 @@ class World:
         tool=None,
     ):
         seq = self.seqs[session] = self.seqs.get(session, 0) + 1
-        with sqlite.writing(self.engine) as connection:
+        with sqlite.begin_write(self.engine) as connection:
             connection.exec_driver_sql(
                 "INSERT OR IGNORE INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns,"
                 " last_seq, gauge, counted_seq) VALUES (?, ?, ?, 'messages', 'active', ?, ?, 0, 0, '{}', 0)",
@@ -87,7 +87,7 @@ class World:
         return seq
 
     def sql(self, statement, *values):
-        with sqlite.writing(self.engine) as connection:
+        with sqlite.begin_write(self.engine) as connection:
             connection.exec_driver_sql(statement, values)
 
     def facts(self, agent="demo"):

@@ -14,14 +14,14 @@ from pathlib import Path
 from chat_server import DONE, USAGE, event, usage
 from scratch import STARTED, Scratch, in_process
 
-from memoryd.changing import gate, ledger_runs, verify
+from memoryd.changing import guard_check, ledger_runs, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import reader
 from memoryd.ledger import audit as chain
 from memoryd.ledger.guards import core_tokens
-from memoryd.ledger.memory import Kind, from_json, to_json
+from memoryd.ledger.memory import MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Change
 from memoryd.llm import openai_chat
 from memoryd.running import refining
@@ -95,7 +95,7 @@ class World:
             Change("update", memory.id, memory, replace(memory, origin_at=f"{first + timedelta(-at)}T09:00:00.000Z"))
             for at, memory in enumerate(live)
         ]
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             audit.record(connection, changes, at=NOW.isoformat(), agent_id="demo", actor="memoryd", run_id=None)
 
     def configure(self, llm=None, **refine):
@@ -124,7 +124,7 @@ class World:
         run_id = f"run-{next(self.hexes):06}-{kind}"
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": actor, "trigger": "manual", "key": key}
         row |= {"created_at": now, "scheduled_for": now, "options": options}
-        with sqlite.writing(self.app.engine) as connection:
+        with sqlite.begin_write(self.app.engine) as connection:
             assert runs.enqueue(connection, row)
         return run_id
 
@@ -140,12 +140,12 @@ class World:
         with reads.open_reader(self.app.database) as reader:
             return reads.job_run(reader, run_id)
 
-    def live(self, kind=Kind.CORE):
-        with sqlite.reading(self.app.engine) as connection:
-            return memories.live(connection, "demo", kind)
+    def live(self, kind=MemoryKind.CORE):
+        with sqlite.begin_read(self.app.engine) as connection:
+            return memories.read_live(connection, "demo", kind)
 
     def all(self):
-        with sqlite.reading(self.app.engine) as connection:
+        with sqlite.begin_read(self.app.engine) as connection:
             return memories.of_agent(connection, "demo")
 
     def id_of(self, text):
@@ -159,9 +159,9 @@ class World:
 
     def states(self, run_id):
         """(operation, before, after) of each core memory that a run changed, as the audit has it."""
-        with sqlite.reading(self.app.engine) as connection:
-            texts = audit.texts(connection)
-            entries = [one for one in audit.entries(connection, "demo") if one.run_id == run_id]
+        with sqlite.begin_read(self.app.engine) as connection:
+            texts = audit.make_text_reader(connection)
+            entries = [one for one in audit.read_entries(connection, "demo") if one.run_id == run_id]
             return [
                 (
                     one.operation,
@@ -174,7 +174,7 @@ class World:
 
     def problems(self):
         with reads.open_reader(self.app.database) as reader:
-            return verify.problems(self.app.settings, reader)
+            return verify.list_problems(self.app.settings, reader)
 
     def check(self, before, row=None):
         """What must hold after any refinement, whatever was called: `before` are all memories as they were."""
@@ -185,7 +185,7 @@ class World:
             if memory.constitutional:
                 assert after[memory.id] == memory
         for memory in after.values():
-            if memory.id not in before and memory.kind is Kind.CORE:
+            if memory.id not in before and memory.kind is MemoryKind.CORE:
                 parts = [before.get(one) or after[one] for one in memory.derived_from]
                 origins = [part.origin_at for part in parts if part.origin_at is not None]
                 assert memory.origin_at == min(origins, default=None)
@@ -193,11 +193,13 @@ class World:
             self.check_counts(row)
 
     def check_replay(self):
-        with sqlite.reading(self.app.engine) as connection:
-            texts = audit.texts(connection)
-            states = chain.replay(audit.entries(connection, "demo"), texts).states
+        with sqlite.begin_read(self.app.engine) as connection:
+            texts = audit.make_text_reader(connection)
+            states = chain.replay(audit.read_entries(connection, "demo"), texts).states
         told = {name: state for name, state in states.items() if name.startswith(("core_", "jrnl_"))}
-        assert told == {memory.id: to_json(memory) for memory in self.all().values() if memory.kind is not Kind.FACT}
+        assert told == {
+            memory.id: to_json(memory) for memory in self.all().values() if memory.kind is not MemoryKind.FACT
+        }
 
     def check_counts(self, row):
         """The statistics of the receipt, counted another way: from the memories' states before and after the run."""
@@ -236,8 +238,8 @@ class World:
             assert sum(map(estimate, gone)) * 100 <= 2 * 25 * there
 
     def eroded(self):
-        with sqlite.reading(self.app.engine) as connection:
-            return gate.eroded(connection, "demo", self.app.clock.text())
+        with sqlite.begin_read(self.app.engine) as connection:
+            return guard_check.count_eroded(connection, "demo", self.app.clock.text())
 
 
 class CrashError(BaseException):
@@ -264,7 +266,7 @@ def crash(*_):
 
 def end_process(world):
     """Let the world's runs be those of a process that is no more: their owner is this one, which lives."""
-    with sqlite.writing(world.app.engine) as connection:
+    with sqlite.begin_write(world.app.engine) as connection:
         connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
 
 

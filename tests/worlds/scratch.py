@@ -129,18 +129,18 @@ class Scratch:
         return answer["data"] if code == 0 else answer["error"]
 
     def query(self, sql, *values):
-        from memoryd.database.library import library
+        from memoryd.database.library import load_library
 
-        connection = library().connect(f"file:{self.state / 'memoryd.db'}?mode=ro", uri=True, timeout=10)
+        connection = load_library().connect(f"file:{self.state / 'memoryd.db'}?mode=ro", uri=True, timeout=10)
         try:
             return connection.execute(sql, values).fetchall()
         finally:
             connection.close()
 
     def change(self, sql, *values):
-        from memoryd.database.library import library
+        from memoryd.database.library import load_library
 
-        connection = library().connect(str(self.state / "memoryd.db"), timeout=10)
+        connection = load_library().connect(str(self.state / "memoryd.db"), timeout=10)
         try:
             connection.execute(sql, values)
             connection.commit()
@@ -240,9 +240,9 @@ class Model:
         self.close()
 
     def count(self, texts):
-        from memoryd.worker.client import Counted
+        from memoryd.worker.client import TokenCounts
 
-        return Counted([len(text) // 4 + 1 for text in texts], "characters")
+        return TokenCounts([len(text) // 4 + 1 for text in texts], "characters")
 
     def answer(self, ask, backend, deadline):
         from memoryd.offline import backend as offline

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.reader import UNREAD
-from memoryd.text.content import overlap
+from memoryd.text.content import measure_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def honest(question: dict[str, Any]) -> Verdict:
     """Support what has most of its words in its evidence, and take each quotation for one that stands."""
     if question["ask"] != "support":
         return {"scope": "standing", "class": "project"}[question["ask"]]
-    if overlap(question["claim"], " ".join(line["text"] for line in question["evidence"])) < 0.6:
+    if measure_overlap(question["claim"], " ".join(line["text"] for line in question["evidence"])) < 0.6:
         return "not-said"
     return "newer-value" if question.get("replaces") else "supported"
 

@@ -8,7 +8,7 @@ from importlib import resources
 
 from chat_server import refuse, speak
 
-from memoryd.jobs.pieces import Line
+from memoryd.jobs.pieces import CitableSentence
 from memoryd.jobs.reader import Question, Subject
 from memoryd.ledger.lane import Lane
 
@@ -20,7 +20,7 @@ SAID = {
 
 
 QUESTIONS = tuple(
-    Question(Subject.SUPPORT, claim, (Line(f"t{number}.1", text, Lane.USER, "user"),))
+    Question(Subject.SUPPORT, claim, (CitableSentence(f"t{number}.1", text, Lane.USER, "user"),))
     for number, (claim, text) in enumerate(SAID.items(), 1)
 )
 

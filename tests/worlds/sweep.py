@@ -167,15 +167,15 @@ def ledger_problems(scratch):
     from memoryd.ledger.memory import to_json
 
     engine = sqlite.connect(scratch.state / "memoryd.db")
-    with sqlite.reading(engine) as connection:
-        problems = [one.what for one in chain.check(audit.entries(connection, "demo"))]
-        states = chain.replay(audit.entries(connection, "demo"), audit.texts(connection)).states
+    with sqlite.begin_read(engine) as connection:
+        problems = [one.what for one in chain.check(audit.read_entries(connection, "demo"))]
+        states = chain.replay(audit.read_entries(connection, "demo"), audit.make_text_reader(connection)).states
         told = {name: state for name, state in states.items() if name.startswith("core_")}
         rows = connection.exec_driver_sql("SELECT * FROM memory").mappings()
         held = {row["id"]: to_json(memories.of_row(row)) for row in rows}
         problems += sorted(name for name in {*told, *held} if told.get(name) != held.get(name))
         marks = connection.exec_driver_sql("SELECT session_id, consumer FROM watermark").all()
-        problems += [mark for mark in marks if chain.watermark(*mark) not in states]
+        problems += [mark for mark in marks if chain.name_watermark(*mark) not in states]
     engine.dispose()
     return problems
 

@@ -10,13 +10,13 @@ NOW = "2026-03-04T10:00:00.000Z"
 
 def prepare(root):
     """A database of the first schema with rows in every table, whatever columns it has."""
-    from memoryd.database.library import library
-    from memoryd.database.schema import migrations
+    from memoryd.database.library import load_library
+    from memoryd.database.schema import read_migrations
 
     root.mkdir()
-    with contextlib.closing(library().connect(root / "memoryd.db", isolation_level=None)) as connection:
+    with contextlib.closing(load_library().connect(root / "memoryd.db", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
-        for statement in migrations()[0].statements:
+        for statement in read_migrations()[0].statements:
             connection.execute(statement)
         connection.execute("PRAGMA user_version = 1")
         for table in tables(connection):
@@ -46,9 +46,9 @@ def run(root, _runs_before):
 
 def state(root):
     """The schema, every row, and whether anything was put aside."""
-    from memoryd.database.library import library
+    from memoryd.database.library import load_library
 
-    with contextlib.closing(library().connect(root / "memoryd.db", timeout=5)) as connection:
+    with contextlib.closing(load_library().connect(root / "memoryd.db", timeout=5)) as connection:
         return {
             "sound": connection.execute("PRAGMA integrity_check").fetchall(),
             "number": connection.execute("PRAGMA user_version").fetchone()[0],

@@ -86,9 +86,9 @@ def asked(root):
 
 def state(root):
     """All rows, less what is volatile, and all files."""
-    from memoryd.database.library import library
+    from memoryd.database.library import load_library
 
-    with contextlib.closing(library().connect(root / "state" / "memoryd.db", timeout=5)) as connection:
+    with contextlib.closing(load_library().connect(root / "state" / "memoryd.db", timeout=5)) as connection:
         sound = connection.execute("PRAGMA integrity_check").fetchall()
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         rows = {name: _rows(connection, name) for name in sorted(tables) if not name.startswith("sqlite_")}
@@ -120,9 +120,9 @@ def glance(root):
 
 
 def _look_into(path):
-    from memoryd.database.library import library
+    from memoryd.database.library import load_library
 
-    with contextlib.closing(library().connect(path, timeout=5)) as connection:
+    with contextlib.closing(load_library().connect(path, timeout=5)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'job_run'").fetchall():
             return {}
         runs = connection.execute("SELECT state, error FROM job_run").fetchall()

@@ -29,7 +29,7 @@ class Bound:
     per_second: float  # … and as many again in each second
 
 
-class Kind(Enum):
+class CallKind(Enum):
     """Kinds of calls."""
 
     READ = Bound(20, 60, 10)
@@ -65,15 +65,15 @@ class Bucket:
 class Calls:
     """Carries out calls."""
 
-    def __init__(self, log: Log, bounds: Callable[[Kind], Bound] = lambda kind: kind.value) -> None:
+    def __init__(self, log: Log, bounds: Callable[[CallKind], Bound] = lambda kind: kind.value) -> None:
         """Nothing runs yet."""
         self._log = log
         self._bounds = bounds
-        self._buckets = {kind: Bucket(bounds(kind).burst, bounds(kind).per_second) for kind in Kind}
+        self._buckets = {kind: Bucket(bounds(kind).burst, bounds(kind).per_second) for kind in CallKind}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcp")
         self._running: set[Future[Any]] = set()
 
-    async def run(self, what: str, kind: Kind, function: Callable[[], T]) -> T:
+    async def run(self, what: str, kind: CallKind, function: Callable[[], T]) -> T:
         """Carry out a call, and wait for it as long as its kind may take."""
         bound = self._bounds(kind)
         if not self._buckets[kind].take():

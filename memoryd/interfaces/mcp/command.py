@@ -50,12 +50,12 @@ def _serve(call: Call, settings: Settings, agent: Agent, address: str | None) ->
     from memoryd.interfaces.mcp import loopback, serving
     from memoryd.interfaces.mcp.calls import Calls
     from memoryd.interfaces.mcp.server import make_server
-    from memoryd.interfaces.mcp.tools import Memory
+    from memoryd.interfaces.mcp.tools import MemoryTools
 
     log = get_logger(part="mcp", agent=agent.id)
     calls = Calls(log)
     run: Any
-    with Memory(settings, agent) as memory:
+    with MemoryTools(settings, agent) as memory:
         server = make_server(memory, calls, log)
         if address is None:
             run = partial(serving.over_stdio, server, calls, memory.scrubber, memory.close)

@@ -39,7 +39,7 @@ def listen(address: str) -> socket.socket:
     """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 is any that is free."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError("this is no address with a port", address, "--http 127.0.0.1:8765")
+        raise ConfigError("this is not an address with a port", address, "--http 127.0.0.1:8765")
     if host not in _NUMERIC:
         raise ConfigError(
             "memory is served to this machine alone", address, "127.0.0.1:PORT, [::1]:PORT or localhost:PORT"

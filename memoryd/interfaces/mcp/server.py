@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.interfaces.mcp import values
-from memoryd.interfaces.mcp.calls import Kind
-from memoryd.jobs import knife
+from memoryd.interfaces.mcp.calls import CallKind
+from memoryd.jobs import refinement_tools
 from memoryd.running import called_refining
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from memoryd.files.log import Log
     from memoryd.interfaces.mcp.calls import Calls
-    from memoryd.interfaces.mcp.tools import Memory
+    from memoryd.interfaces.mcp.tools import MemoryTools
 
     Context = ServerRequestContext[Any, Any]
 
@@ -48,25 +48,25 @@ _RESOURCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class McpTool:
     """One tool as it is offered and carried out."""
 
     name: str
     title: str
     takes: type[values.Arguments]
     call: Callable[[Any], dict[str, Any]]  # what it does
-    kind: Kind
+    kind: CallKind
     destructive: bool = False  # it may end memories, which `memoryd rollback` brings back
     description: str = ""  # that of what it takes, if none is given
 
-    def offered(self) -> types.Tool:
+    def describe(self) -> types.Tool:
         """As the protocol lists it: short, since a program puts the list into each of its sessions."""
-        reads = self.kind is Kind.READ
+        reads = self.kind is CallKind.READ
         return types.Tool(
             name=self.name,
             title=self.title,
             description=self.description or " ".join((self.takes.__doc__ or "").split()),
-            input_schema=_short(self.takes.model_json_schema()),
+            input_schema=_shorten_schema(self.takes.model_json_schema()),
             annotations=types.ToolAnnotations(
                 read_only_hint=reads,
                 destructive_hint=self.destructive,
@@ -76,7 +76,7 @@ class Tool:
         )
 
 
-def _short(schema: dict[str, Any]) -> dict[str, Any]:
+def _shorten_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema without titles, the description of the whole, and null for what may be left out."""
     properties = {}
     for name, value in schema.get("properties", {}).items():
@@ -87,86 +87,101 @@ def _short(schema: dict[str, Any]) -> dict[str, Any]:
     return kept | {"properties": properties}
 
 
-def tools_of(memory: Memory) -> dict[str, Tool]:
+def tools_of(memory: MemoryTools) -> dict[str, McpTool]:
     """The tools of an agent's memory, by name."""
     every = (
-        Tool("memory_search", "Search memory", values.Search, memory.search, Kind.READ),
-        Tool("memory_get", "Read memory", values.Get, memory.get, Kind.READ),
-        Tool("memory_save", "Save a note", values.Save, memory.save, Kind.WRITE),
-        Tool("memory_update", "Change core memory", values.Update, memory.update, Kind.WRITE, destructive=True),
-        Tool("memory_consent", "Consent to a person's reading", values.Consent, memory.consent, Kind.WRITE),
+        McpTool("memory_search", "Search memory", values.SearchArguments, memory.search, CallKind.READ),
+        McpTool("memory_get", "Read memory", values.GetArguments, memory.get, CallKind.READ),
+        McpTool("memory_save", "Save a note", values.SaveArguments, memory.save, CallKind.WRITE),
+        McpTool(
+            "memory_update",
+            "Change core memory",
+            values.UpdateArguments,
+            memory.update,
+            CallKind.WRITE,
+            destructive=True,
+        ),
+        McpTool(
+            "memory_consent", "Consent to a person's reading", values.ConsentArguments, memory.consent, CallKind.WRITE
+        ),
         *_knife(memory),
     )
     return {tool.name: tool for tool in every}
 
 
 _TAKES: dict[str, tuple[str, type[values.Arguments]]] = {
-    knife.SEARCH: ("Search the core", values.SearchMemories),
-    knife.CONSOLIDATE: ("Consolidate memories", values.ConsolidateMemories),
-    knife.UPDATE: ("Reword a memory", values.UpdateMemory),
-    knife.DELETE: ("Forget a memory", values.OneMemory),
-    knife.PROTECT: ("Protect a memory", values.OneMemory),
-    knife.COMPLETE: ("End the refinement", values.CompleteRefinement),
+    refinement_tools.SEARCH: ("Search the core", values.SearchMemoriesArguments),
+    refinement_tools.CONSOLIDATE: ("Consolidate memories", values.ConsolidateArguments),
+    refinement_tools.UPDATE: ("Reword a memory", values.UpdateMemoryArguments),
+    refinement_tools.DELETE: ("Forget a memory", values.OneMemoryArguments),
+    refinement_tools.PROTECT: ("Protect a memory", values.OneMemoryArguments),
+    refinement_tools.COMPLETE: ("End the refinement", values.CompleteArguments),
 }
 
 
-def _knife(memory: Memory) -> Iterator[Tool]:
+def _knife(memory: MemoryTools) -> Iterator[McpTool]:
     """The tools by which an agent refines its own core: as a model has them that is asked to."""
     for name, (title, takes) in _TAKES.items():
         begins = name in called_refining.BEGINNING
         when = (
-            "" if name == knife.SEARCH else " Begins a refinement that is due." if begins else " In a refinement only."
+            ""
+            if name == refinement_tools.SEARCH
+            else " Begins a refinement that is due."
+            if begins
+            else " In a refinement only."
         )
         call = partial(memory.refine, name)
-        yield Tool(name, title, takes, call, Kind.WRITE, begins, knife.TOOLS[name].description + when)
+        yield McpTool(name, title, takes, call, CallKind.WRITE, begins, refinement_tools.TOOLS[name].description + when)
 
 
-def make_server(memory: Memory, calls: Calls, log: Log) -> Server[Any]:
+def make_server(memory: MemoryTools, calls: Calls, log: Log) -> Server[Any]:
     """The server of an agent's memory, for any transport."""
-    door = _Door(memory, calls, log)
+    server = _ToolServer(memory, calls, log)
     return Server(
         "memoryd",
         version=__version__,
         title="memoryd",
         instructions=INSTRUCTIONS + memory.refinement_due(),
-        on_list_tools=door.list_tools,
-        on_call_tool=door.call_tool,
-        on_list_resources=door.list_resources,
-        on_read_resource=door.read_resource,
-        on_list_prompts=door.list_prompts,
-        on_get_prompt=door.get_prompt,
+        on_list_tools=server.list_tools,
+        on_call_tool=server.call_tool,
+        on_list_resources=server.list_resources,
+        on_read_resource=server.read_resource,
+        on_list_prompts=server.list_prompts,
+        on_get_prompt=server.get_prompt,
     )
 
 
-class _Door:
-    def __init__(self, memory: Memory, calls: Calls, log: Log) -> None:
+class _ToolServer:
+    def __init__(self, memory: MemoryTools, calls: Calls, log: Log) -> None:
         self._memory = memory
         self._calls = calls
         self._log = log
         self._tools = tools_of(memory)
 
     async def list_tools(self, _context: Context, _params: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.offered() for tool in self._tools.values()])
+        return types.ListToolsResult(tools=[tool.describe() for tool in self._tools.values()])
 
     async def call_tool(self, _context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
-            return _failed(f"there is no tool {neutral(params.name[:60])!r} (there are {', '.join(self._tools)})")
+            return _make_failure(
+                f"there is no tool {neutralize(params.name[:60])!r} (there are {', '.join(self._tools)})"
+            )
         try:
             asked = tool.takes.model_validate(params.arguments or {})
         except ValidationError as error:
-            return _failed(invalid(tool.name, error))
+            return _make_failure(describe_invalid(tool.name, error))
         try:
             given = await self._calls.run(tool.name, tool.kind, partial(tool.call, asked))
         except MemorydError as error:
-            return _failed(self._memory.told(error))
+            return _make_failure(self._memory.describe_error(error))
         except Exception:  # noqa: BLE001 - no text of it may reach the agent, and the service goes on
             self._log.error("mcp call failed", call=tool.name, exc_info=True)
-            return _failed(f"{tool.name}: failed by a defect of memoryd (memoryd logs --level error shows where)")
+            return _make_failure(f"{tool.name}: failed by a defect of memoryd (memoryd logs --level error shows where)")
         return _result(given)
 
     async def list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
-        there = await self._asked("resources/list", self._memory.resources)
+        there = await self._ask("resources/list", self._memory.resources)
         found = [
             types.Resource(uri=f"{_SCHEME}{name}", name=name, title=title, description=told, mime_type="text/markdown")
             for name, (title, told) in _RESOURCES.items()
@@ -178,7 +193,7 @@ class _Door:
         self, _context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         name = str(params.uri).removeprefix(_SCHEME)
-        text = await self._asked("resources/read", partial(self._memory.read, name))
+        text = await self._ask("resources/read", partial(self._memory.read, name))
         content = types.TextResourceContents(uri=f"{_SCHEME}{name}", text=text, mime_type="text/markdown")
         return types.ReadResourceResult(contents=[content])
 
@@ -194,12 +209,12 @@ class _Door:
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=_consolidate()))
         return types.GetPromptResult(description="Put what is remembered in order.", messages=[message])
 
-    async def _asked(self, what: str, function: Callable[[], T]) -> T:
+    async def _ask(self, what: str, function: Callable[[], T]) -> T:
         try:
-            return await self._calls.run(what, Kind.READ, function)
+            return await self._calls.run(what, CallKind.READ, function)
         except MemorydError as error:
             code = types.INVALID_PARAMS if isinstance(error, NotFoundError) else types.INTERNAL_ERROR
-            raise MCPError(code, self._memory.told(error)) from None
+            raise MCPError(code, self._memory.describe_error(error)) from None
         except Exception:  # noqa: BLE001 - as above
             self._log.error("mcp call failed", call=what, exc_info=True)
             raise MCPError(types.INTERNAL_ERROR, "failed by a defect of memoryd") from None
@@ -222,15 +237,15 @@ def _without_none(value: Any) -> Any:
     return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
-def _failed(text: str) -> types.CallToolResult:
+def _make_failure(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
-def invalid(tool: str, error: ValidationError) -> str:
+def describe_invalid(tool: str, error: ValidationError) -> str:
     """What is wrong with arguments: which, why, and what is taken; nothing of what was given is repeated."""
     faults = []
     for fault in error.errors(include_input=False, include_url=False, include_context=False):
-        where = neutral(".".join(map(str, fault["loc"])))[:60]
+        where = neutralize(".".join(map(str, fault["loc"])))[:60]
         why = fault["msg"].removeprefix("Value error, ")
         faults.append(f"{where}: {why}" if where else why)
     return f"{tool}: {'; '.join(faults[:8])} (tools/list has the schema)"

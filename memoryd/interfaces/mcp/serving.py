@@ -13,9 +13,9 @@ import uvicorn
 from mcp.server.stdio import stdio_server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from memoryd.interfaces.mcp.calls import Kind
+from memoryd.interfaces.mcp.calls import CallKind
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, PATH, Loopback
-from memoryd.interfaces.mcp.unanswered import Input, Output, Unanswered
+from memoryd.interfaces.mcp.unanswered import InputStream, OutputStream, UnansweredRequests
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,9 +45,9 @@ async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, clos
         tasks.start_soon(_end_by_signal, calls, close)
         tasks.start_soon(_tick, scrubber)
         async with stdio_server() as (read, write):
-            unanswered = Unanswered(Kind.WRITE.value.seconds)
+            unanswered = UnansweredRequests(CallKind.WRITE.value.seconds)
             options = server.create_initialization_options()
-            await server.run(Input(read, unanswered), Output(write, unanswered), options)
+            await server.run(InputStream(read, unanswered), OutputStream(write, unanswered), options)
         await calls.drain(GRACE)
         tasks.cancel_scope.cancel()
 

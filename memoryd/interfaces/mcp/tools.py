@@ -20,14 +20,14 @@ from memoryd.clock import Clock
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.finding import excerpt
-from memoryd.finding.excerpt import Span
+from memoryd.finding.excerpt import LineRange
 from memoryd.finding.recall import Narrowing
 from memoryd.interfaces.mcp import values
 from memoryd.recall.ranking import SESSION
 from memoryd.requests import access, memory_changes, opening, scanner, searching
 from memoryd.running.refining import KIND as REFINE
-from memoryd.text.neutral import neutral, neutral_markdown
-from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
+from memoryd.text.neutral import neutral_markdown, neutralize
+from memoryd.transcripts.injected import CLOSE, OPEN, unmark
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -49,7 +49,7 @@ _COUNTED = ("core_tokens", "may_shrink_by", "changes_left", "lost_tokens")
 _ASKS = ("id", "state", "uid", "purpose", "seconds", "requested_at", "expires_at")  # of a person's request
 
 
-class Memory:
+class MemoryTools:
     """The memory of one agent, for itself. Safe to use from several threads."""
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
@@ -58,8 +58,8 @@ class Memory:
         self._settings = settings
         self.agent = agent
         self._open = ExitStack()
-        self.scrubber: Scrubber = self._open.enter_context(scanner.scrubbing(settings))
-        self._recall = self._open.enter_context(searching.opened(settings, self.scrubber))
+        self.scrubber: Scrubber = self._open.enter_context(scanner.open_scrubber(settings))
+        self._recall = self._open.enter_context(searching.open_recall(settings, self.scrubber))
 
     def __enter__(self) -> Self:
         return self
@@ -71,46 +71,48 @@ class Memory:
         """Let go of the index, and end the scanner."""
         self._open.close()
 
-    def search(self, asked: values.Search) -> dict[str, Any]:
+    def search(self, asked: values.SearchArguments) -> dict[str, Any]:
         """Find what is remembered, the most relevant first."""
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         searching.require_days(narrowing)
         hits = self._recall.search(self.agent, asked.query, narrowing)
         lines = ("path", "snippet", "why")
-        return _remembered(hits=[asdict(hit) | {name: _one_line(getattr(hit, name)) for name in lines} for hit in hits])
+        return _mark_remembered(
+            hits=[asdict(hit) | {name: _one_line(getattr(hit, name)) for name in lines} for hit in hits]
+        )
 
-    def get(self, asked: values.Get) -> dict[str, Any]:
+    def get(self, asked: values.GetArguments) -> dict[str, Any]:
         """Read lines of a file of the workspace, turns of a session, a fact."""
-        return self._lines(asked.path, Span(asked.first_line, asked.lines))
+        return self._lines(asked.path, LineRange(asked.first_line, asked.lines))
 
-    def save(self, asked: values.Save) -> dict[str, Any]:
+    def save(self, asked: values.SaveArguments) -> dict[str, Any]:
         """Write a note into the day's file."""
-        return memory_changes.written(memory_changes.save(self._settings, self.agent, asked.text, witnessed=True))
+        return memory_changes.describe_run(memory_changes.save(self._settings, self.agent, asked.text, witnessed=True))
 
-    def update(self, asked: values.Update) -> dict[str, Any]:
+    def update(self, asked: values.UpdateArguments) -> dict[str, Any]:
         """Change `MEMORY.md` through the guards."""
         row = memory_changes.update(
             self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True
         )
-        return memory_changes.written(row)
+        return memory_changes.describe_run(row)
 
     def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:
         """Carry out one call of the agent's own refinement; a search needs none."""
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
-        row, answer = memory_changes.call_knife(self._settings, self.agent, tool, arguments)
+        row, answer = memory_changes.call_refinement_tool(self._settings, self.agent, tool, arguments)
         answered: dict[str, Any] = answer or {}
         said = {name: answered.get(name) for name in ("error", "allowed", *_COUNTED)}
         told: dict[str, Any] = {name: _one_line(one) if isinstance(one, str) else one for name, one in said.items()}
         told["new_ids"] = answered.get("new_ids", [])
         told["memories"] = [_one_line(line) for line in answered.get("memories", ())]
         if row is None:
-            return _remembered(over=False, **told)
+            return _mark_remembered(over=False, **told)
         if answer is None and REFINE not in row["receipt"]:
             why = _one_line(row["error"] or row["why"] or row["state"])
             told |= {"error": f"there is no refinement, so {tool} did nothing: {why}", "allowed": _WITHOUT}
         told |= {"run": row["id"], "state": row["state"], "why": _one_line(row["why"] or "") or None}
-        return _remembered(over=answer is None, **told)
+        return _mark_remembered(over=answer is None, **told)
 
     def refinement_due(self) -> str:
         """What is said to an agent whose core is due for a refinement; empty where it is not."""
@@ -124,18 +126,18 @@ class Memory:
             " complete_refinement ends it."
         )
 
-    def consent(self, asked: values.Consent) -> dict[str, Any]:
+    def consent(self, asked: values.ConsentArguments) -> dict[str, Any]:
         """List who asks to read the memory, and who may; or answer one of them."""
         if self.agent.privacy == "open":
-            hint = "people's access is asked for where the configuration says privacy: silo"
-            raise RefusedError("this memory is open to its owner: nobody asks", self.agent.id, hint)
+            hint = "people need an access grant only in private mode (privacy: silo)"
+            raise RefusedError("this memory is open to its owner: no access request is needed", self.agent.id, hint)
         with access.silo_of(self._settings, self.agent) as silo:
             if asked.request is not None:
                 found = [silo.answer(asked.request, consents=asked.answer == "yes")]
             else:
                 found = [one for one in silo.all() if one.state in OPEN_STATES]
         rows = [{name: getattr(one, name) for name in _ASKS} | {"purpose": _one_line(one.purpose)} for one in found]
-        return _remembered(requests=rows)
+        return _mark_remembered(requests=rows)
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ class Memory:
         path = self.resources().get(name)
         if path is None:
             raise NotFoundError("there is no such resource now", f"memory://{name[:40]}", "resources/list has them")
-        lines = self._lines(path, Span(1, values.MOST_LINES))
+        lines = self._lines(path, LineRange(1, values.MOST_LINES))
         rest = lines["next_line"]
         more = "" if rest is None else f"\n... memory_get {path} from line {rest} on has the rest"
         return f"{OPEN}\n{lines['text']}{more}\n{CLOSE}\n"
@@ -165,22 +167,22 @@ class Memory:
         except StateError:
             return False  # a link, a pipe, a second name: it is not read
 
-    def _lines(self, path: str, span: Span) -> dict[str, Any]:
+    def _lines(self, path: str, span: LineRange) -> dict[str, Any]:
         found = excerpt.get(
-            self.agent, path, span, database=opening.database(self._settings), redact=self.scrubber.redact_own
+            self.agent, path, span, database=opening.get_database(self._settings), redact=self.scrubber.redact_own
         )
         units = _units(found)
         told: list[str] = []
         room = LONGEST_TEXT
         for _, text in units:
-            clean = unmarked(neutral_markdown(text))
+            clean = unmark(neutral_markdown(text))
             if told and len(clean) > room:
                 break
             told.append(clean[:room])
             room -= len(clean)
         rest = [number for number, _ in units[len(told) :]]
         last = rest[0] - 1 if rest else found.last_line
-        return _remembered(
+        return _mark_remembered(
             path=_one_line(found.path),
             first_line=found.first_line,
             last_line=last,
@@ -191,10 +193,10 @@ class Memory:
 
     # --- errors -------------------------------------------------------------------------------------------------------
 
-    def told(self, error: MemorydError) -> str:
+    def describe_error(self, error: MemorydError) -> str:
         """An error as an agent may read it: what, where, what to do; of places, only those in its workspace."""
         inside = f"{self.agent.workspace}/"
-        return unmarked(neutral(_ABSOLUTE.sub("(a path)", str(error).replace(inside, ""))))
+        return unmark(neutralize(_ABSOLUTE.sub("(a path)", str(error).replace(inside, ""))))
 
 
 def _units(found: Excerpt) -> list[tuple[int, str]]:
@@ -204,10 +206,10 @@ def _units(found: Excerpt) -> list[tuple[int, str]]:
     return list(enumerate(_LINE.findall(found.text), found.first_line))
 
 
-def _remembered(**told: Any) -> dict[str, Any]:
+def _mark_remembered(**told: Any) -> dict[str, Any]:
     """What holds remembered text, between the marks by which ingest knows it, first and last."""
     return {"about": OPEN, **told, "until": CLOSE}
 
 
 def _one_line(text: str) -> str:
-    return unmarked(neutral(text))
+    return unmark(neutralize(text))

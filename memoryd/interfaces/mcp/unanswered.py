@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="ReadStream[Any] | WriteStream[Any]")
 
 
-class Unanswered:
+class UnansweredRequests:
     """The requests that wait for an answer."""
 
     def __init__(self, seconds: float) -> None:
@@ -37,12 +37,12 @@ class Unanswered:
         """A request has come; returns what tells when it is never going to be answered, for it was cancelled."""
         self._ids.add(request.id)
 
-        async def dropped() -> None:
-            self.answered(request.id)
+        async def drop_request() -> None:
+            self.note_answer(request.id)
 
-        return ServerMessageMetadata(on_request_unanswered=dropped)
+        return ServerMessageMetadata(on_request_unanswered=drop_request)
 
-    def answered(self, request_id: str | int | None) -> None:
+    def note_answer(self, request_id: str | int | None) -> None:
         """A request is not waited for any more."""
         self._ids.discard(request_id)
         self._changed.set()
@@ -56,7 +56,7 @@ class Unanswered:
 
 
 class _Stream(Generic[S]):
-    def __init__(self, inner: S, unanswered: Unanswered) -> None:
+    def __init__(self, inner: S, unanswered: UnansweredRequests) -> None:
         self._inner = inner
         self._unanswered = unanswered
 
@@ -70,7 +70,7 @@ class _Stream(Generic[S]):
         await self.aclose()
 
 
-class Input(_Stream["ReadStream[Received]"]):
+class InputStream(_Stream["ReadStream[Received]"]):
     """The stream of what comes, which ends only when all of it is answered."""
 
     async def receive(self) -> Received:
@@ -80,7 +80,7 @@ class Input(_Stream["ReadStream[Received]"]):
             await self._unanswered.wait()
             raise
         if isinstance(found, ValidationError):
-            found = _mended(found)
+            found = _fix_line(found)
         if isinstance(found, SessionMessage) and isinstance(found.message, JSONRPCRequest):
             found.metadata = self._unanswered.take(found.message)
         return found
@@ -95,7 +95,7 @@ class Input(_Stream["ReadStream[Received]"]):
             raise StopAsyncIteration from None
 
 
-def _mended(error: ValidationError) -> Received:
+def _fix_line(error: ValidationError) -> Received:
     """What a line says that has half a character in it, as JavaScript writes where it cuts a text; else its error.
 
     The SDK takes it for no JSON, and would never answer it.
@@ -108,10 +108,10 @@ def _mended(error: ValidationError) -> Received:
         return error
 
 
-class Output(_Stream["WriteStream[SessionMessage]"]):
+class OutputStream(_Stream["WriteStream[SessionMessage]"]):
     """The stream of what is said, which knows what has been answered."""
 
     async def send(self, item: SessionMessage) -> None:
         await self._inner.send(item)
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._unanswered.answered(item.message.id)
+            self._unanswered.note_answer(item.message.id)

@@ -20,7 +20,7 @@ def _day(text: str) -> str:
     try:
         date.fromisoformat(text)
     except ValueError:
-        raise ValueError("this is no day: write 2026-03-04") from None
+        raise ValueError("this is not a day: write 2026-03-04") from None
     return text
 
 
@@ -41,7 +41,7 @@ def _text(most: int, description: str, default: Any = ...) -> Any:
     return Field(default, min_length=1, max_length=most, description=description)
 
 
-class Search(Arguments):
+class SearchArguments(Arguments):
     """Find what is remembered of earlier sessions: decisions, preferences, facts, notes, and what was said."""
 
     query: str = _text(
@@ -58,7 +58,7 @@ class Search(Arguments):
     limit: int = Field(default=10, ge=1, le=MOST_HITS, description="How many hits at most.")
 
 
-class Get(Arguments):
+class GetArguments(Arguments):
     """Read lines of a memory file, turns of session:ID, or fact:ID, as memory_search names them.
 
     The text is as it is remembered, but for what a reader could take for markup or a role.
@@ -71,7 +71,7 @@ class Get(Arguments):
     lines: int = Field(default=200, ge=1, le=MOST_LINES, description="How many lines at most.")
 
 
-class Save(Arguments):
+class SaveArguments(Arguments):
     """Write a note into today's file. Secrets in it are masked."""
 
     text: str = _text(
@@ -79,7 +79,7 @@ class Save(Arguments):
     )
 
 
-class Update(Arguments):
+class UpdateArguments(Arguments):
     """Add one memory to MEMORY.md (append), or make it another text (replace).
 
     A rule, or something about the user, must be a sentence that the user typed, letter by letter; else it becomes a
@@ -98,7 +98,7 @@ class Update(Arguments):
         return self
 
 
-class Consent(Arguments):
+class ConsentArguments(Arguments):
     """Without arguments: list who asks to read this memory, why and for how long, and who may read it now.
 
     With request and answer: allow that person to read it for that time, or refuse. It is your own choice.
@@ -110,7 +110,7 @@ class Consent(Arguments):
     )
 
     @model_validator(mode="after")
-    def _both(self) -> Self:
+    def _require_both(self) -> Self:
         if (self.request is None) != (self.answer is None):
             raise ValueError("give both request and answer, or neither to list what is asked")
         return self
@@ -120,7 +120,7 @@ MemoryId = Annotated[str, Field(min_length=1, max_length=64, description="An id,
 Line = Annotated[str, Field(min_length=1, max_length=LONGEST_MEMORY)]
 
 
-class SearchMemories(Arguments):
+class SearchMemoriesArguments(Arguments):
     """What search_memories takes."""
 
     query: str = Field(default="", max_length=LONGEST_QUERY, description="Words; may be left out where days are given.")
@@ -128,7 +128,7 @@ class SearchMemories(Arguments):
     before: Day | None = Field(default=None, alias="to", description="First said on this day or earlier.")
 
 
-class ConsolidateMemories(Arguments):
+class ConsolidateArguments(Arguments):
     """What consolidate_memories takes."""
 
     ids_to_merge: list[MemoryId] = Field(min_length=2, max_length=500, description="Two or more different ids.")
@@ -136,20 +136,20 @@ class ConsolidateMemories(Arguments):
     dropped: list[Line] = Field([], max_length=100, description="Details that are left out on purpose.")
 
 
-class UpdateMemory(Arguments):
+class UpdateMemoryArguments(Arguments):
     """What update_memory takes."""
 
     id: MemoryId
     content: Line = Field(description="The memory in fewer words, with nothing in them that it does not hold.")
 
 
-class OneMemory(Arguments):
+class OneMemoryArguments(Arguments):
     """What delete_memory and protect_memory take."""
 
     id: MemoryId
 
 
-class CompleteRefinement(Arguments):
+class CompleteArguments(Arguments):
     """What complete_refinement takes."""
 
     summary: str = _text(2_000, "What you have done; it is shown beside the counts.")

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 _TYPE = "$"
 _VALUE = "value"
 _DATE, _TEXT, _BYTES, _MAPPING, _SET = "date", "text", "bytes", "mapping", "set"
+# What is stored keeps the names of its first version.
+_STORED_TYPES = {"Caller": "Door", "MemoryKind": "Kind", "RefinementStart": "Begun"}
+_STORED_FIELDS = {"caller": "door"}
+_CURRENT_FIELDS = {stored: current for current, stored in _STORED_FIELDS.items()}
 _TYPES: dict[str, type] = {
-    name: found
+    _STORED_TYPES.get(name, name): found
     for module in (accounting, guards, memory, operation, job)
     for name, found in vars(module).items()
     if isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))
@@ -35,7 +39,7 @@ _TYPES: dict[str, type] = {
 
 def dump(edits: Sequence[Edit]) -> list[Any]:
     """Return edits as plain JSON values."""
-    return [_plain(edit) for edit in edits]
+    return [_dump_value(edit) for edit in edits]
 
 
 def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
@@ -45,24 +49,25 @@ def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
         ValueError: it is none of its results.
     """
     try:
-        return tuple(_typed(one) for one in plain)
+        return tuple(_parse_value(one) for one in plain)
     except (KeyError, TypeError) as error:
-        raise ValueError("these are no edits of this version") from error
+        raise ValueError("these are not edits of this version") from error
 
 
-def digest(edits: Sequence[Edit]) -> str:
+def compute_digest(edits: Sequence[Edit]) -> str:
     """Return a hex sha256 that is the same for equal edits."""
     return hashlib.sha256(json.dumps(dump(edits), sort_keys=True).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _dump_value(value: Any) -> Any:
     if isinstance(value, Enum):
-        return {_TYPE: type(value).__name__, _VALUE: value.value}
+        return {_TYPE: _name_stored(value), _VALUE: value.value}
     if isinstance(value, date):
         return {_TYPE: _DATE, _VALUE: value.isoformat()}
     if dataclasses.is_dataclass(value):
-        return {_TYPE: type(value).__name__} | {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        return {_TYPE: _name_stored(value)} | {
+            _STORED_FIELDS.get(field.name, field.name): _dump_value(getattr(value, field.name))
+            for field in dataclasses.fields(value)
         }
     if isinstance(value, bytes):
         # As characters, so that who looks through what is stored finds what it says.
@@ -71,19 +76,19 @@ def _plain(value: Any) -> Any:
         except UnicodeDecodeError:
             return {_TYPE: _BYTES, _VALUE: value.decode("latin-1")}
     if isinstance(value, Mapping):
-        return {_TYPE: _MAPPING, _VALUE: [[_plain(key), _plain(one)] for key, one in value.items()]}
+        return {_TYPE: _MAPPING, _VALUE: [[_dump_value(key), _dump_value(one)] for key, one in value.items()]}
     if isinstance(value, set | frozenset):
-        return {_TYPE: _SET, _VALUE: [_plain(one) for one in sorted(value)]}
+        return {_TYPE: _SET, _VALUE: [_dump_value(one) for one in sorted(value)]}
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_dump_value(one) for one in value]
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"no edit holds a {type(value).__name__}")
 
 
-def _typed(plain: Any) -> Any:
+def _parse_value(plain: Any) -> Any:
     if isinstance(plain, list):
-        return tuple(_typed(one) for one in plain)
+        return tuple(_parse_value(one) for one in plain)
     if not isinstance(plain, dict):
         return plain
     name, value = plain[_TYPE], plain.get(_VALUE)
@@ -92,13 +97,18 @@ def _typed(plain: Any) -> Any:
     kind = _TYPES[name]
     if issubclass(kind, Enum):
         return kind(value)
-    return kind(**{key: _typed(one) for key, one in plain.items() if key != _TYPE})
+    return kind(**{str(_CURRENT_FIELDS.get(key, key)): _parse_value(one) for key, one in plain.items() if key != _TYPE})
+
+
+def _name_stored(value: object) -> str:
+    name = type(value).__name__
+    return _STORED_TYPES.get(name, name)
 
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     _DATE: date.fromisoformat,
     _TEXT: str.encode,
     _BYTES: lambda text: text.encode("latin-1"),
-    _MAPPING: lambda pairs: {_typed(key): _typed(one) for key, one in pairs},
-    _SET: lambda ones: frozenset(map(_typed, ones)),
+    _MAPPING: lambda pairs: {_parse_value(key): _parse_value(one) for key, one in pairs},
+    _SET: lambda ones: frozenset(map(_parse_value, ones)),
 }

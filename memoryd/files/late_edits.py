@@ -17,23 +17,23 @@ from memoryd.files import durable, regular
 from memoryd.files.open_folder import Descriptor
 
 if TYPE_CHECKING:
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 _NAME = re.compile(r"\.late-([0-9a-f]{64})-(\d+)-[0-9a-f]{16}-(.+)", re.DOTALL)
 
 
-class Kept(NamedTuple):
+class KeptVersion(NamedTuple):
     """A version that has lost its name."""
 
-    entry: Entry
+    entry: FolderEntry
     digest: str  # sha256 of what is known of it
     size: int
     name: str  # it had
 
 
-def keep(version: Entry, folder: OpenFolder, data: bytes, name: str) -> bool:
+def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bool:
     """Put a version aside; False where its disk is another than the folder's."""
-    hidden = f".late-{regular.digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
+    hidden = f".late-{regular.compute_digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
     try:
         version.rename(folder / hidden)
     except OSError as error:
@@ -45,13 +45,13 @@ def keep(version: Entry, folder: OpenFolder, data: bytes, name: str) -> bool:
     return True
 
 
-def kept(folder: OpenFolder) -> list[Kept]:
+def list_kept(folder: OpenFolder) -> list[KeptVersion]:
     """The versions that were put aside in a folder, sorted by name."""
     found = [(name, _NAME.fullmatch(name)) for name in sorted(folder.names())]
-    return [Kept(folder / name, match[1], int(match[2]), match[3]) for name, match in found if match]
+    return [KeptVersion(folder / name, match[1], int(match[2]), match[3]) for name, match in found if match]
 
 
-def settle(one: Kept, target: Entry, *, is_over: bool) -> Entry | None:
+def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEntry | None:
     """Look at a version once more. What was appended to it is appended to the file that took its name.
 
     Where nobody will write to it any more, `is_over`, it is gone afterwards. Returns where it was put if somebody has
@@ -60,8 +60,8 @@ def settle(one: Kept, target: Entry, *, is_over: bool) -> Entry | None:
     data = regular.read(one.entry)
     if data is None:
         return None
-    if regular.digest(data[: one.size]) != one.digest:
-        conflict = target.beside(f"{one.name}.conflict-{secrets.token_hex(4)}")
+    if regular.compute_digest(data[: one.size]) != one.digest:
+        conflict = target.get_sibling(f"{one.name}.conflict-{secrets.token_hex(4)}")
         one.entry.rename(conflict)
         return conflict
     late = data[one.size :]
@@ -75,7 +75,7 @@ def settle(one: Kept, target: Entry, *, is_over: bool) -> Entry | None:
     return None
 
 
-def age(one: Kept, now: float) -> float:
+def get_age(one: KeptVersion, now: float) -> float:
     """Seconds since a version lost its name; by the time of its inode's last change, which a rename is."""
     try:
         return now - one.entry.lstat().st_ctime

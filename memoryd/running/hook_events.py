@@ -26,18 +26,18 @@ _BY_PATH = (
 )
 
 
-class Event(StrEnum):
+class HookEventKind(StrEnum):
     """What may be announced."""
 
     PRE_COMPACT = "pre-compact"
     SESSION_END = "session-end"
 
 
-class Announcement(NamedTuple):
+class HookEvent(NamedTuple):
     """One event of one session."""
 
     agent_id: str
-    event: Event
+    event: HookEventKind
     transcript: str | None  # path, as the agent names it
     session: str | None  # id, as the agent names it
     at: float  # monotonic, seconds
@@ -51,15 +51,13 @@ def session_of(engine: Engine, agent_id: str, transcript: str | None, session: s
         (_BY_PATH, agent_id, path, os.path.realpath(path)),
         ("SELECT id FROM session WHERE agent_id = ? AND id = ?", agent_id, session or ""),
     )
-    with sqlite.reading(engine) as connection:
-        return next((found for sql, *values in queries if (found := query.text(connection, sql, *values))), None)
+    with sqlite.begin_read(engine) as connection:
+        return next((found for sql, *values in queries if (found := query.fetch_text(connection, sql, *values))), None)
 
 
-def carry_out(
-    engine: Engine, settings: Settings, clock: Clock, announcement: Announcement, session_id: str
-) -> str | None:
+def carry_out(engine: Engine, settings: Settings, clock: Clock, announcement: HookEvent, session_id: str) -> str | None:
     """Do what an event asks for; returns the id of a run that was queued."""
-    if announcement.event is Event.PRE_COMPACT:
+    if announcement.event is HookEventKind.PRE_COMPACT:
         return sleeping.before_compaction(engine, settings, clock, session_id)
     sleeping.end(engine, session_id)
     return sleeping.consider(engine, settings, clock, session_id).run_id

@@ -57,7 +57,7 @@ class _Where(IntEnum):
     INSIDE = 3  # anywhere but inside a word
 
 
-class Block(NamedTuple):
+class AppendedBlock(NamedTuple):
     """What a run appended to a daily file, by its hash."""
 
     path: str  # relative to the workspace
@@ -66,7 +66,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TextRemoval:
     """What is forgotten.
 
     Attributes:
@@ -79,8 +79,8 @@ class Cut:
     """
 
     texts: tuple[str, ...] = ()
-    blocks: tuple[Block, ...] = ()
-    others: tuple[Block, ...] = ()
+    blocks: tuple[AppendedBlock, ...] = ()
+    others: tuple[AppendedBlock, ...] = ()
     lines: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ class Cut:
 
     def equals(self, text: str) -> bool:
         """Return True if `text` is a forgotten text and nothing else."""
-        return _bare(text) in _searched(self).keys
+        return _strip_text(text) in _build_search(self).keys
 
     def of_text(self, text: str) -> str:
         """Return `text` without what is forgotten."""
@@ -106,7 +106,7 @@ class Cut:
         file = core.parse(data)
         going = [
             core.Remove(bullet.position)
-            for bullet in core.bullets(file)
+            for bullet in core.list_bullets(file)
             if self.equals(bullet.text) and self.says(bullet.text)
         ]
         return self._of_bytes(core.edit(file, going) if going else data)
@@ -119,7 +119,7 @@ class Cut:
             if at is not None:
                 new = new[:at] + new[at + block.size :]
         inside = replace(self, texts=(*self.texts, *self.lines), lines=())
-        parts = _parted(new, self._left(path, data, new))
+        parts = _split_spans(new, self._find_remains(path, data, new))
         cut = b"".join((inside if is_left else self).of_part(path, part) for part, is_left in parts)
         return new if cut == new else _without_empty(new, cut)
 
@@ -127,10 +127,10 @@ class Cut:
         """Return a part of a daily file without what is forgotten; the blocks in `others` stay."""
         if self._of_bytes(data) == data:
             return data
-        parts = _parted(data, self._spans(path, data))
+        parts = _split_spans(data, self._spans(path, data))
         return b"".join(part if is_others else self._of_bytes(part) for part, is_others in parts)
 
-    def _left(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
+    def _find_remains(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
         """Return the spans of blocks that somebody has changed: those that still hold most of the forgotten lines."""
         missing = sum(daily.find_block(data, one.sha256, one.size) is None for one in self.blocks if one.path == path)
         if not missing or not self.lines:
@@ -147,9 +147,9 @@ class Cut:
             begin = end
         return sorted((first, last) for _, first, last in sorted(found)[:missing])
 
-    def edited(self, path: str, data: bytes) -> list[str]:
+    def list_edited_lines(self, path: str, data: bytes) -> list[str]:
         """Return the lines of changed `blocks` that are left in a daily file."""
-        left = b"".join(data[first:last] for first, last in self._left(path, data, data))
+        left = b"".join(data[first:last] for first, last in self._find_remains(path, data, data))
         bodies = (block.body for block in daily.parse(left).blocks)
         return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line.strip()]
 
@@ -167,7 +167,7 @@ class Cut:
         return asdict(self)
 
 
-def _parted(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
+def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
     """Yield the parts of bytes in order, and for each whether it is one of the spans."""
     end = 0
     for first, last in spans:
@@ -177,43 +177,48 @@ def _parted(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[byt
     yield data[end:], False
 
 
-def cut_of_row(row: Mapping[str, Any]) -> Cut:
+def cut_of_row(row: Mapping[str, Any]) -> TextRemoval:
     """Return the cut from which `Cut.row` was made."""
-    return Cut(
+    return TextRemoval(
         tuple(row["texts"]),
-        tuple(Block(*one) for one in row["blocks"]),
-        tuple(Block(*one) for one in row["others"]),
+        tuple(AppendedBlock(*one) for one in row["blocks"]),
+        tuple(AppendedBlock(*one) for one in row["others"]),
         tuple(row.get("lines", ())),
         tuple(row.get("spared", ())),
     )
 
 
-def cut_of(texts: Iterable[str], blocks: Iterable[Block] = (), others: Iterable[Block] = ()) -> Cut:
+def cut_of(
+    texts: Iterable[str], blocks: Iterable[AppendedBlock] = (), others: Iterable[AppendedBlock] = ()
+) -> TextRemoval:
     """Return a cut of these texts, without blank ones and duplicates."""
-    return Cut(_once(texts), tuple(blocks), tuple(others))
+    return TextRemoval(_make_unique(texts), tuple(blocks), tuple(others))
 
 
 def lines_of(
-    texts: Iterable[str], blocks: Iterable[Block] = (), others: Iterable[Block] = (), spared: Iterable[str] = ()
-) -> Cut:
+    texts: Iterable[str],
+    blocks: Iterable[AppendedBlock] = (),
+    others: Iterable[AppendedBlock] = (),
+    spared: Iterable[str] = (),
+) -> TextRemoval:
     """Return a cut that removes these texts where each is a whole line."""
-    return sparing(Cut((), tuple(blocks), tuple(others), _once(texts)), spared)
+    return spare_texts(TextRemoval((), tuple(blocks), tuple(others), _make_unique(texts)), spared)
 
 
-def sparing(cut: Cut, texts: Iterable[str]) -> Cut:
+def spare_texts(cut: TextRemoval, texts: Iterable[str]) -> TextRemoval:
     """Return a copy of `cut` that keeps `texts`."""
-    return replace(cut, spared=_once(text for text in texts if cut.says(text)))
+    return replace(cut, spared=_make_unique(text for text in texts if cut.says(text)))
 
 
-def _once(texts: Iterable[str]) -> tuple[str, ...]:
-    said = {core.normal(text): " ".join(text.split()) for text in texts if text.strip()}
+def _make_unique(texts: Iterable[str]) -> tuple[str, ...]:
+    said = {core.normalize(text): " ".join(text.split()) for text in texts if text.strip()}
     return tuple(sorted(said.values(), key=lambda one: (-len(one), one)))
 
 
 # --- searching --------------------------------------------------------------------------------------------------------
 
 
-class _Searched(NamedTuple):
+class _TextSearch(NamedTuple):
     """The texts of a cut, made ready: all are looked for at once."""
 
     automaton: AhoCorasick | None
@@ -222,17 +227,17 @@ class _Searched(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _ready(texts: tuple[str, ...], lines: tuple[str, ...], spared: tuple[str, ...]) -> _Searched:
-    patterns: dict[str, _Where | None] = {_bare(text): _Where.LINE for text in lines}
-    patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_bare, texts)}
+def _ready(texts: tuple[str, ...], lines: tuple[str, ...], spared: tuple[str, ...]) -> _TextSearch:
+    patterns: dict[str, _Where | None] = {_strip_text(text): _Where.LINE for text in lines}
+    patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, texts)}
     keys = frozenset(patterns)
     # What is spared as it is and forgotten as well is looked for twice: the automaton tells both.
-    every = [*patterns.items(), *((_bare(text), None) for text in spared)]
+    every = [*patterns.items(), *((_strip_text(text), None) for text in spared)]
     automaton = AhoCorasick([key for key, _ in every]) if keys else None
-    return _Searched(automaton, [where for _, where in every], keys)
+    return _TextSearch(automaton, [where for _, where in every], keys)
 
 
-def _searched(cut: Cut) -> _Searched:
+def _build_search(cut: TextRemoval) -> _TextSearch:
     return _ready(cut.texts, cut.lines, cut.spared)
 
 
@@ -242,14 +247,14 @@ def _is_long(key: str) -> bool:
     return wide >= _FEWEST_WIDE or len(key.split()) >= _FEWEST_WORDS
 
 
-def _spans(cut: Cut, text: str) -> Iterator[tuple[int, int]]:
+def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a text that are forgotten, in order."""
-    searched = _searched(cut)
-    if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_folded(text)):
+    searched = _build_search(cut)
+    if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_fold(text)):
         return
     hits: list[tuple[int, int, _Where]] = []
     spared: list[tuple[int, int]] = []
-    folded, places = _placed(text)
+    folded, places = _fold_with_places(text)
     for index, begin, end in searched.automaton.find_matches_as_indexes(folded, overlapping=True):
         first, last = places[begin], places[end - 1] + 1
         where = searched.wheres[index]
@@ -260,7 +265,7 @@ def _spans(cut: Cut, text: str) -> Iterator[tuple[int, int]]:
         else:
             hits.append((first, last, where))
     end = 0
-    wholes = (_whole(text, *hit) for hit in _outside(hits, sorted(spared)))
+    wholes = (_find_whole(text, *hit) for hit in _list_outside(hits, sorted(spared)))
     for first, last in sorted((whole for whole in wholes if whole), key=lambda span: (span[0], -span[1])):
         if first >= end:
             yield first, last
@@ -272,7 +277,7 @@ def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
     return 0 < at < len(folded) and (places[at] == places[at - 1] or unicodedata.combining(folded[at]) > 0)
 
 
-def _outside(
+def _list_outside(
     hits: Iterable[tuple[int, int, _Where]], spared: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int, _Where]]:
     """Return the hits that are in none of the spared spans, both in order."""
@@ -281,7 +286,7 @@ def _outside(
     return [hit for hit in sorted(hits) if hit[1] > reach[bisect_right(starts, hit[0])]]
 
 
-def _whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] | None:
+def _find_whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] | None:
     """Return the span of a hit with its speaker label; None if the hit is not where the text is looked for."""
     near = max(0, first - _FARTHEST)
     label = _BEFORE.search(text, near, first)
@@ -317,19 +322,19 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-def _bare(text: str) -> str:
+def _strip_text(text: str) -> str:
     """Return the folded text without its speaker label, its bullet mark and its full stop."""
     told = text.strip().removeprefix("- ").strip()
     label = _LABELLED.match(told)
     told = told[label.end() if label else 0 :]
-    return _folded(told.rstrip(_STOPS).rstrip() or told)
+    return _fold(told.rstrip(_STOPS).rstrip() or told)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join("".join(map(_FOLDS.__getitem__, text)).split())
 
 
-def _placed(text: str) -> tuple[str, list[int]]:
+def _fold_with_places(text: str) -> tuple[str, list[int]]:
     """Return the text folded, and the place of each folded character in `text`."""
     out: list[str] = []
     places: list[int] = []

@@ -11,7 +11,7 @@ from memoryd.database import query, runs, sqlite
 from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, NothingToDo, first_of
 from memoryd.running import called_refining, refining, sandbox
-from memoryd.running.answering import OFFLINE, Asked, endpoint_of, measure
+from memoryd.running.answering import OFFLINE, RunQuestion, endpoint_of, measure
 from memoryd.running.deciding import KINDS
 from memoryd.running.runner import daily_blocks
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memoryd.running.runner import Runner
 
 
-def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
+def run_dry(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     """Carry a run out on the copies that the runner works on.
 
     The result has `kind`, `session_id`, `state` and `why` it would end with; `asks` (model, tokens) where a model would
@@ -43,7 +43,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
     step, merge = _first_step(runner, run, workspace)
     if not isinstance(step, Ask):
         return {"state": "skipped", "why": getattr(step, "why", None)}
-    asked = Asked(run, step, runner.settings, runner.worker, merge)
+    asked = RunQuestion(run, step, runner.settings, runner.worker, merge)
     model = endpoint_of(runner.settings, run.agent_id).name
     asks = {
         "model": model,
@@ -74,7 +74,9 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
         "SELECT 'rewrite' AS what, 'profile ' || section AS \"where\", text AS content FROM profile_section"
         " WHERE run_id = ? ORDER BY section"
     )
-    found = [row for sql in (memories, sections) for row in sqlite.read(runner.engine, query.mappings, sql, run_id)]
+    found = [
+        row for sql in (memories, sections) for row in sqlite.read(runner.engine, query.fetch_mappings, sql, run_id)
+    ]
     return [dict(row) for row in found]
 
 

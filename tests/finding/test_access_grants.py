@@ -13,8 +13,8 @@ from memoryd import config
 from memoryd.clock import Clock
 from memoryd.database import sqlite
 from memoryd.errors import NotFoundError, RefusedError
-from memoryd.finding import silo as silos
-from memoryd.finding.silo import PATH, Silo
+from memoryd.finding import access_grants as silos
+from memoryd.finding.access_grants import PATH, AgentGrants
 
 ME = 1000
 
@@ -29,7 +29,7 @@ class World:
         self.agent = config.Agent(id="demo", workspace=self.workspace, privacy="silo")
 
     def silo(self, uid=ME):
-        return Silo(self.store.engine, self.agent, Clock(lambda: self.at), uid, lambda text: text)
+        return AgentGrants(self.store.engine, self.agent, Clock(lambda: self.at), uid, lambda text: text)
 
     @property
     def file(self):
@@ -42,7 +42,7 @@ class World:
         self.file.write_text(text)
 
     def audited(self):
-        with sqlite.reading(self.store.engine) as connection:
+        with sqlite.begin_read(self.store.engine) as connection:
             return [tuple(row) for row in connection.exec_driver_sql("SELECT operation, actor FROM audit ORDER BY id")]
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_read_before_the_agent_consents_and_every_read_is_audited(wor
     assert world.audited() == [
         ("grant request", "human"), ("grant given", "agent"), ("read", "human"), ("read", "human"),
     ]  # fmt: skip
-    with sqlite.reading(world.store.engine) as connection:
+    with sqlite.begin_read(world.store.engine) as connection:
         texts = [row[0] for row in connection.exec_driver_sql("SELECT text FROM content") if "read_at" in row[0]]
     assert {json.loads(text)["read"] for text in texts} == {"core list", "facts list"}
 
@@ -120,7 +120,7 @@ def test_it_is_one_persons_and_one_agents(world):
     world.answer(grant, "x")
     assert not world.silo(uid=ME + 1).may_read("x")
     assert world.silo().may_read("x")
-    with sqlite.reading(world.store.engine) as connection:
+    with sqlite.begin_read(world.store.engine) as connection:
         assert silos.grants.of_agent(connection, "other") == []
 
 

@@ -86,7 +86,7 @@ def test_a_search_that_cannot_be_meant_is_refused(scratch, query, how, where):
 def test_the_command_takes_days_alone(scratch, day):
     for option in ("--after", "--before"):
         done = scratch.run("search", "tea", option, day)
-        assert (done.returncode, f"{option}: {day!r} is no day: write 2026-03-04" in done.stderr) == (2, True)
+        assert (done.returncode, f"{option}: {day!r} is not a day: write 2026-03-04" in done.stderr) == (2, True)
 
 
 def test_each_id_that_a_search_prints_can_be_read(scratch):

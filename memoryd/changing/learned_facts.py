@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memoryd.changing.gate import ACTOR
+from memoryd.changing.guard_check import ACTOR
 from memoryd.database import audit, memories, profile, turns
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import NewFact, Store, fact_of
-from memoryd.ledger.guards import Door, Guard, Refusal
-from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
+from memoryd.ledger.guards import Caller, Guard, Refusal
+from memoryd.ledger.memory import Ending, MemoryKind, draw_id, hash_of
 from memoryd.ledger.operation import Delete
-from memoryd.ledger.profile import Entry, Section
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from memoryd.changing.writer import Writer
     from memoryd.database.runs import Run
     from memoryd.jobs.job import EditFacts, LearnedFact
-    from memoryd.ledger.facts import Created
+    from memoryd.ledger.facts import FactBatch
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class LearnedResult:
     """What was done, what the guards refused, and which facts went because the store was full."""
 
     changes: tuple[Change, ...]
@@ -41,13 +41,13 @@ class Carried:
     evicted: tuple[str, ...]
 
 
-def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts) -> Carried:
+def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts) -> LearnedResult:
     """Write facts and sections of the profile, and audit them."""
     agent_id, now = run.agent_id, writer.now()
-    cited = partial(turns.sources, connection, edit.session_id)
-    live = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.FACT)}
-    graves = memories.tombstones(connection, agent_id)
-    wanted, refusals = _wanted(edit.learned, live, graves)
+    cited = partial(turns.build_sources, connection, edit.session_id)
+    live = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.FACT)}
+    graves = memories.read_tombstones(connection, agent_id)
+    wanted, refusals = _drop_refused(edit.learned, live, graves)
     going = {one for learned in wanted for one in learned.replaces} | set(edit.forgotten)
     store = Store(fact_of(memory) for memory in live.values() if memory.id not in going or memory.constitutional)
     news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]
@@ -55,8 +55,8 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
         news,
         writer.facts,
         now,
-        lambda taken: draw_id(Kind.FACT, writer.new_id, taken),
-        memories.Taken(connection),
+        lambda taken: draw_id(MemoryKind.FACT, writer.new_id, taken),
+        memories.TakenIds(connection),
         {memory.id for memory in live.values() if memory.constitutional},
     )
     ends = _ends(edit, wanted, created, live)
@@ -64,7 +64,7 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
         connection,
         agent_id,
         [*created.operations, *ends],
-        Door.EXTRACTION,
+        Caller.EXTRACTION,
         said_anew={hash_of(one.content) for one in wanted if one.said_anew},
     )
     audit.record(connection, passed.changes, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
@@ -72,8 +72,8 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
         profile.write(
             connection,
             agent_id,
-            Section(one.section),
-            Entry(one.text, now),
+            ProfileSection(one.section),
+            ProfileEntry(one.text, now),
             sources=cited(one.sources),
             run_id=run.id,
             new_hex=writer.new_id,
@@ -84,10 +84,10 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
     audit.note(connection, states, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
     done = {change.memory_id for change in passed.changes}
     evicted = tuple(fact.id for fact in created.evicted if fact.id in done)
-    return Carried(passed.changes, (*refusals, *passed.refusals), evicted)
+    return LearnedResult(passed.changes, (*refusals, *passed.refusals), evicted)
 
 
-def _wanted(
+def _drop_refused(
     learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Mapping[str, str]
 ) -> tuple[list[LearnedFact], list[Refusal]]:
     """Set aside what the guards would refuse, before a full store lets a fact go for it."""
@@ -104,7 +104,7 @@ def _wanted(
     return wanted, refusals
 
 
-def _ends(edit: EditFacts, wanted: Sequence[LearnedFact], created: Created, live: dict[str, Memory]) -> list[Delete]:
+def _ends(edit: EditFacts, wanted: Sequence[LearnedFact], created: FactBatch, live: dict[str, Memory]) -> list[Delete]:
     """The ends of facts that were replaced or taken back; one that has ended meanwhile is left alone."""
     evicted = {fact.id for fact in created.evicted}
     ends: dict[str, Delete] = {}

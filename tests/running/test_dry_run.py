@@ -7,7 +7,7 @@ from scratch import Scratch, filler, in_process, said
 
 from memoryd import config
 from memoryd.daemon.once import run_once
-from memoryd.files import held_folder, staging, state_files, trial
+from memoryd.files import locked_folder, staging, state_files, trial
 from memoryd.requests import jobs_by_hand
 
 
@@ -31,7 +31,7 @@ def everything(scratch):
 
 def rehearse(scratch, kind):
     settings = config.load(scratch.config)
-    (row,) = jobs_by_hand.rehearse(settings, kind, settings.agents[0], jobs_by_hand.Asked(force=True))
+    (row,) = jobs_by_hand.run_dry(settings, kind, settings.agents[0], jobs_by_hand.JobRequest(force=True))
     return row
 
 
@@ -82,13 +82,13 @@ def test_what_a_killed_dry_run_left_is_removed_and_one_that_runs_is_not(scratch,
     killed = scratch.state / f"{staging.PREFIX}left"  # by a backup
     killed.mkdir(exist_ok=True)  # the tests of this module share a state folder
     (killed / "memoryd.db").write_bytes(b"a copy")
-    with trial.place(scratch.state, scratch.workspace) as running:
-        assert state_files.uses(scratch.state)["copies"] > 0
+    with trial.make_folders(scratch.state, scratch.workspace) as running:
+        assert state_files.measure_uses(scratch.measure_uses)["copies"] > 0
         if opens:
             in_process(scratch).close()
             assert not killed.exists()
         else:
-            assert held_folder.remove_left(scratch.state, trial.PREFIX) == [running.state.parent]
+            assert locked_folder.remove_left(scratch.state, trial.PREFIX) == [running.state.parent]
         assert [path.parent for path in scratch.state.glob("trial-*/state")] == [running.state.parent]
         assert not left.exists()
     assert list(scratch.state.glob("trial-*")) == []

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def held(parent: Path, prefix: str) -> Iterator[Path]:
+def hold_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """A new empty folder (0700) below `parent`, whose name begins with `prefix`."""
     with as_state_error("cannot be made", parent / f"{prefix}*"):
-        folder, fd = _made(parent, prefix)
+        folder, fd = _make_folder(parent, prefix)
     try:
         yield folder
     finally:
@@ -36,7 +36,7 @@ def remove_left(parent: Path, prefix: str) -> list[Path]:
     stay = []
     for folder in sorted(parent.glob(f"{prefix}*")):
         try:
-            fd = _opened(folder)
+            fd = _open_locked(folder)
         except FileNotFoundError:
             continue
         except OSError:  # no folder: somebody else's
@@ -54,17 +54,17 @@ def remove_left(parent: Path, prefix: str) -> list[Path]:
     return stay
 
 
-def _made(parent: Path, prefix: str) -> tuple[Path, int]:
+def _make_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     """A new folder and a descriptor that locks it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         with suppress(FileNotFoundError):  # taken for a left one, before it was locked
-            fd = _opened(folder)
+            fd = _open_locked(folder)
             fcntl.flock(fd, fcntl.LOCK_EX)
             if folder.is_dir():
                 return folder, fd
             os.close(fd)
 
 
-def _opened(folder: Path) -> int:
+def _open_locked(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -28,7 +28,7 @@ from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import appends, regular
 from memoryd.files.trust import is_owner
 from memoryd.files.workspace import lock_workspace
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutralize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Silo:
+class AgentGrants:
     """The grants of one agent."""
 
     engine: Engine
@@ -58,11 +58,11 @@ class Silo:
 
     def ask(self, purpose: str, span: timedelta) -> Grant:
         """Ask the agent for a grant."""
-        clean = neutral(self.redact(purpose))
+        clean = neutralize(self.redact(purpose))
         if not clean:
             raise RefusedError("the purpose is empty", hint='say what for: --purpose "…"')
         if not timedelta(0) < span <= LONGEST:
-            raise RefusedError("a grant lasts more than nothing and 24h at most", hint="--for 30m")
+            raise RefusedError("an access grant lasts longer than 0 and at most 24h", hint="--for 30m")
         seconds = max(1, int(span.total_seconds()))
         grant_id = f"grant_{secrets.token_hex(4)}"
         grant = Grant(grant_id, self.agent.id, self.uid, clean, seconds, self.clock.text())
@@ -87,7 +87,7 @@ class Silo:
 
     def revoke(self, grant_id: str) -> Grant:
         """End a grant, or take a request back."""
-        with sqlite.writing(self.engine) as connection:
+        with sqlite.begin_write(self.engine) as connection:
             found = [one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id]
             if not found or found[0].state not in {"requested", "given"}:
                 raise NotFoundError(f"there is no grant {grant_id!r} to revoke", hint="memoryd grant list")

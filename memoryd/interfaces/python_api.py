@@ -12,7 +12,7 @@ import platformdirs
 from memoryd import config
 from memoryd.database import memories, reads
 from memoryd.errors import ConfigError, NotFoundError
-from memoryd.finding.excerpt import Span
+from memoryd.finding.excerpt import LineRange
 from memoryd.finding.recall import LIMIT, Narrowing
 from memoryd.jobs import chat as compression
 from memoryd.ledger import memory
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import date
 
-    from memoryd.changing.facts import Brought
+    from memoryd.changing.facts import FactImport
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import DatabaseReader
     from memoryd.finding.excerpt import Excerpt
     from memoryd.finding.recall import Hit
-    from memoryd.ledger.facts import Created, Fact, Outcome
+    from memoryd.ledger.facts import Fact, FactBatch, FactOutcome
     from memoryd.recall.injection import Injection
-    from memoryd.requests.flushing import Flushed
+    from memoryd.requests.flushing import FlushResult
 
 
 @dataclass(frozen=True, slots=True)
-class Dreamt:
+class DreamResult:
     """What became of a dream. Holds nothing of what it says."""
 
     run: str
@@ -89,12 +89,12 @@ class Memory:
             hint = f"name it in {self._settings.source}"
             raise NotFoundError("no agent works in this folder", str(folder), hint)
         self._agent: Agent = found[0]
-        self.facts = Facts(self._settings, self._agent)
-        self.core = Core(self._settings, self._agent)
+        self.facts = MemoryFacts(self._settings, self._agent)
+        self.core = MemoryCore(self._settings, self._agent)
 
     def flush(
         self, messages: Sequence[Mapping[str, Any]], on_summary: Callable[[str], object] | None = None
-    ) -> Flushed:
+    ) -> FlushResult:
         """Record messages as a session of the agent, without their secrets, and let it sleep; waits for it.
 
         What was flushed before is known again: the same messages once more change nothing, a list that has grown adds
@@ -151,7 +151,7 @@ class Memory:
                 lambda texts: worker.count(texts).tokens,
             )
 
-    def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> Dreamt:
+    def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> DreamResult:
         """Consolidate the core and the daily files into a new core; waits for it.
 
         Live sessions sleep first, so that their day is told.
@@ -165,9 +165,9 @@ class Memory:
         """
         if lookback_days is not None and lookback_days < 1:
             raise ValueError(f"lookback_days is {lookback_days}: one day, today, is the least")
-        asked = jobs_by_hand.Asked(force=force, lookback_days=lookback_days)
+        asked = jobs_by_hand.JobRequest(force=force, lookback_days=lookback_days)
         row = jobs_by_hand.run_job(self._settings, "dream", lambda: self._agent.id, asked)[0]
-        return Dreamt(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
+        return DreamResult(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
         """Erase a memory, or all that a session said, wherever memoryd has put it; there is no way back.
@@ -183,10 +183,10 @@ class Memory:
             NotFoundError: this agent has none of this id.
             RefusedError: what would have to go is protected.
         """
-        _, options = forgetting.forgettable(self._settings, target, lambda _: self._agent)
+        _, options = forgetting.find_target(self._settings, target, lambda _: self._agent)
         if dry_run:
             return forgetting.planned_forgetting(self._settings, self._agent, options)
-        return forgetting.forgotten(
+        return forgetting.describe_forgotten(
             waiting.require_accepted(forgetting.forget(self._settings, self._agent.id, options))
         )
 
@@ -230,11 +230,11 @@ class Memory:
             NotFoundError: there is no such thing, or it ends before `first`.
             StateError: it is no regular file of one name.
         """
-        return searching.get(self._settings, self._agent, path, Span(first, lines), "python: get")
+        return searching.get(self._settings, self._agent, path, LineRange(first, lines), "python: get")
 
     def save(self, text: str) -> dict[str, Any]:
         """Write a note into the day's file; returns `{"run", "state", "why", "files"}`."""
-        return memory_changes.written(memory_changes.save(self._settings, self._agent, text))
+        return memory_changes.describe_run(memory_changes.save(self._settings, self._agent, text))
 
     def update(self, *, append: str | None = None, replace: str | None = None) -> dict[str, Any]:
         """Add a memory to `MEMORY.md`, or make it another text; what that leaves out ends, guards permitting.
@@ -245,7 +245,7 @@ class Memory:
         """
         if (append is None) == (replace is None):
             raise ValueError("give append or replace")
-        return memory_changes.written(
+        return memory_changes.describe_run(
             memory_changes.update(self._settings, self._agent, append=append, replace=replace)
         )
 
@@ -265,7 +265,7 @@ class Memory:
         return context.inject(self._settings, self._agent, max_tokens, query)
 
 
-class Facts:
+class MemoryFacts:
     """What is known about the user: `memoryd.Memory(…).facts`.
 
     An unknown id is a KeyError, a value that is no good a ValueError, a protected fact a RefusedError; so is a reading
@@ -289,11 +289,11 @@ class Facts:
         """Return the facts that hold any word of `query`, in content or category: most words first, then the surest."""
         return self._store("facts").search(query, limit)
 
-    def add(self, content: str, category: str = Category.CONTEXT, confidence: float = 1.0) -> Outcome:
+    def add(self, content: str, category: str = Category.CONTEXT, confidence: float = 1.0) -> FactOutcome:
         """Store a fact; one that says the same already is returned as it is, `created` being False."""
         return self.create([NewFact(content, category, confidence)]).outcomes[0]
 
-    def create(self, batch: Sequence[NewFact]) -> Created:
+    def create(self, batch: Sequence[NewFact]) -> FactBatch:
         """Store facts, all or none; says what each came to, and which went because the store was full."""
         with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.create(batch)
@@ -316,28 +316,32 @@ class Facts:
         with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.dump(deerflow=deerflow)
 
-    def bring(self, text: str) -> Brought:
+    def bring(self, text: str) -> FactImport:
         """Take in what `dump` gave, all or nothing. What is known already stays as it is."""
         with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.bring(text)
 
     def _store(self, what: str) -> Store:
         access.require(self._settings, self._agent, f"python: {what}")
-        return Store(map(fact_of, reads.ask(opening.database(self._settings), _live_facts, self._agent.id)))
+        return Store(map(fact_of, reads.ask(opening.get_database(self._settings), _live_facts, self._agent.id)))
 
 
-def _live_facts(reader: Reader, agent_id: str) -> list[memory.Memory]:
+def _live_facts(reader: DatabaseReader, agent_id: str) -> list[memory.Memory]:
     """Read an agent's live facts, the oldest first."""
     from sqlmodel import select
 
-    from memoryd.database.tables import Memory as Row
+    from memoryd.database.tables import MemoryRow
 
-    live = select(Row).where(Row.agent_id == agent_id, Row.kind == memory.Kind.FACT, Row.deleted_at.is_(None))
+    live = select(MemoryRow).where(
+        MemoryRow.agent_id == agent_id, MemoryRow.kind == memory.MemoryKind.FACT, MemoryRow.deleted_at.is_(None)
+    )
     with reader.session() as session:
-        return [memories.of_row(row.model_dump()) for row in session.exec(live.order_by(Row.created_at, Row.id))]
+        return [
+            memories.of_row(row.model_dump()) for row in session.exec(live.order_by(MemoryRow.created_at, MemoryRow.id))
+        ]
 
 
-class Core:
+class MemoryCore:
     """The bullets of `MEMORY.md` with their identities: `memoryd.Memory(…).core`."""
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
@@ -349,4 +353,4 @@ class Core:
         """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
         access.require(self._settings, self._agent, "python: core")
         opening.catch_up(self._settings, self._agent)
-        return reads.ask(opening.database(self._settings), reads.core_memories, self._agent.id)
+        return reads.ask(opening.get_database(self._settings), reads.core_memories, self._agent.id)

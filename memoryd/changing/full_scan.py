@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.clock import text_of, utc_now
 from memoryd.database import audit, sqlite, texts
-from memoryd.database.texts import Kind
+from memoryd.database.texts import ColumnKind
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, held_folder, late, regular, staging, temporary, trial
+from memoryd.files import durable, late_edits, locked_folder, regular, staging, temporary, trial
 from memoryd.files.log import at_rest
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.workspace import lock_files, open_workspace
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
-    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
     from memoryd.files.temporary import Leftover
     from memoryd.files.workspace import WorkspaceFolders
 
@@ -53,11 +53,13 @@ AGAIN = 20  # times a file or a row that moves is read again
 # not hide the rest of a file.
 PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
 _LINES = re.compile(r"(?<=\n)")
-_PROSE = frozenset({Kind.TEXT, Kind.JSON})  # columns of what people and models wrote; all others tell things apart
+_PROSE = frozenset(
+    {ColumnKind.TEXT, ColumnKind.JSON}
+)  # columns of what people and models wrote; all others tell things apart
 
 
 @dataclass(slots=True, kw_only=True)
-class Sweep(ABC):
+class FullScan(ABC):
     """One run over everything."""
 
     ACTOR: ClassVar[str]  # who the audit says it was
@@ -73,7 +75,7 @@ class Sweep(ABC):
     left: list[str] = field(default_factory=list)  # cannot be looked through: for a person
 
     @abstractmethod
-    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
+    def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
         """Texts as they are to be, by text; one that is not among them stays.
 
         `in_file`: they are parts of a person's file.
@@ -89,14 +91,14 @@ class Sweep(ABC):
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
         """Do what belongs to the change of a row, given as it was before, in its transaction: a memory is audited."""
-        if table == "memory" and texts.columns(connection, "audit"):
-            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
+        if table == "memory" and texts.list_columns(connection, "audit"):
+            audit.record_redaction(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
         """Told, once they are stored, which columns of a table have rows that were changed; of none, it may be."""
 
     @abstractmethod
-    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The messages of a session that memoryd recorded itself, as they are to be."""
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:  # noqa: ARG002 - for others
@@ -107,7 +109,7 @@ class Sweep(ABC):
         """Whether a file is not meant."""
         return False
 
-    def through(self) -> None:
+    def scan_all(self) -> None:
         """Look through everything."""
         stuck = self.stuck()  # first of all, since what an intent holds goes to a file
         self.database(self.engine)
@@ -116,11 +118,11 @@ class Sweep(ABC):
             if workspace.is_dir():
                 self._workspace(workspace)
             else:
-                self.log.warning("workspace is gone, not looked through", agent=agent_id)
+                self.log.warning("workspace not scanned: it is gone", agent=agent_id)
                 self.left.append(str(workspace))
-            for path in recording.paths(self.state_dir, agent_id):
+            for path in recording.list_paths(self.state_dir, agent_id):
                 self.go_on()
-                self.counts["files"] += recording.change(path, partial(self.recorded, path))
+                self.counts["files"] += recording.change(path, partial(self.clean_messages, path))
         with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
             for name in logs.names():
                 if fnmatchcase(name, "memoryd.jsonl*"):
@@ -130,7 +132,7 @@ class Sweep(ABC):
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
         # Of a dry run, backup or restore that is under way: a copy of the database that nobody goes through.
         for prefix in (trial.PREFIX, staging.PREFIX):
-            self.left += map(str, held_folder.remove_left(self.state_dir, prefix))
+            self.left += map(str, locked_folder.remove_left(self.state_dir, prefix))
         self.left += sorted({*stuck, *self.stuck()})
 
     # --- rows -----------------------------------------------------------------------------------------------------
@@ -139,7 +141,7 @@ class Sweep(ABC):
         """Go through the rows of tables, of the agents that are meant."""
         for table in tables:
             for agent_id in [None] if self.everybody else self.workspaces:
-                for rows in texts.portions(engine, table, agent_id):
+                for rows in texts.read_portions(engine, table, agent_id):
                     self.go_on()
                     self._portion(engine, table, rows)
 
@@ -149,7 +151,7 @@ class Sweep(ABC):
             moved = self._write(engine, table, changes) if changes else []
             if not moved:
                 return
-            rows = texts.rows(engine, table, moved)
+            rows = texts.read_rows(engine, table, moved)
         raise StateError("its rows change faster than they can be read", table, "try again when they rest")
 
     def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -158,8 +160,10 @@ class Sweep(ABC):
         looked_at = [
             (row, column, kinds[column]) for row in rows for column, value in row.items() if value and column in kinds
         ]
-        found = [(kind, text) for row, column, kind in looked_at for text in strings_of(_plain(kind, row[column]))]
-        kept = self.cleaned(list(dict.fromkeys(text for kind, text in found if text and kind in _PROSE)))
+        found = [
+            (kind, text) for row, column, kind in looked_at for text in strings_of(_decode_value(kind, row[column]))
+        ]
+        kept = self.clean_texts(list(dict.fromkeys(text for kind, text in found if text and kind in _PROSE)))
         kept_names = self.names(
             {name for kind, text in found if kind not in _PROSE for name in text.split("\n") if name}
         )
@@ -173,7 +177,7 @@ class Sweep(ABC):
 
         changes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
         for row, column, kind in looked_at:
-            after = _changed(kind, row[column], cleaned if kind in _PROSE else renamed)
+            after = _change_value(kind, row[column], cleaned if kind in _PROSE else renamed)
             if after != row[column]:
                 changes.setdefault(row["rowid"], (row, {}))[1][column] = after
         return list(changes.values())
@@ -183,7 +187,7 @@ class Sweep(ABC):
         moved = []
         columns: set[str] = set()
         now = text_of(utc_now())
-        with sqlite.writing(engine) as connection:
+        with sqlite.begin_write(engine) as connection:
             for row, new in changes:
                 if not texts.change(connection, table, row, new, now):
                     moved.append(row["rowid"])
@@ -212,12 +216,12 @@ class Sweep(ABC):
             engine = sqlite.connect(path)
             try:
                 self.database(engine)
-                self.left += [f"{path}: intent of run {run_id}" for run_id in texts.intents(engine)]
+                self.left += [f"{path}: intent of run {run_id}" for run_id in texts.list_intents(engine)]
                 texts.rewrite_file(engine)
             except MemorydError:
                 raise
             except Exception as error:  # noqa: BLE001 - it may have been put aside for being damaged
-                self.log.warning("state put aside not looked through", error_type=type(error).__name__)
+                self.log.warning("old state not scanned", error_type=type(error).__name__)
                 self.left.append(str(path))
             finally:
                 engine.dispose()
@@ -246,16 +250,16 @@ class Sweep(ABC):
         After their file: what was put aside since then is of a cleaned one.
         """
         found = False
-        for one in late.kept(place.continuum):
+        for one in late_edits.list_kept(place.continuum):
             data = regular.read(one.entry)
             if data is not None and self.of_file(one.name, data) != data:
                 with hold():
-                    late.settle(one, place.workspace / one.name, is_over=True)
+                    late_edits.settle(one, place.workspace / one.name, is_over=True)
                 found = True
         return found
 
     def _folder(self, folder: OpenFolder, pattern: str, hold: Hold, *, deep: bool) -> None:
-        for left in temporary.leftovers(folder):
+        for left in temporary.list_leftovers(folder):
             if _is_meant(left.target, pattern):
                 with hold():
                     self._leftover(folder, left)
@@ -280,15 +284,15 @@ class Sweep(ABC):
         then, now = regular.read(left.entry), regular.read(entry)
         if then is None or now is None:
             return
-        before = regular.digest(then) if self.of_file(left.target, then) == now else regular.digest(now)
-        durable.settle(entry, before, regular.digest(now))
+        before = regular.compute_digest(then) if self.of_file(left.target, then) == now else regular.compute_digest(now)
+        durable.settle(entry, before, regular.compute_digest(now))
 
-    def _file(self, entry: Entry, parting: re.Pattern[str], hold: Hold = nullcontext) -> None:
+    def _file(self, entry: FolderEntry, parting: re.Pattern[str], hold: Hold = nullcontext) -> None:
         for _ in range(AGAIN):
             try:
                 old = regular.read(entry)
             except StateError as error:
-                self.log.warning("file not looked through", why=str(error))
+                self.log.warning("file not scanned", why=str(error))
                 self.left.append(str(entry))
                 return
             if old is None:
@@ -301,7 +305,7 @@ class Sweep(ABC):
                 return
             try:
                 with hold():
-                    durable.replace(entry, new, regular.digest(old))
+                    durable.replace(entry, new, regular.compute_digest(old))
             except durable.MovedError:
                 continue
             self.counts["files"] += 1
@@ -314,7 +318,7 @@ class Sweep(ABC):
         if encoding is None:
             return data
         parts = parting.split(data.decode(encoding))
-        kept = self.cleaned(list(dict.fromkeys(part for part in parts if part.strip())), in_file=True)
+        kept = self.clean_texts(list(dict.fromkeys(part for part in parts if part.strip())), in_file=True)
         return "".join(kept.get(part, part) for part in parts).encode(encoding)
 
 
@@ -341,8 +345,8 @@ def _is_meant(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.conflict-*")
 
 
-def _plain(kind: Kind, value: str) -> Any:
-    if kind in {Kind.TEXT, Kind.NAME}:
+def _decode_value(kind: ColumnKind, value: str) -> Any:
+    if kind in {ColumnKind.TEXT, ColumnKind.NAME}:
         return value
     try:
         return json.loads(value)
@@ -350,8 +354,8 @@ def _plain(kind: Kind, value: str) -> Any:
         return value
 
 
-def _changed(kind: Kind, value: str, change: Callable[[str], str]) -> str:
-    plain = _plain(kind, value)
+def _change_value(kind: ColumnKind, value: str, change: Callable[[str], str]) -> str:
+    plain = _decode_value(kind, value)
     after = with_strings(plain, change)
     if after == plain:
         return value

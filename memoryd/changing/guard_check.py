@@ -15,8 +15,8 @@ from memoryd.database import audit, memories
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger import erosion, forgetting, guards
-from memoryd.ledger.guards import Context, Door, Guard
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.guards import Caller, Context, Guard
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, apply, ids_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memoryd.ledger.accounting import Rewrite
     from memoryd.ledger.erosion import Drop
-    from memoryd.ledger.guards import Begun, Limits, Refusal
+    from memoryd.ledger.guards import GuardLimits, RefinementStart, Refusal
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
 
@@ -36,7 +36,7 @@ AGENT_TOOL = "agent-tool"  # … and a tool that agents use
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class GuardCheckResult:
     """What came through the gate, and what did not; where that is too much at once, how much it is and what may be."""
 
     changes: tuple[Change, ...]
@@ -49,15 +49,15 @@ def judge(
     agent_id: str,
     operations: Sequence[Operation],
     *,
-    door: Door,
+    caller: Caller,
     now: str,
     new_hex: Callable[[], str],
-    limits: Limits,
+    limits: GuardLimits,
     said_anew: Collection[str] = (),
     seen: Mapping[str, str] | None = None,
     rewrite: Rewrite | None = None,
-    begun: Begun | None = None,
-) -> Passed:
+    begun: RefinementStart | None = None,
+) -> GuardCheckResult:
     """What of the operations the guards let through, as changes still to be written.
 
     `said_anew` are hashes of forgotten texts that the job found said again, besides those their sources show; `seen`
@@ -68,9 +68,9 @@ def judge(
     """
     known: dict[str, Memory] = {}
     if not all(isinstance(operation, Add) for operation in operations):  # what only adds loses nothing of the core
-        known = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.CORE)}
-    known |= memories.by_ids(connection, agent_id, _named(operations) - known.keys())
-    context, graves = context_of(connection, agent_id, known, door=door, now=now, limits=limits)
+        known = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.CORE)}
+    known |= memories.by_ids(connection, agent_id, _list_ids(operations) - known.keys())
+    context, graves = context_of(connection, agent_id, known, caller=caller, now=now, limits=limits)
     context = replace(
         context,
         said_anew=forgetting.said_anew(operations, graves).union(said_anew),
@@ -85,10 +85,10 @@ def judge(
         agent_id=agent_id,
         now=now,
         new_hex=new_hex,
-        taken=memories.Taken(connection),
+        taken=memories.TakenIds(connection),
     )
     too_much = next((one for one in judged.refusals if one.guard is Guard.EROSION), None)
-    return Passed(tuple(changes), judged.refusals, "" if too_much is None else _allowance(context, too_much))
+    return GuardCheckResult(tuple(changes), judged.refusals, "" if too_much is None else _allowance(context, too_much))
 
 
 def _allowance(context: Context, too_much: Refusal) -> str:
@@ -108,37 +108,37 @@ def context_of(
     agent_id: str,
     known: Mapping[str, Memory],
     *,
-    door: Door,
+    caller: Caller,
     now: str,
-    limits: Limits,
+    limits: GuardLimits,
 ) -> tuple[Context, dict[str, str]]:
     """What the guards go by, and the hashes of what was forgotten on purpose, each with when that was last."""
-    graves = memories.tombstones(connection, agent_id)
+    graves = memories.read_tombstones(connection, agent_id)
     context = Context(
-        door=door,
+        caller=caller,
         agent_id=agent_id,
         memories=known,
         count_tokens=estimate,
         limits=limits,
         drops=_drops(connection, agent_id, now) if known else (),
         tombstones=graves.keys(),
-        buried=memories.buried(connection, agent_id) if door is Door.REWRITE else {},
+        buried=memories.read_forgotten(connection, agent_id) if caller is Caller.REWRITE else {},
     )
     return context, graves
 
 
-def eroded(connection: Connection, agent_id: str, now: str) -> int:
+def count_eroded(connection: Connection, agent_id: str, now: str) -> int:
     """Tokens of the core that were lost within the window of erosion, other than by a person's hand."""
-    live = [one.content for one in memories.live(connection, agent_id, Kind.CORE)]
-    return erosion.lost(_drops(connection, agent_id, now), live, estimate)
+    live = [one.content for one in memories.read_live(connection, agent_id, MemoryKind.CORE)]
+    return erosion.count_lost(_drops(connection, agent_id, now), live, estimate)
 
 
 def _drops(connection: Connection, agent_id: str, now: str) -> list[Drop]:
     since = text_of(moment_of(now) - erosion.WINDOW)
-    return erosion.within(audit.drops(connection, agent_id, since, but=HUMAN), now)
+    return erosion.select_window(audit.list_drops(connection, agent_id, since, but=HUMAN), now)
 
 
-def _named(operations: Sequence[Operation]) -> set[str]:
+def _list_ids(operations: Sequence[Operation]) -> set[str]:
     named = {memory_id for operation in operations for memory_id in ids_of(operation)}
     return named | {one for operation in operations if isinstance(operation, Delete) for one in operation.successors}
 
@@ -151,7 +151,7 @@ _HINTS = {
 }
 
 
-def require_passed(passed: Passed) -> None:
+def require_passed(passed: GuardCheckResult) -> None:
     """Make sure that nothing was refused."""
     if passed.refusals:
         told = {Guard.EROSION: f": {passed.allowance}"}

@@ -10,10 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.ledger.foreign import ONLY_A_PAGE, Foreign
-from memoryd.recall.handover import ANSWER_CHARACTERS, ASKED, ASKED_CHARACTERS, Other, Spoken, part, times
 from memoryd.recall.injection import Part
-from memoryd.text.neutral import neutral
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.recall.recent_sessions import (
+    ANSWER_CHARACTERS,
+    ASKED,
+    ASKED_CHARACTERS,
+    OtherSession,
+    SpokenMessage,
+    make_part,
+    render_times,
+)
+from memoryd.text.neutral import neutralize
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,23 +32,23 @@ TODAY = date(2026, 3, 4)
 
 def turns(page: str, spoken: Sequence[tuple[bool, str]]) -> list[StoredTurn]:
     """The turns of a session in which a tool put out a page before anything was said."""
-    said = [(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, page)]
+    said = [(Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, page)]
     for by_user, text in spoken:
         role, origin = (Role.USER, Origin.USER) if by_user else (Role.ASSISTANT, Origin.ASSISTANT)
-        said.append((role, origin, Kind.MESSAGE, text))
+        said.append((role, origin, TurnKind.MESSAGE, text))
     return [
         StoredTurn(seq, f"r{seq}", 0, *one, at=None, tokens=0, sidechain=False, tool_call_id=None, tool_name=None)
         for seq, one in enumerate(said, 1)
     ]
 
 
-def other(*spoken: tuple[bool, str], program: str | None = "Codex", minutes: int = 28, page: str = "") -> Other:
-    said = [Spoken(by_user, text) for by_user, text in spoken]
-    return Other("s-1", program, FIRST, FIRST + timedelta(minutes=minutes), said, Foreign(turns(page, spoken)))
+def other(*spoken: tuple[bool, str], program: str | None = "Codex", minutes: int = 28, page: str = "") -> OtherSession:
+    said = [SpokenMessage(by_user, text) for by_user, text in spoken]
+    return OtherSession("s-1", program, FIRST, FIRST + timedelta(minutes=minutes), said, Foreign(turns(page, spoken)))
 
 
 def text_of(*spoken: tuple[bool, str], page: str = "") -> str:
-    made = part(other(*spoken, page=page), TODAY)
+    made = make_part(other(*spoken, page=page), TODAY)
     return made.text if made else ""
 
 
@@ -50,7 +58,7 @@ def test_what_was_asked_and_answered_in_order() -> None:
         (True, "Three attempts\nwill do."), (False, "The importer retries three times. All tests pass."),
         (True, "And the exporter?"),
     ]  # fmt: skip
-    assert part(other(*spoken), TODAY) == Part(
+    assert make_part(other(*spoken), TODAY) == Part(
         "Codex, 09:12-09:40, not in a daily file yet",
         "- the user asked: Add a retry to the importer.\n- the user asked: Three attempts will do.\n"
         "- its last answer: The importer retries three times. All tests pass.\n- the user asked: And the exporter?",
@@ -61,18 +69,18 @@ def test_what_was_asked_and_answered_in_order() -> None:
 
 
 def test_a_session_in_which_nobody_asked_hands_nothing_over() -> None:
-    assert part(other((False, "Done.")), TODAY) is None
-    assert part(other((True, " \n\u200b"), (False, "Done.")), TODAY) is None
+    assert make_part(other((False, "Done.")), TODAY) is None
+    assert make_part(other((True, " \n\u200b"), (False, "Done.")), TODAY) is None
 
 
 def test_who_it_was_and_when() -> None:
-    nameless = part(other((True, "Go on."), program=None, minutes=0), TODAY)
+    nameless = make_part(other((True, "Go on."), program=None, minutes=0), TODAY)
     assert nameless is not None
     assert nameless.name == "another session, 09:12, not in a daily file yet"
     tomorrow = TODAY + timedelta(days=1)
-    assert times(FIRST, FIRST + timedelta(minutes=3), tomorrow) == "2026-03-04 09:12-09:15"
-    assert times(FIRST, FIRST + timedelta(hours=20), tomorrow) == "2026-03-04 09:12-2026-03-05 05:12"
-    assert times(FIRST, FIRST, tomorrow) == "2026-03-04 09:12"
+    assert render_times(FIRST, FIRST + timedelta(minutes=3), tomorrow) == "2026-03-04 09:12-09:15"
+    assert render_times(FIRST, FIRST + timedelta(hours=20), tomorrow) == "2026-03-04 09:12-2026-03-05 05:12"
+    assert render_times(FIRST, FIRST, tomorrow) == "2026-03-04 09:12"
 
 
 MARK = f"{ONLY_A_PAGE}; session:s-1"
@@ -175,11 +183,11 @@ def test_code_of_an_answer_is_not_told() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.text(max_size=400) | st.text("ab. !\n", max_size=1500)), max_size=8))
 def test_any_words_end_in_a_few_neutral_lines(spoken: list[tuple[bool, str]]) -> None:
-    made = part(other(*spoken), TODAY)
+    made = make_part(other(*spoken), TODAY)
     lines = made.text.split("\n") if made else []
     assert len(lines) <= ASKED + 1
     for line in lines:
         mark, said = line.split(": ", 1)
         assert mark in {"- the user asked", "- its last answer"}
-        assert neutral(said) == said
+        assert neutralize(said) == said
         assert len(said) <= (ASKED_CHARACTERS if "asked" in mark else ANSWER_CHARACTERS) + 2

@@ -32,7 +32,7 @@ def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **a
     return answer if isinstance(answer, dict) else None
 
 
-def data(state_dir: Path, verb: str) -> dict[str, Any]:
+def ask_data(state_dir: Path, verb: str) -> dict[str, Any]:
     """Ask the daemon for something it knows; empty where none answers, or answers something else."""
     answer = ask(state_dir, verb) or {}
     told = answer.get("data") if answer.get("ok") else None

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs.condensation import Draft
-from memoryd.jobs.job import Tool, ToolCall
+from memoryd.jobs.job import ModelTool, ToolCall
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.operation import Delete, Merge, Protect, Update
-from memoryd.text.json_values import values
-from memoryd.text.neutral import neutral
+from memoryd.text.json_values import find_values
+from memoryd.text.neutral import neutralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,9 +54,9 @@ _DETAILS = {"type": "array", "items": {"type": "string"}, "description": "Detail
 _SUMMARY = {"type": "string", "description": "What you have done and why."}
 
 
-def _tool(name: str, description: str, properties: dict[str, Any], *required: str) -> Tool:
+def _tool(name: str, description: str, properties: dict[str, Any], *required: str) -> ModelTool:
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-    return Tool(name, description, json.dumps(schema))
+    return ModelTool(name, description, json.dumps(schema))
 
 
 TOOLS = {
@@ -89,13 +89,13 @@ TOOLS = {
 }
 
 
-def tools(mode: str) -> tuple[Tool, ...]:
+def list_tools(mode: str) -> tuple[ModelTool, ...]:
     """Return the tools of a mode; the mode for duplicates has no tool that writes a new text."""
     return tuple(tool for name, tool in TOOLS.items() if mode != DEDUP or name not in {CONSOLIDATE, UPDATE})
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SearchCall:
     """A search; the days are inclusive."""
 
     query: str
@@ -104,7 +104,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class RefinementChange:
     """A change: the operation, the ids it is about, and the text it brings in, which is still to be judged."""
 
     operation: Operation
@@ -113,7 +113,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
+class CompleteCall:
     """The end, as the model sums it up."""
 
     summary: str
@@ -139,7 +139,9 @@ class Misuse:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(call: ToolCall, core: Mapping[str, Memory], mode: str) -> Look | Cut | Complete | Misuse:
+def read(
+    call: ToolCall, core: Mapping[str, Memory], mode: str
+) -> SearchCall | RefinementChange | CompleteCall | Misuse:
     """Return what a call asks for.
 
     Args:
@@ -147,9 +149,9 @@ def read(call: ToolCall, core: Mapping[str, Memory], mode: str) -> Look | Cut | 
         core: the live core, by id.
         mode: of the refinement.
     """
-    offered = {tool.name for tool in tools(mode)}
+    offered = {tool.name for tool in list_tools(mode)}
     if call.name not in offered:
-        return Misuse(f"there is no tool {_shown(call.name)}", f"the tools are {', '.join(sorted(offered))}")
+        return Misuse(f"there is no tool {_show_text(call.name)}", f"the tools are {', '.join(sorted(offered))}")
     given = _arguments(call.arguments)
     if given is None:
         return Misuse("the arguments are no JSON object", f"{call.name} takes {TOOLS[call.name].parameters}")
@@ -157,7 +159,7 @@ def read(call: ToolCall, core: Mapping[str, Memory], mode: str) -> Look | Cut | 
         return _look(given)
     if call.name == COMPLETE:
         summary = given.get("summary", "")
-        return Complete(neutral(summary if isinstance(summary, str) else "")[:_LONGEST_SUMMARY])
+        return CompleteCall(neutralize(summary if isinstance(summary, str) else "")[:_LONGEST_SUMMARY])
     if call.name == CONSOLIDATE:
         return _consolidate(given, core)
     return _one(call.name, given, core)
@@ -178,14 +180,14 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _look(given: Mapping[str, Any]) -> Look | Misuse:
+def _look(given: Mapping[str, Any]) -> SearchCall | Misuse:
     query, after, before = given.get("query") or "", given.get("from") or None, given.get("to") or None
     days = [day for day in (after, before) if day is not None]
     if not isinstance(query, str) or any(not _is_day(day) for day in days):
         return Misuse("a search takes a text and days", "query: words; from and to: YYYY-MM-DD, or leave them out")
     if not query.strip() and not days:
         return Misuse("there is nothing to look for", "give words, or days, or both")
-    return Look(query[:_LONGEST_QUERY], after, before)
+    return SearchCall(query[:_LONGEST_QUERY], after, before)
 
 
 def _is_day(text: object) -> bool:
@@ -195,22 +197,22 @@ def _is_day(text: object) -> bool:
         return False
 
 
-def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Cut | Misuse:
+def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> RefinementChange | Misuse:
     ids = _ids(given.get("ids_to_merge"))
     content = given.get("new_content")
     if ids is None or not isinstance(content, str):
         return Misuse("a consolidation needs ids and a text", "ids_to_merge: a list of ids; new_content: one line")
     known = tuple(one for one in ids if one in core)
-    misuse = _unknown(ids, core) or _protected(known, core)
+    misuse = _unknown(ids, core) or _refuse_protected(known, core)
     if misuse is not None:
         return misuse
     if len(ids) < 2:
         return Misuse("a consolidation needs two memories at least", "name two or more different ids", ids=known)
     parts = tuple(core[one] for one in ids)
-    text = neutral(content)
+    text = neutralize(content)
     if estimate(text) > sum(estimate(part.content) for part in parts):
         return Misuse("the new text is longer than what it replaces", "say it shorter", ids=known)
-    return Cut(Merge(ids, text), ids, Draft(text, parts, _details(given.get("dropped"))))
+    return RefinementChange(Merge(ids, text), ids, Draft(text, parts, _details(given.get("dropped"))))
 
 
 def _details(given: object) -> tuple[str, ...]:
@@ -219,11 +221,11 @@ def _details(given: object) -> tuple[str, ...]:
         listed = _parsed(given)
         given = listed if listed and isinstance(listed, list) else [given]
     listed = given if isinstance(given, list) else []
-    named = (neutral(one)[:_LONGEST_DETAIL] for one in listed[:_MOST_DETAILS] if isinstance(one, str))
+    named = (neutralize(one)[:_LONGEST_DETAIL] for one in listed[:_MOST_DETAILS] if isinstance(one, str))
     return tuple(dict.fromkeys(one for one in named if one))
 
 
-def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory]) -> Cut | Misuse:
+def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory]) -> RefinementChange | Misuse:
     ids = _ids(given.get("id"))
     if ids is None or len(ids) != 1:
         return Misuse(f"{name} needs one id", "id: one id of the ledger")
@@ -234,26 +236,26 @@ def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory]) -> Cut
     if name == PROTECT:
         if memory.constitutional:
             return Misuse("the memory is protected already", "nothing is to be done", ids=ids)
-        return Cut(Protect(memory.id), ids)
-    misuse = _protected(ids, core)
+        return RefinementChange(Protect(memory.id), ids)
+    misuse = _refuse_protected(ids, core)
     if misuse is not None:
         return misuse
     if name == DELETE:
-        return Cut(Delete(memory.id), ids)
+        return RefinementChange(Delete(memory.id), ids)
     return _update(memory, given.get("content"))
 
 
-def _update(memory: Memory, content: object) -> Cut | Misuse:
+def _update(memory: Memory, content: object) -> RefinementChange | Misuse:
     if not isinstance(content, str):
         return Misuse("an update needs a text", "content: one line", ids=(memory.id,))
-    text = neutral(content)
+    text = neutralize(content)
     if hash_of(text) == memory.content_hash:
         return Misuse("the memory says that already", "change it, or leave it", ids=(memory.id,))
     # What a reader has accepted in place of other words grows no more, else a little each night becomes much.
     most = 1 if memory.lost is not None or memory.derived_from else _LONGER
     if estimate(text) > most * estimate(memory.content):
         return Misuse("the new text is longer than it may be", "say it shorter", ids=(memory.id,))
-    return Cut(Update(memory.id, content=text), (memory.id,), Draft(text, (memory,)))
+    return RefinementChange(Update(memory.id, content=text), (memory.id,), Draft(text, (memory,)))
 
 
 def _ids(given: object) -> tuple[str, ...] | None:
@@ -270,12 +272,12 @@ def _unknown(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:
     unknown = [one for one in ids if one not in core]
     if not unknown:
         return None
-    named = ", ".join(_shown(one) for one in unknown[:20])
+    named = ", ".join(_show_text(one) for one in unknown[:20])
     known = tuple(one for one in ids if one in core)
     return Misuse(f"not in the live core: {named}", "use ids of the ledger that are live; search finds them", ids=known)
 
 
-def _protected(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:
+def _refuse_protected(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:
     protected = tuple(one for one in ids if core[one].constitutional)
     if not protected:
         return None
@@ -283,8 +285,8 @@ def _protected(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:
     return Misuse(f"protected: {', '.join(protected)}", allowed, str(Guard.CONSTITUTIONAL), protected)
 
 
-def _shown(text: str) -> str:
-    return neutral(text)[:_SHOWN_ID] or "(nothing)"
+def _show_text(text: str) -> str:
+    return neutralize(text)[:_SHOWN_ID] or "(nothing)"
 
 
 # --- calls in text ----------------------------------------------------------------------------------------------------
@@ -303,9 +305,9 @@ def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
         text: what it said.
         shown: the memories it was shown: what it repeats of them is no call, whatever it looks like.
     """
-    known = [value for one in shown for value, _, _ in values(one)]
+    known = [value for one in shown for value, _, _ in find_values(one)]
     found: list[ToolCall] = []
-    for value, start, end in values(text):
+    for value, start, end in find_values(text):
         before, behind = text[text.rfind("\n", 0, start) + 1 : start], text[end:].partition("\n")[0]
         if not (_BEFORE.fullmatch(before) and _BEHIND.fullmatch(behind)):
             continue

@@ -22,7 +22,7 @@ from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.relevance import is_about
 from memoryd.requests import context as contexts
-from memoryd.running.announcements import Announcement, Event, session_of
+from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ _AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a us
 _SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
 
 
-class _Asked(NamedTuple):
+class _InjectionRequest(NamedTuple):
     agent_id: str
     files: bool
     units: int | None
@@ -54,20 +54,20 @@ class _Asked(NamedTuple):
     own: str | None = None  # the session that asks, where it has something to hand over itself
 
 
-class _Told(NamedTuple):
+class _LastInjection(NamedTuple):
     text: str
     at: float  # monotonic, seconds
     source: str | None = None  # of a start that nothing was told behind
 
 
-class Hooked:
+class HookAnswerer:
     """Answers hooks; remembers what it told last, so that what has not changed is not scanned and counted anew."""
 
     def __init__(self, app: App, loop: Loop) -> None:
         self._app = app
         self._loop = loop
-        self._last: dict[_Asked, tuple[contexts.Remembered, Policy, Budget, Injection]] = {}
-        self._sessions: dict[str, _Told] = {}  # by the id that the agent gives it, as long as it goes on
+        self._last: dict[_InjectionRequest, tuple[contexts.InjectionMaterial, Policy, Budget, Injection]] = {}
+        self._sessions: dict[str, _LastInjection] = {}  # by the id that the agent gives it, as long as it goes on
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """What may be asked."""
@@ -83,7 +83,7 @@ class Hooked:
         agent = self._agent(request)
         if not is_within(agent, request.get("cwd")):
             return {"text": ""}
-        made = self._told(agent, _asked(agent, request), self._own(agent, request))
+        made = self._inject(agent, _read_request(agent, request), self._own(agent, request))
         if self._is_second(request, made.text):
             return {"text": ""}
         self._note(request, made.text, request.get("source"))
@@ -109,14 +109,14 @@ class Hooked:
         text = request.get("prompt")
         if not isinstance(text, str) or not is_within(agent, request.get("cwd")):
             return {"text": ""}
-        found = self._about(agent, request, text)
+        found = self._find_about(agent, request, text)
         if not found:
             return {"text": ""}
-        app, units = self._app, _asked(agent, request).units
+        app, units = self._app, _read_request(agent, request).units
         self._keep_ready()
-        remembered = contexts.redacted(contexts.Remembered((), (), tuple(found), ()), app.scrubber.redact)
+        remembered = contexts.redact_material(contexts.InjectionMaterial((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
-        made = contexts.told(remembered, budget, lambda texts: app.worker.count(texts).tokens)
+        made = contexts.fit_material(remembered, budget, lambda texts: app.worker.count(texts).tokens)
         self._note(request, self._known_to(agent, request) + (made.text if request.get("keeps", True) else ""))
         self._log(agent, request, made)
         return {"text": made.text}
@@ -125,7 +125,9 @@ class Hooked:
         """What a session was told; of one that began under another daemon, what it would be told now."""
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
-        return known.text if known else self._told(agent, _asked(agent, request), self._own(agent, request)).text
+        return (
+            known.text if known else self._inject(agent, _read_request(agent, request), self._own(agent, request)).text
+        )
 
     def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
         """The session that asks; None where nothing of it was read yet."""
@@ -135,11 +137,11 @@ class Hooked:
         if (session := _session(request)[1]) is not None:
             self._sessions.pop(session, None)
             # Behind the others: the last one told is the last to be forgotten.
-            self._sessions[session] = _Told(text, self._app.clock.monotonic(), source)
+            self._sessions[session] = _LastInjection(text, self._app.clock.monotonic(), source)
             if len(self._sessions) > _SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
 
-    def _about(self, agent: Agent, request: Mapping[str, Any], text: str) -> list[Part]:
+    def _find_about(self, agent: Agent, request: Mapping[str, Any], text: str) -> list[Part]:
         app = self._app
         until = app.clock.monotonic() + _INDEX_SECONDS
         narrowing = Narrowing(limit=_LOOKED_AT)
@@ -148,7 +150,7 @@ class Hooked:
         own = f"{SESSION}:{self._own(agent, request)}"
         said = [hit for hit in hits if hit.path != own and hit.said_by in _UNASKED]
         about = [hit for hit in said if is_about(hit.snippet, query)]
-        return contexts.untold(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
+        return contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         session = _session(request)[1]
@@ -164,8 +166,10 @@ class Hooked:
         something, its prompts find the scanner ready.
         """
         agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
-        gathered: dict[str, contexts.Remembered] = {}
-        first = [_Asked(agent_id, files, units, imported=False) for agent_id in agents for files, units in _SHAPES]
+        gathered: dict[str, contexts.InjectionMaterial] = {}
+        first = [
+            _InjectionRequest(agent_id, files, units, imported=False) for agent_id in agents for files, units in _SHAPES
+        ]
         for asked in dict.fromkeys([*self._last, *first]):
             try:
                 agent = agents[asked.agent_id]
@@ -174,7 +178,7 @@ class Hooked:
                 self._worked_out(gathered[agent.id], asked, asked.own)
             except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
                 self._last.pop(asked, None)
-                self._app.log.debug("not worked out ahead", agent=asked.agent_id, error_type=type(error).__name__)
+                self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
         since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
         if any(told.at > since for told in list(self._sessions.values())):
             self._keep_ready()
@@ -188,13 +192,15 @@ class Hooked:
         except MemorydError as error:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
-    def _told(self, agent: Agent, asked: _Asked, own: str | None) -> Injection:
+    def _inject(self, agent: Agent, asked: _InjectionRequest, own: str | None) -> Injection:
         return self._worked_out(contexts.gather(self._app.settings, agent, self._app.clock.now()), asked, own)
 
-    def _worked_out(self, remembered: contexts.Remembered, asked: _Asked, own: str | None) -> Injection:
+    def _worked_out(
+        self, remembered: contexts.InjectionMaterial, asked: _InjectionRequest, own: str | None
+    ) -> Injection:
         app, policy = self._app, self._app.scrubber.policy
         if own in dict(remembered.others):
-            remembered, asked = remembered.beside(own), asked._replace(own=own)
+            remembered, asked = remembered.exclude_session(own), asked._replace(own=own)
         elif asked.own is not None:
             self._last.pop(asked, None)
             asked = asked._replace(own=None)
@@ -207,21 +213,21 @@ class Hooked:
         if last is not None and last[:3] == (remembered, policy, budget):
             return last[3]
         self._keep_ready()
-        clean = contexts.redacted(remembered, app.scrubber.redact)
-        made = contexts.told(clean, budget, lambda texts: app.worker.count(texts).tokens)
+        clean = contexts.redact_material(remembered, app.scrubber.redact)
+        made = contexts.fit_material(clean, budget, lambda texts: app.worker.count(texts).tokens)
         self._last[asked] = remembered, policy, budget, made
         return made
 
     def announce(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Take an `event` of a session, named by its `transcript` or its id; what it asks for is done soon after."""
         agent = self._agent(request)
-        if request.get("event") not in set(Event):
-            raise ConfigError("there is no such event", hint=", ".join(Event))
+        if request.get("event") not in set(HookEventKind):
+            raise ConfigError("there is no such event", hint=", ".join(HookEventKind))
         transcript, session = _session(request)
-        event = Event(request["event"])
-        if session is not None and (told := self._sessions.pop(session, None)) and event is Event.PRE_COMPACT:
+        event = HookEventKind(request["event"])
+        if session is not None and (told := self._sessions.pop(session, None)) and event is HookEventKind.PRE_COMPACT:
             self._sessions[session] = told._replace(source=None)
-        self._loop.announce(Announcement(agent.id, event, transcript, session, self._app.clock.monotonic()))
+        self._loop.announce(HookEvent(agent.id, event, transcript, session, self._app.clock.monotonic()))
         return {}
 
     def _agent(self, request: Mapping[str, Any]) -> Agent:
@@ -232,10 +238,10 @@ class Hooked:
         raise NotFoundError("no agent works in this workspace", hint="memoryd connect, once more")
 
 
-def _asked(agent: Agent, request: Mapping[str, Any]) -> _Asked:
+def _read_request(agent: Agent, request: Mapping[str, Any]) -> _InjectionRequest:
     units = request.get("units")
     units = units if isinstance(units, int) else None
-    return _Asked(agent.id, bool(request.get("files", True)), units, bool(request.get("imported")))
+    return _InjectionRequest(agent.id, bool(request.get("files", True)), units, bool(request.get("imported")))
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:

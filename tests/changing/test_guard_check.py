@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
 
-from memoryd.changing import gate
+from memoryd.changing import guard_check
 from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, schema, sqlite
 from memoryd.ledger import guards
-from memoryd.ledger.guards import Door, Limits
-from memoryd.ledger.memory import Ending, Kind, Source
+from memoryd.ledger.guards import Caller, GuardLimits
+from memoryd.ledger.memory import Ending, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Protect, apply
 from memoryd.running.core_watch import CoreWatch
 
@@ -23,7 +23,7 @@ TEXT = "Ottilie likes her tea with honey"
 @pytest.fixture
 def engine(tmp_path):
     engine = schema.open_database(tmp_path / "memoryd.db", now=text_of(NOW)).engine
-    with sqlite.writing(engine) as connection:
+    with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('a', '/w', 1, 0, 'now')")
     yield engine
     engine.dispose()
@@ -35,23 +35,23 @@ def new_hex():
 
 def change(engine, *operations, days=0, actor="memoryd"):
     at = text_of(NOW - timedelta(days=days))
-    with sqlite.writing(engine) as connection:
-        known = {one.id: one for one in memories.live(connection, "a", Kind.CORE)}
+    with sqlite.begin_write(engine) as connection:
+        known = {one.id: one for one in memories.read_live(connection, "a", MemoryKind.CORE)}
         changes = apply(known, operations, agent_id="a", now=at, new_hex=new_hex)
         audit.record(connection, changes, at=at, agent_id="a", actor=actor, run_id=None)
     return [one.memory_id for one in changes]
 
 
-def judged(engine, *operations, door=Door.EXTRACTION, limits=None):
-    with sqlite.reading(engine) as connection:
-        return gate.judge(
+def judged(engine, *operations, caller=Caller.EXTRACTION, limits=None):
+    with sqlite.begin_read(engine) as connection:
+        return guard_check.judge(
             connection,
             "a",
             operations,
-            door=door,
+            caller=caller,
             now=text_of(NOW),
             new_hex=new_hex,
-            limits=limits or Limits(),
+            limits=limits or GuardLimits(),
         )
 
 
@@ -61,36 +61,40 @@ def record(origin, minutes):
 
 
 def test_what_was_forgotten_comes_back_only_by_a_persons_younger_word(engine):
-    change(engine, Add(Kind.CORE, "Something else entirely, and long enough to be most of the core of this agent"))
-    (memory_id,) = change(engine, Add(Kind.CORE, TEXT))
+    change(
+        engine, Add(MemoryKind.CORE, "Something else entirely, and long enough to be most of the core of this agent")
+    )
+    (memory_id,) = change(engine, Add(MemoryKind.CORE, TEXT))
     change(engine, Delete(memory_id), actor="human")
     for cite, passes in ((record("user", -1), False), (record("assistant", 1), False), (record("user", 1), True)):
-        passed = judged(engine, Add(Kind.CORE, TEXT.upper(), cites=(cite,)))
+        passed = judged(engine, Add(MemoryKind.CORE, TEXT.upper(), cites=(cite,)))
         assert (len(passed.changes), len(passed.refusals)) == ((1, 0) if passes else (0, 1)), cite
         assert all(refusal.guard == "tombstone" for refusal in passed.refusals)
 
 
 def test_what_ended_otherwise_is_no_tombstone(engine):
-    (memory_id, kept) = change(engine, Add(Kind.CORE, TEXT), Add(Kind.CORE, "another"))
+    (memory_id, kept) = change(engine, Add(MemoryKind.CORE, TEXT), Add(MemoryKind.CORE, "another"))
     change(engine, Delete(memory_id, Ending.SUPERSEDED, (kept,)))
-    assert judged(engine, Add(Kind.CORE, TEXT)).refusals == ()
+    assert judged(engine, Add(MemoryKind.CORE, TEXT)).refusals == ()
 
 
 @pytest.mark.parametrize(
     ("days", "actor", "passes"), [(29, "memoryd", False), (31, "memoryd", True), (29, "human", True)]
 )
 def test_erosion_counts_what_runs_let_go_within_30_days(engine, days, actor, passes):
-    ids = change(engine, *(Add(Kind.CORE, f"text number {number:04} of ten") for number in range(10)), days=60)
+    ids = change(engine, *(Add(MemoryKind.CORE, f"text number {number:04} of ten") for number in range(10)), days=60)
     change(engine, *(Delete(one, Ending.ARCHIVED) for one in ids[:2]), days=days, actor=actor)
-    passed = judged(engine, Delete(ids[2], Ending.ARCHIVED), door=Door.REWRITE, limits=Limits(erosion_percent=25))
+    passed = judged(
+        engine, Delete(ids[2], Ending.ARCHIVED), caller=Caller.REWRITE, limits=GuardLimits(erosion_percent=25)
+    )
     assert (passed.refusals == ()) is passes
     assert [refusal.guard for refusal in passed.refusals] == ([] if passes else ["erosion"])
 
 
 def test_a_refusal_is_told_by_guard_ids_and_numbers_without_a_text(engine):
-    (memory_id,) = change(engine, Add(Kind.CORE, TEXT))
+    (memory_id,) = change(engine, Add(MemoryKind.CORE, TEXT))
     change(engine, Protect(memory_id))
-    (row,) = guards.rows(judged(engine, Delete(memory_id)).refusals)
+    (row,) = guards.describe_refusals(judged(engine, Delete(memory_id)).refusals)
     assert (row["guard"], row["memories"]) == ("constitutional", [memory_id])
     assert "tea" not in str(row)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.changing import ledger_runs
 from memoryd.daemon import schedule
-from memoryd.running import canary, dreaming, evaluating, queueing, refinement_due, refining, sleeping
+from memoryd.running import dreaming, evaluating, queueing, refinement_due, refining, self_test, sleeping
 
 if TYPE_CHECKING:
     from memoryd.app import App
@@ -24,15 +24,15 @@ _ASKS = {ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.
 def queue(app: App, slot: Due, trigger: str) -> int:
     """Queue what a slot asks for, once for ever; returns how many runs were queued."""
     if slot.kind == dreaming.KIND:
-        missed = _missed(app, slot)
+        missed = _count_missed(app, slot)
         queued = dreaming.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger, missed)
-        queued += canary.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
+        queued += self_test.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
         return queued + evaluating.queue(app.engine, app.settings, app.clock, slot.slot)
     ask = _ASKS.get(slot.kind, sleeping.flush_live)
     return ask(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
 
 
-def _missed(app: App, slot: Due) -> int:
+def _count_missed(app: App, slot: Due) -> int:
     """How many slots have passed unused since the last: the machine was off, or asleep."""
     last = dreaming.last_slot(app.engine, [agent.id for agent in app.settings.agents])
     line = app.settings.dream.schedule
@@ -53,5 +53,5 @@ def look_at_cores(app: App) -> int:
 
 def refinement_slot(settings: Settings, now: datetime) -> datetime:
     """Return when the schedule last asked for a refinement; without a schedule, a week ago."""
-    due = [slot.at for slot in schedule.due(settings, now) if slot.kind == refining.KIND]
+    due = [slot.at for slot in schedule.list_due(settings, now) if slot.kind == refining.KIND]
     return due[0] if due else now - UNSCHEDULED

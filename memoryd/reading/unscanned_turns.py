@@ -10,16 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memoryd.counted import counted
+from memoryd.counted import count_noun
 from memoryd.database import alarms, sqlite, turns
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.reading import cursor as reading
 from memoryd.reading import store
-from memoryd.reading.cursor import Cursor, Found
+from memoryd.reading.cursor import Cursor, FoundTurn
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.transcripts import lines as splitting
 from memoryd.transcripts import now_file, registry
-from memoryd.transcripts.turn import Kind
+from memoryd.transcripts.turn import TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from memoryd.files.ranges import Handle
     from memoryd.reading.sources import WholeReading
-    from memoryd.reading.store import Batch
+    from memoryd.reading.store import IngestBatch
     from memoryd.transcripts.turn import Turn
 
 KIND = "unscanned"
@@ -37,7 +37,7 @@ LONGEST_SECONDS = 6 * 3600.0
 AT_ONCE = 200
 
 
-class Unscanned:
+class UnscannedTurns:
     """Keeps after them for `Ingest`."""
 
     def __init__(self, ingest: WholeReading) -> None:
@@ -46,7 +46,7 @@ class Unscanned:
         self._known = True  # whether there may be any; an earlier process may have left some
         self._failed: set[tuple[str, str]] = set()  # agent and path of what was stored without its text
 
-    def note(self, batch: Batch) -> None:
+    def note(self, batch: IngestBatch) -> None:
         """Take note of what was stored without its text."""
         failed = [found.cursor for found in batch.found if found.withheld == store.UNSCANNED]
         self._failed.update((cursor.agent_id, cursor.path) for cursor in failed)
@@ -59,8 +59,8 @@ class Unscanned:
         if not self._known:
             return
         now = self.ingest.clock.monotonic()
-        with sqlite.reading(self.ingest.engine) as connection:
-            waiting = turns.unscanned(connection)
+        with sqlite.begin_read(self.ingest.engine) as connection:
+            waiting = turns.find_unscanned(connection)
             self._due = {turn_id: due for turn_id, due in self._due.items() if turn_id in waiting}
             due = [turn_id for turn_id in sorted(waiting) if self._due.get(turn_id, (0.0, 0.0))[0] <= now]
             ready = turns.with_places(connection, due[:AT_ONCE])
@@ -70,7 +70,7 @@ class Unscanned:
         self._tell()
 
     def _try(self, ready: Sequence[RowMapping], now: float) -> None:
-        found: dict[int, Found | None] = {}
+        found: dict[int, FoundTurn | None] = {}
         documents: dict[str, list[RowMapping]] = {}
         for row in ready:
             wait = min(max(FIRST_SECONDS, 2 * self._due.get(row["id"], (0.0, 0.0))[1]), LONGEST_SECONDS)
@@ -93,7 +93,7 @@ class Unscanned:
 
     # --- records ---------------------------------------------------------------------------------------------------
 
-    def _read(self, row: RowMapping) -> Found | None:
+    def _read(self, row: RowMapping) -> FoundTurn | None:
         """Read a turn's bytes again; None where they are not there any more."""
         with self.ingest.files.borrow(Path(row["path"])) as handle:
             length = row["last_byte"] - row["first_byte"]
@@ -105,33 +105,33 @@ class Unscanned:
             return None
         # A cursor that stands for the place of one turn; it is never stored.
         nobody = Cursor(row["agent_id"], row["path"], 0, 0, id=row["transcript_id"], session_id=row["session_id"])
-        return Found(nobody, turn, row["first_byte"], row["last_byte"], row["sha256"])
+        return FoundTurn(nobody, turn, row["first_byte"], row["last_byte"], row["sha256"])
 
     def _turn(self, row: RowMapping, handle: Handle) -> Turn | None:
         first, last = row["first_byte"], row["last_byte"]
-        if row["kind"] == Kind.OVERSIZE:
+        if row["kind"] == TurnKind.OVERSIZE:
             begin = handle.read(first, reading.EXCERPT_BYTES)
             end = handle.read(last - reading.EXCERPT_BYTES, reading.EXCERPT_BYTES)
             return splitting.oversize_turn(begin, end, last - first, row["sha256"].hex())
         reader = registry.by_name(row["format"])
         head = reading.head_records(handle, handle.observe().size, reading.HEAD_READ)
-        identity = reader.identify(head.whole + head.salvaged, reading.posix(row["path"]))
-        records = splitting.decode(splitting.Line(first, last, handle.read(first, last - first))).records
+        identity = reader.identify(head.whole + head.salvaged, reading.to_posix(row["path"]))
+        records = splitting.decode(splitting.FileLine(first, last, handle.read(first, last - first))).records
         if identity is None or not records:
             return None
         found = reader.turns(records[0], identity, splitting.Pass(row["session_id"] or "")).turns
         return next((turn for turn in found if turn.part == row["part"]), None)
 
-    def _store(self, rows: dict[int, RowMapping], found: dict[int, Found | None]) -> None:
+    def _store(self, rows: dict[int, RowMapping], found: dict[int, FoundTurn | None]) -> None:
         """Store what could be scanned this time, and that the others are lost."""
         ingest = self.ingest
         there = {turn_id: one for turn_id, one in found.items() if one is not None}
-        batch = store.Batch(found=list(there.values()))
+        batch = store.IngestBatch(found=list(there.values()))
         names = {name: name for name in batch.names()}  # those of the rows stay
         batch.take_scanned(ingest.scrubber.scan(batch.texts(), ingest.progress), names)
         lost = [turn_id for turn_id, one in found.items() if one is None]
         skipped = [i for i, one in zip(there, batch.found, strict=True) if one.withheld == store.SKIPPED]
-        with sqlite.writing(ingest.engine) as connection:
+        with sqlite.begin_write(ingest.engine) as connection:
             for turn_id, one in zip(there, batch.found, strict=True):
                 row = rows[turn_id]
                 ingest.changed |= store.reveal(connection, row["agent_id"], row["record_id"], one)
@@ -147,18 +147,18 @@ class Unscanned:
         ingest = self.ingest
         key = rows[0]["agent_id"], path
         ingest.forget_documents({row["session_id"] for row in rows if row["session_id"]})
-        cursor = ingest.cursors.at(*key)
-        there = cursor is not None and not cursor.gone
+        cursor = ingest.cursors.find(*key)
+        there = cursor is not None and not cursor.is_gone
         if cursor is not None and there:
             cursor.unfinished = True
             self._failed.discard(key)
             ingest.hint(path)
             ingest.flush()
-            cursor = ingest.cursors.at(*key)
-        was_read = cursor is not None and not (cursor.gone or cursor.unfinished) and key not in self._failed
+            cursor = ingest.cursors.find(*key)
+        was_read = cursor is not None and not (cursor.is_gone or cursor.unfinished) and key not in self._failed
         least = 2 * FIRST_SECONDS if was_read else LONGEST_SECONDS  # a disk may be away for a while
-        with sqlite.writing(ingest.engine) as connection:
-            left = turns.unscanned(connection) & {row["id"] for row in rows}
+        with sqlite.begin_write(ingest.engine) as connection:
+            left = turns.find_unscanned(connection) & {row["id"] for row in rows}
             long = {row["id"] for row in rows if self._due.get(row["id"], (0.0, 0.0))[1] >= least}
             # What another whole reading does not bring back is in the document no more, or under another record.
             if was_read or not there:
@@ -168,9 +168,7 @@ class Unscanned:
 
     def _tell(self) -> None:
         ingest = self.ingest
-        count = len(sqlite.read(ingest.engine, turns.unscanned))
-        text = (
-            f"{counted(count, 'turn')} could not be scanned for secrets; no text of these is stored, it is tried again"
-        )
+        count = len(sqlite.read(ingest.engine, turns.find_unscanned))
+        text = f"{count_noun(count, 'turn')} could not be scanned for secrets; no text of these is stored, it is tried again"
         if alarms.set_alarm(ingest.engine, KIND, text if count else None, ingest.clock.text()):
             ingest.log.error("alarm", kind=KIND, turns=count)

@@ -42,7 +42,7 @@ QUESTION = "when was the northern warehouse bought"  # what a later session woul
 _DAYS = 2  # it may be said before midnight and dreamt of after it
 
 
-class FallenError(MemorydError):
+class SelfTestFailedError(MemorydError):
     """The fact has not come through; `stage` says how far it came."""
 
     def __init__(self, stage: str, why: str) -> None:
@@ -55,7 +55,7 @@ class SpentError(MemorydError):
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class SelfTestFact:
     """Hold the text of the self-test and the name by which it is found again."""
 
     name: str
@@ -69,9 +69,9 @@ class Fact:
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
 
 
-def fact_of(run_id: str, day: date) -> Fact:
+def fact_of(run_id: str, day: date) -> SelfTestFact:
     """Another fact for each run, so that none is found that an earlier one has left."""
-    return Fact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}", day)
+    return SelfTestFact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}", day)
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     asked: set[str] = set()
     queued = 0
     for agent in settings.agents:
-        with sqlite.reading(engine) as connection:
+        with sqlite.begin_read(engine) as connection:
             is_known = agent.enabled and runs.knows_agent(connection, agent.id)
             if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
                 continue
@@ -111,7 +111,7 @@ def model_of(settings: Settings, agent_id: str) -> str | None:
         return None
 
 
-def models(settings: Settings) -> set[str]:
+def list_models(settings: Settings) -> set[str]:
     """Return what canaries are to fly for: nothing, where they are switched off."""
     if not settings.dream.canary or settings.modes.dream == OFF:
         return set()
@@ -125,7 +125,7 @@ def is_grounded(connection: Connection, model: str) -> bool:
         "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
         " ORDER BY finished_at DESC, id DESC LIMIT ?"
     )
-    states = query.column(connection, sql, KIND, model, MOST_GROUNDED)
+    states = query.fetch_column(connection, sql, KIND, model, MOST_GROUNDED)
     return len(states) == MOST_GROUNDED and set(states) == {"skipped"}
 
 
@@ -145,7 +145,7 @@ def carry_out(runner: Runner, run: Run) -> None:
         if sqlite.read(runner.engine, is_grounded, model):
             text = f"{MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
             runner.set_alarm(KIND, text, "", model)
-    except FallenError as error:
+    except SelfTestFailedError as error:
         runner.go_on(run)  # a stop takes the way from under it
         runner.end(run, "failed", error=str(error), receipt={KIND: {"model": model, "fell": error.stage}})
         text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
@@ -170,7 +170,7 @@ def _fly(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
         raise StateError("the agent is not in the configuration", run.agent_id)
     reserved = None if settings.llm.provider == OFFLINE else _reserve(runner, run)
     told: dict[str, Any] = {"stages": []}
-    with trial.place(settings.state_dir, None) as place:
+    with trial.make_folders(settings.state_dir, None) as place:
         tried = _settings(settings, agent, place)
         with opened(tried) as app:
             readers.share(runner.engine, app.engine)
@@ -182,11 +182,11 @@ def _fly(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
                     began = runner.clock.monotonic()
                     try:
                         step(app, fact)
-                    except FallenError:
+                    except SelfTestFailedError:
                         raise
                     except (MemorydError, OSError) as error:
                         why = error.what if isinstance(error, MemorydError) else type(error).__name__
-                        raise FallenError(stage, why) from error
+                        raise SelfTestFailedError(stage, why) from error
                     told["stages"].append({"stage": stage, "seconds": round(runner.clock.monotonic() - began, 3)})
             finally:
                 readers.share(app.engine, runner.engine)
@@ -195,7 +195,7 @@ def _fly(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
     return told
 
 
-def _settings(settings: Settings, agent: Agent, place: trial.Place) -> Settings:
+def _settings(settings: Settings, agent: Agent, place: trial.TrialFolders) -> Settings:
     tokens = min(TOKENS, settings.llm.daily_tokens)
     return replace(
         sandbox.settings_of(settings, replace(agent, privacy="open", enabled=True), place),
@@ -206,54 +206,56 @@ def _settings(settings: Settings, agent: Agent, place: trial.Place) -> Settings:
     )
 
 
-def _write(app: Sandbox, fact: Fact) -> None:
+def _write(app: Sandbox, fact: SelfTestFact) -> None:
     agent = app.settings.agents[0]
     scrubber = app.runner.scrubber
     done = recording.record(app.settings.state_dir, agent.id, fact.messages, scrubber, app.clock)
     if done.added != len(fact.messages):
-        raise FallenError("transcript", "not all of the session was written")
+        raise SelfTestFailedError("transcript", "not all of the session was written")
 
 
-def _ingest(app: Sandbox, fact: Fact) -> None:
+def _ingest(app: Sandbox, fact: SelfTestFact) -> None:
     app.ingest.scan()
     app.ingest.flush()
-    texts = sqlite.read(app.engine, query.column, "SELECT text FROM turn")
+    texts = sqlite.read(app.engine, query.fetch_column, "SELECT text FROM turn")
     if not {one["content"] for one in fact.messages} <= set(texts):
-        raise FallenError("ingest", f"{len(texts)} turns were read, and not those of the session")
+        raise SelfTestFailedError("ingest", f"{len(texts)} turns were read, and not those of the session")
 
 
-def _sleep(app: Sandbox, fact: Fact) -> None:
+def _sleep(app: Sandbox, fact: SelfTestFact) -> None:
     agent = app.settings.agents[0]
-    for row in queueing.candidates(app.engine, agent.id, ended=True):
+    for row in queueing.list_candidates(app.engine, agent.id, ended=True):
         options = {"reason": sleeping.SUMMARY, "upto": None}
         run_id = queueing.request_by_hand(app.engine, app.clock, CONSUMER, row, options=options)
         _carry_out(app, "sleep", run_id)
     folder = agent.workspace / "memory"
     if not any(fact.name in _text(app, f"memory/{path.name}") for path in folder.glob("*.md")):
-        raise FallenError("sleep", "the daily file does not hold it")
+        raise SelfTestFailedError("sleep", "the daily file does not hold it")
 
 
-def _dream(app: Sandbox, fact: Fact) -> None:
+def _dream(app: Sandbox, fact: SelfTestFact) -> None:
     agent_id, options = app.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
     by: dict[str, Any] = {"trigger": "manual", "actor": "human", "options": options}
     run_id = sqlite.write(app.engine, queueing.queue, app.clock, dreaming.KIND, agent_id, **by)
     _carry_out(app, "dream", str(run_id))
     if fact.name not in _text(app, CORE_FILE):
-        raise FallenError("dream", f"{CORE_FILE} does not hold it")
+        raise SelfTestFailedError("dream", f"{CORE_FILE} does not hold it")
 
 
-def _search(app: Sandbox, fact: Fact) -> None:
+def _search(app: Sandbox, fact: SelfTestFact) -> None:
     hits = app.recall.search(app.settings.agents[0], QUESTION)
     if not any(fact.name in hit.snippet for hit in hits if hit.path == CORE_FILE):
-        raise FallenError("search", f"it is not among {len(hits)} hits")
+        raise SelfTestFailedError("search", f"it is not among {len(hits)} hits")
 
 
 def _carry_out(app: Sandbox, stage: str, run_id: str | None) -> None:
     if run_id is None:
-        raise FallenError(stage, "no run was queued")
+        raise SelfTestFailedError(stage, "no run was queued")
     row = sandbox.carry_out(app.runner, run_id)
     if row["state"] != "succeeded":
-        raise FallenError(stage, f"its run ended as {row['state']}: {row['error'] or row['why'] or 'nobody says why'}")
+        raise SelfTestFailedError(
+            stage, f"its run ended as {row['state']}: {row['error'] or row['why'] or 'nobody says why'}"
+        )
 
 
 def _text(app: Sandbox, relative: str) -> str:
@@ -273,12 +275,12 @@ def _reserve(runner: Runner, run: Run) -> int:
     if isinstance(got, int):
         return got
     if settings.llm.daily_tokens < TOKENS:
-        what = f"llm.daily_tokens, {settings.llm.daily_tokens:,}, is below the {TOKENS:,} that a canary reserves"
+        what = f"llm.daily_tokens, {settings.llm.daily_tokens:,}, is below the {TOKENS:,} that the self-test reserves"
         raise SpentError(what, run.agent_id, "raise it, or set dream.canary: false")
     raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
 
 
 def _settle(runner: Runner, app: Sandbox, reserved: int) -> None:
     sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
-    (spent,) = sqlite.read(app.engine, query.rows, sql)
-    sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")
+    (spent,) = sqlite.read(app.engine, query.fetch_rows, sql)
+    sqlite.write(runner.engine, spend.settle, reserved, spend.SpentTokens(*spent), "usage")

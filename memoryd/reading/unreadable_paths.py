@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms
-from memoryd.reading.scrubbing import UnscannedError, hashed
+from memoryd.reading.scrubbing import UnscannedError, hash_name
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KIND = "unreadable"
 
 
-class Unreadable:
+class UnreadablePaths:
     """What is reported of which path of which agent; it outlives the process as alarms."""
 
     def __init__(self, engine: Engine, clock: Clock, log: Log, scrubber: Scrubber) -> None:
@@ -32,13 +32,13 @@ class Unreadable:
 
     def load(self, connection: Connection) -> None:
         """Read what an earlier process reported and nobody took back."""
-        opened = (one for one in alarms.opened(connection) if one.kind == KIND)
+        opened = (one for one in alarms.list_open(connection) if one.kind == KIND)
         self._reported = {(one.agent_id, one.subject): one.text for one in opened}
 
     def report(self, agent_id: str, path: str, why: str) -> None:
         """Say that a path cannot be read."""
-        subject = self._shown(path)
-        why = printable(why).replace(printable(path), subject)
+        subject = self._show_path(path)
+        why = make_printable(why).replace(make_printable(path), subject)
         if self._reported.get((agent_id, subject)) == why:
             return
         alarms.set_alarm(self.engine, KIND, why, self.clock.text(), agent_id, subject)
@@ -47,7 +47,7 @@ class Unreadable:
 
     def take_back(self, agent_id: str, path: str) -> None:
         """Say that it can be read, or is there no more."""
-        key = agent_id, self._shown(path)
+        key = agent_id, self._show_path(path)
         if key not in self._reported:
             return
         alarms.set_alarm(self.engine, KIND, None, self.clock.text(), *key)
@@ -57,7 +57,7 @@ class Unreadable:
         """After a scan: take back what was not met on it, except what cannot even be looked for."""
         if not self._reported:
             return
-        known = {(agent_id, self._shown(path)) for agent_id, path in met}
+        known = {(agent_id, self._show_path(path)) for agent_id, path in met}
         for agent_id, path in [key for key in self._reported if key not in known]:
             try:
                 Path(path).lstat()
@@ -67,15 +67,15 @@ class Unreadable:
                 pass
             self.take_back(agent_id, path)
 
-    def _shown(self, path: str) -> str:
+    def _show_path(self, path: str) -> str:
         """A path as it may be shown: one that holds a secret is masked, one that could not be scanned is its hash."""
-        text = printable(path)
+        text = make_printable(path)
         try:
             return self.scrubber.redact_path(text)
         except UnscannedError:
-            return hashed(text)
+            return hash_name(text)
 
 
-def printable(path: str) -> str:
+def make_printable(path: str) -> str:
     """A path as text: bytes of a name that are no UTF-8 are shown as escapes."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
