@@ -57,10 +57,11 @@ def _turns(at: datetime, rows: list[dict], user: str, names: str) -> tuple[Store
         text = f"{row['speaker']}: {text}" if names == "text" else text
         role = Role.USER if row["speaker"] == user else Role.ASSISTANT
         stamp = (at + timedelta(seconds=30 * seq)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        sidechain = False
         turns.append(
             StoredTurn(
-                seq, row["dia_id"], 0, role, Origin(role.value), TurnKind.MESSAGE, text, stamp, 0, False, None, None
-            )  # noqa: FBT003
+                seq, row["dia_id"], 0, role, Origin(role.value), TurnKind.MESSAGE, text, stamp, 0, sidechain, None, None
+            )
         )
     return tuple(turns)
 

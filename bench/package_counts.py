@@ -44,16 +44,18 @@ _STRING_OR_COMMENT = re.compile(
     r"|#[^\n]*",
     re.DOTALL,
 )
-# Past participles without "-ed". A word that is also a verb's base form ("read", "set", "cut") is not listed.
+# Participles and past forms without "-ed". A word that is also a verb's base form ("read", "set", "cut") is not listed.
 _IRREGULAR = frozenset(
     """
-    begun bitten born bought bound broken brought built burnt caught chosen done drawn dreamt driven dug eaten fallen
-    felt forgotten fought found frozen given gone grown heard held hidden kept known laid led left lent lost made meant
-    met paid proven risen said sent shown slept sold sought spent spoken stolen stood struck stuck swept sworn taken
-    taught thought thrown told torn understood undone won worn written
+    begun bitten born bought bound broken brought built burnt caught chosen done drawn dreamt driven dug eaten
+    fallen felt forgotten fought found frozen given gone grown heard held hidden kept known laid led left lent
+    lost made meant met overrun paid proven ran retold rewritten risen said sent shown slept sold sought spent
+    spoken stolen stood struck stuck swept sworn taken taught thought thrown told torn understood undone
+    unheard unread unsaid unseen unslept untold was were withheld won worn written
     """.split()  # noqa: SIM905 - a list would be eighty lines
 )
 _BASE_FORMS_IN_ED = frozenset("bleed breed embed exceed feed heed need proceed seed shed speed succeed".split())  # noqa: SIM905
+_WORDS_IN_ING = frozenset("bring embedding encoding heading logging meaning ping ring sing string thing wing".split())  # noqa: SIM905
 _BRANCHES: tuple[type[ast.stmt | ast.expr | ast.excepthandler], ...] = (
     ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert,
 )  # fmt: skip
@@ -222,9 +224,13 @@ def parameters(function: Function) -> int:
 
 
 def is_participle(name: str) -> bool:
-    """Return True if a name is a single past participle: `told`, `_checked`."""
+    """Return True if a name is a single participle or past form: `told`, `_checked`, `reading`."""
+    if name.startswith("__"):
+        return False
     word = name.strip("_").lower()
-    return word in _IRREGULAR or (word.isalpha() and word.endswith("ed") and word not in _BASE_FORMS_IN_ED)
+    regular = word.endswith("ed") and word not in _BASE_FORMS_IN_ED
+    present = word.endswith("ing") and word not in _WORDS_IN_ING
+    return word in _IRREGULAR or (word.isalpha() and (regular or present))
 
 
 # --- of all modules together ---

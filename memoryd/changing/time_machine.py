@@ -119,8 +119,8 @@ def as_row(found: RollbackPlan) -> dict[str, Any]:
 
 
 def revise(
-    connection: Connection, agent_id: str, target: RollbackTarget, found: RollbackPlan, folders: tuple[OpenFolder, OpenFolder],
-    brought: CoreImport,
+    connection: Connection, agent_id: str, target: RollbackTarget, found: RollbackPlan,
+    folders: tuple[OpenFolder, OpenFolder], brought: CoreImport,
 ) -> Revision:  # fmt: skip
     """What the rows and files are to become."""
     workspace, continuum = folders

@@ -52,7 +52,7 @@ def _values(memory: Memory) -> tuple[Any, ...]:
 
 
 def read_places(connection: Connection, agent_id: str) -> list[Standing]:
-    """Read where an agent's live core memories stand, in the order of the file: `read_live` without what they stand on."""
+    """Read the places of an agent's live core memories, in the order of the file: `read_live` without their sources."""
     sql = (
         f"SELECT {', '.join(StandingMemory._fields)} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
         f" ORDER BY {_IN_FILE}"

@@ -206,10 +206,10 @@ _RUN_HIDDEN = ("reply", "refused", "claims", "owner", "fence", "key", "slot", "c
 
 def job_run(reader: DatabaseReader, run_id: str) -> Row:
     """Read one run; a unique beginning of its id is enough."""
-    return _shown_run(_beginning(reader, "job_run", run_id, "run", "runs", "memoryd job list shows them"))
+    return _shown_run(_get_beginning(reader, "job_run", run_id, "run", "runs", "memoryd job list shows them"))
 
 
-def _beginning(
+def _get_beginning(
     reader: DatabaseReader, table: str, begin: str, one: str, several: str, hint: str, agent_id: str | None = None
 ) -> Row:
     rows = reader.rows(
@@ -426,7 +426,7 @@ def profile_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
 def find_memory(reader: DatabaseReader, agent_id: str, memory_id: str) -> Row:
     """Read one memory of an agent, ended ones too; a unique beginning of its id is enough."""
     hint = "memoryd core list and memoryd facts list show them"
-    return _beginning(reader, "memory", memory_id, "memory", "memories", hint, agent_id)
+    return _get_beginning(reader, "memory", memory_id, "memory", "memories", hint, agent_id)
 
 
 def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[Row]:

@@ -231,9 +231,8 @@ Index(
 
 # One change of one thing, linked to the one before it. The triggers refuse every update and delete.
 AuditRow = _table_of(AuditEntry, "Audit", id=Field(default=None, primary_key=True))
-Index(
-    "audit_order", AuditRow.agent_id, AuditRow.prev_hash, unique=True
-)  # no entry has two that follow it: no chain forks
+# No entry has two that follow it: no chain forks.
+Index("audit_order", AuditRow.agent_id, AuditRow.prev_hash, unique=True)
 Index("audit_by_agent", AuditRow.agent_id)
 Index("audit_by_memory", AuditRow.agent_id, AuditRow.memory_id, AuditRow.id)
 Index("audit_by_run", AuditRow.run_id, sqlite_where=AuditRow.run_id.is_not(None))

@@ -51,7 +51,8 @@ def status(settings: Settings, reader: DatabaseReader, *, everything: bool, wait
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [
-            _agent(settings, reader, agent, agents.get(agent.id), everything) | {"embedded": known_texts.get(agent.id)}
+            _agent(settings, reader, agent, agents.get(agent.id), everything=everything)
+            | {"embedded": known_texts.get(agent.id)}
             for agent in settings.agents
         ],
         "alarms": _alarms(settings, reader, waits=waits),
@@ -133,8 +134,8 @@ def _alarms(settings: Settings, reader: DatabaseReader, *, waits: bool) -> list[
 
 
 def _agent(
-    settings: Settings, reader: DatabaseReader, agent: Agent, row: Row | None, everything: bool
-) -> dict[str, Any]:  # noqa: FBT001
+    settings: Settings, reader: DatabaseReader, agent: Agent, row: Row | None, *, everything: bool
+) -> dict[str, Any]:
     rows = reads.list_sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
     return {
         "id": agent.id,
@@ -302,8 +303,8 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     lines += [f"  WARNING  {line}" for line in passed_over_line(agent.get("passed_over", {}))]
     if unsure := agent.get("unsure"):
         lines.append(
-            f"  unsure   {count_noun(unsure, 'line')} of the daily files: author unknown, so not taken into MEMORY.md; the"
-            " dream diary lists them; copy into MEMORY.md what is true"
+            f"  unsure   {count_noun(unsure, 'line')} of the daily files: author unknown, so not taken into MEMORY.md;"
+            " the dream diary lists them; copy into MEMORY.md what is true"
         )
     if embedded := agent.get("embedded"):
         lines.append(f"  meaning  of {embedded['done']:,} of {embedded['of']:,} texts is known to search")

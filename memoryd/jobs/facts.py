@@ -482,7 +482,7 @@ def _sections(inputs: FactsInputs, kept: _KeptClaims) -> list[job.LearnedSection
     found = []
     for section, judged in kept.sections.items():
         before = list_texts(inputs.profile[section].text) if section in inputs.profile else []
-        repeated = {normal.normalize(one) for one in list_texts(judged[0].claim.origin.list_texts)}
+        repeated = {normal.normalize(one) for one in list_texts(judged[0].claim.origin.text)}
         new = dict.fromkeys(one.text for one in judged)
         parts = [*(one for one in before if section not in PASSING or normal.normalize(one) in repeated), *new]
         while len(parts) > 1 and len(" ".join(parts)) > LONGEST:

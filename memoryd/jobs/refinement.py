@@ -213,7 +213,7 @@ class RefinementSession:
         """Take what a search found, the best first, and the text to answer with."""
         hits = [one for one in found if one in core][:MOST_FOUND]
         rows = [ledger_line(core[one]) for one in hits]
-        return self.note_call(name, "done"), _render_answer(_render_answer=len(hits), memories=rows)
+        return self.note_call(name, "done"), _render_answer(found=len(hits), memories=rows)
 
     def note_call(
         self, name: str, verdict: str, ids: Sequence[str] = (), tokens: Sequence[int] = ()

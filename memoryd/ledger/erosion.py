@@ -51,7 +51,7 @@ def find_drop(at: str, before: Memory, after: Memory, successors: Iterable[Memor
         at: when, UTC, ISO 8601.
         before: the memory as it was.
         after: as it is then.
-        heirs: its successors at that time, see `list_successors`.
+        successors: its successors at that time, see `list_successors`.
     """
     if not before.is_live or before.kind is not MemoryKind.CORE or after.ended_as in _NO_LOSS:
         return None

@@ -169,6 +169,8 @@ class UnscannedTurns:
     def _tell(self) -> None:
         ingest = self.ingest
         count = len(sqlite.read(ingest.engine, turns.find_unscanned))
-        text = f"{count_noun(count, 'turn')} could not be scanned for secrets; no text of these is stored, it is tried again"
+        text = (
+            f"{count_noun(count, 'turn')} could not be scanned for secrets; their text is not stored, it is tried again"
+        )
         if alarms.set_alarm(ingest.engine, KIND, text if count else None, ingest.clock.text()):
             ingest.log.error("alarm", kind=KIND, turns=count)

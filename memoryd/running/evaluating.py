@@ -149,8 +149,8 @@ def as_text(told: Mapping[str, Any], days: int) -> str:
     if not told["asked"]:
         return f"You have asked nothing {since} that was answered and that you let stand: there is nothing to go by."
     asked = (
-        f"{count_noun(told['asked'], 'question')} of yours {since} got an answer that you let stand. Counted are those\n"
-        f"whose answer memory could have known when the session began: {told['counted']:,}."
+        f"{count_noun(told['asked'], 'question')} of yours {since} got an answer that you let stand. Counted are\n"
+        f"those whose answer memory could have known when the session began: {told['counted']:,}."
     )
     if not told["counted"]:
         return f"{asked} None of them counts, so the effect of dreaming is not known."

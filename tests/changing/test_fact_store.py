@@ -125,7 +125,7 @@ def test_while_a_run_stands_between_its_plan_and_its_rows_nothing_is_written(sto
     with sqlite.begin_write(store.engine) as connection:
         runs.note_done(connection, "r", "sleep", "demo", actor="memoryd", now=NOW, receipt={})
         connection.exec_driver_sql("INSERT INTO intent VALUES ('r', 'demo', ?, '{}')", (NOW,))
-    with pytest.raises(StateError, match="settled"):
+    with pytest.raises(StateError, match="recovered"):
         store.create([NewFact("a")])
     assert store.all() == []
 

@@ -228,7 +228,7 @@ class Storage(RuleBasedStateMachine):
         own = {core.normalize(json.loads(text)["content"]) for (text,) in rows if "content" in json.loads(text)}
         for line in lines - lines_of(self.data):
             bullets = core.list_bullets(core.parse(line))
-            assert not line.strip() or [core.normalize(one.text) for one in bullets if core.normalize(one.text) in own], (
+            assert not line.strip() or any(core.normalize(one.text) in own for one in bullets), (
                 line, ids, own,
             )  # fmt: skip
 

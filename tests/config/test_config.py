@@ -386,7 +386,8 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path):
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from([*keys_of(Settings), *keys_of(config.SleepSettings), *keys_of(Agent), "path", "x"]), inner, max_size=5
+        st.sampled_from([*keys_of(Settings), *keys_of(config.SleepSettings), *keys_of(Agent), "path", "x"]),
+        inner, max_size=5,
     ),
     max_leaves=12,
 ))  # fmt: skip

@@ -124,8 +124,8 @@ def test_it_asks_no_network(scratch: Scratch) -> None:
         "import sys, json, socket\n"
         "def refused(*_): raise SystemExit('asked the network')\n"
         "socket.socket.connect = socket.getaddrinfo = refused\n"
-        "from memoryd.worker.embedder import Embedder\n"
-        "print(json.dumps(Embedder().embed(['a text'])))\n"
+        "from memoryd.worker.embedder import EmbeddingModel\n"
+        "print(json.dumps(EmbeddingModel().embed(['a text'])))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

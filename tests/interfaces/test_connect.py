@@ -416,7 +416,7 @@ def test_sessions_of_other_projects_do_not_load_the_memory_and_each_tool_says_wh
     bound = replace(place, agent=replace(place.agent, transcripts=(TranscriptSource(path="x", project=shop),)))
     for write in (False, True):
         for where in (bound, replace(bound, project=tmp_path)):
-            with pytest.raises(RefusedError, match="sessions of other projects would be told") as refused:
+            with pytest.raises(RefusedError, match="would be injected into sessions of other projects") as refused:
                 connect("aider", where, NOW, write=write, remove=False)
             assert "--project" in refused.value.hint
     assert not list(place.home.iterdir())
@@ -478,8 +478,8 @@ SERVER = McpServer(["/usr/bin/python", "-m", "memoryd"], Path("/c/memoryd.yaml")
         ('[mcp_servers.memoryd]\ncommand = "x"\n', "has a server 'memoryd' already"),
         ("mcp_servers = {}\n", "cannot take another table|no TOML"),
         ("mcp_servers = 1\n", "something else under"),
-        ("a = \n", "is no TOML"),
-        ("a = '\xff'\n", "no UTF-8"),
+        ("a = \n", "is not TOML"),
+        ("a = '\xff'\n", "not UTF-8"),
         (
             (
                 "# memoryd connect: memoryd\n"
@@ -788,7 +788,7 @@ def test_the_memory_is_named_in_instructions_when_asked_and_goes_to_the_byte(too
     assert f"+<!-- memoryd connect: {tool} demo -->" in diff
     assert path.read_bytes().startswith((text or "").encode())
     assert str(plain.agent.workspace) in path.read_text()
-    assert "no second look for secrets" in done["next"][-1]
+    assert "not scanned for secrets again" in done["next"][-1]
     for again in (instructed(tool, plain), written(tool, plain)):
         assert not again["written"], "once it is there it stays"
         assert str(path) in [one["path"] for one in again["files"]]

@@ -232,7 +232,7 @@ def test_status_says_how_much_of_the_memory_and_of_the_sessions_it_does_not_tell
         assert (told["of"], told["max_tokens"]) == (100, 300)
         injected = context.inject(config.load(scratch.config), config.load(scratch.config).agents[0]).text
         assert told["lines"] == pytest.approx(injected.count("\n - The gauge"), rel=0.2)
-        assert f"told about {told['lines']} of 100 lines of MEMORY.md, the first: memoryd job run refine" in text
+        assert f"gets about {told['lines']} of 100 lines of MEMORY.md, the first: memoryd job run refine" in text
         scratch.write_config(injection={"files_max_tokens": 0})
         assert shown(100)[0]["told"] is None, "nobody wants them told"
 

@@ -56,7 +56,7 @@ ANSWERS = {
     "no credit": (refuse("402 Payment Required"), "fail", "no credit", "owner"),
     "not there": (refuse("404 Not Found"), "warn", "no such path (404)", "base_url"),
     "another model": (models("huge-9"), "warn", "does not list the model", "llm.model"),
-    "no list": (send(b"hello", "text/plain"), "ok", "without a list", ""),
+    "not a list": (send(b"hello", "text/plain"), "ok", "without a list", ""),
     "a list of nonsense": (send(b'{"data": [{"id": 1}, 2]}', "application/json"), "ok", "without a list", ""),
     "nested without end": (send(b"[" * 100_000, "application/json"), "ok", "without a list", ""),
     "an error": (refuse("500 Oh", "secret words"), "fail", "with an error (500)", "log"),

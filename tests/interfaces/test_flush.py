@@ -201,7 +201,7 @@ def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
         return daemon_client.ask(*args, **kwargs)
 
     thread = threading.Thread(target=lambda: done.append(memory.flush([LATER])))
-    with patch.object(waiting, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
+    with patch.object(waiting, "daemon_client", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
         thread.start()
         assert asked.wait(30)
         thread.join(3 * opening.POLL_SECONDS)  # it looks who holds the lock
@@ -238,7 +238,7 @@ def test_a_conversation_that_branches_off_brings_nothing_back_that_was_forgotten
 def test_nothing_is_recorded_while_what_is_recorded_changes(scratch):
     door(scratch).flush(TALK)
     settings = door(scratch)._settings
-    (path,) = recording.list_paths(scratch.list_paths, "demo")
+    (path,) = recording.list_paths(scratch.state, "demo")
 
     def changed(messages):
         with pytest.raises(LockedError):

@@ -81,7 +81,7 @@ def test_a_batch_is_one_fenced_array_within_its_limits(questions):
         asked += [one for name, one in batch.questions if name != batch.decoy]
     unique = list(dict.fromkeys(questions))
     assert asked == [one for one in unique if one in asked], "each once, in order"
-    short = [one for one in unique if len(json.dumps(one.shown("c1"))) < MOST_CHARACTERS // 4]
+    short = [one for one in unique if len(json.dumps(one.describe("c1"))) < MOST_CHARACTERS // 4]
     assert set(short) <= set(asked), "only what is too long for a batch is left out"
 
 

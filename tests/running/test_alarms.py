@@ -206,7 +206,7 @@ def test_a_job_without_a_key_clears_what_an_earlier_one_of_its_kind_came_to(worl
 def test_a_run_that_is_given_up_waits_for_nothing_any_more(world):
     run_id = world.queue("sleep", session_id="nobody", key="sleep:nobody:0", state="x")
     world.alarm("waiting", "sleep:nobody:0", "demo")
-    run = runs.claim_run(world.app.engine, owner="a", now=world.app.clock.claim_run(), agents=["demo"], only=run_id)
+    run = runs.claim_run(world.app.engine, owner="a", now=world.app.clock.text(), agents=["demo"], only=run_id)
     run = dataclasses.replace(run, attempt=99)
     world.app.runner._fail_run(run, ValueError("x"))
     assert world.open_ones() == ["dead"]

@@ -50,7 +50,7 @@ class Models:
             if ask.about.decoy:
                 return Reply(told(ask, world.reader), "stop", "openai")
             names = [name for name, _ in ask.about.questions]
-            known = [TRUTH.get(as_told(one.shown(name)), world.reader(one)) for name, one in ask.about.questions]
+            known = [TRUTH.get(as_told(one.describe(name)), world.reader(one)) for name, one in ask.about.questions]
             lines = [json.dumps({"id": name, "verdict": one}) for name, one in zip(names, known, strict=True)]
             return Reply("\n".join(lines), "stop", "openai")
         if ask.job != "dream":

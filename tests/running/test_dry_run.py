@@ -83,7 +83,7 @@ def test_what_a_killed_dry_run_left_is_removed_and_one_that_runs_is_not(scratch,
     killed.mkdir(exist_ok=True)  # the tests of this module share a state folder
     (killed / "memoryd.db").write_bytes(b"a copy")
     with trial.make_folders(scratch.state, scratch.workspace) as running:
-        assert state_files.measure_uses(scratch.measure_uses)["copies"] > 0
+        assert state_files.measure_uses(scratch.state)["copies"] > 0
         if opens:
             in_process(scratch).close()
             assert not killed.exists()

@@ -15,7 +15,7 @@ from memoryd.database import audit, job_modes, reads, runs, sqlite
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Update, apply
-from memoryd.recall.evaluation import DatedEntry, Evaluation, PastQuestion, RetrievalTally, evaluate
+from memoryd.recall.evaluation import DatedEntry, Evaluation, PastQuestion, RetrievalTally, evaluate, is_question
 from memoryd.running import evaluating, modes
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
@@ -89,7 +89,7 @@ def test_a_verdict_takes_enough_questions_and_more_than_luck(wins, losses, same)
 
 
 @pytest.mark.parametrize(
-    ("text", "is_question"),
+    ("text", "is_asked"),
     [
         ("When does the depot open?", True),
         ("what was the name again", True),
@@ -100,8 +100,8 @@ def test_a_verdict_takes_enough_questions_and_more_than_luck(wins, losses, same)
         ("I know what I want.", False),
     ],
 )
-def test_what_asks(text, is_question):
-    assert is_question(text) is is_question
+def test_what_asks(text, is_asked):
+    assert is_question(text) is is_asked
 
 
 # --- an agent's memory as it was ---
@@ -268,7 +268,7 @@ def test_the_command_says_what_its_numbers_mean_and_whether_they_are_good(given,
         assert f"{only} answered only without the core (fewer is better)" in text
 
 
-VERDICTS = ("Good", "Bad", "Neither", "Nothing can")
+VERDICTS = ("Good", "Bad", "Neither", "There is no result")
 
 
 # --- what follows ---

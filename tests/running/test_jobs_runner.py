@@ -81,7 +81,7 @@ def queue(app, agent="demo", number=0, **more):
 
 
 def claim(app, owner="a", agents=("demo",), **more):
-    return runs.claim_run(app.engine, owner=owner, now=app.clock.claim_run(), agents=agents, **more)
+    return runs.claim_run(app.engine, owner=owner, now=app.clock.text(), agents=agents, **more)
 
 
 # --- the table ---
@@ -468,7 +468,7 @@ def test_a_paused_agent_waits_but_not_for_a_person(opened):
     assert claim(opened) is None
     with sqlite.begin_read(opened.engine) as connection:
         assert runs.count_takeable(connection, opened.clock.text(), ["demo"]) == 0
-    runs.hurry_run(opened.engine, "run-demo-1", opened.clock.hurry_run())
+    runs.hurry_run(opened.engine, "run-demo-1", opened.clock.text())
     assert claim(opened).actor == "human"
 
 

@@ -69,7 +69,7 @@ def test_a_fact_goes_the_whole_way_and_leaves_nothing(world):
     assert world.alarms() == world.strays() == []
     assert sorted(path for path in world.scratch.workspace.rglob("*")) == before
     assert world.scratch.query("SELECT count(*) FROM turn") == [(0,)]
-    assert not recording.list_paths(world.scratch.list_paths, "demo")
+    assert not recording.list_paths(world.scratch.state, "demo")
     assert "Kestrel" not in json.dumps(world.scratch.log())
     assert not world.app.worker.closed  # what it borrowed is still at work
 

@@ -376,7 +376,7 @@ def test_an_answer_that_has_begun_to_change_files_is_carried_through(world, monk
             decide = proposing.decide
             monkeypatch.setattr(proposing, "decide", lambda *of: (decide(*of), world.app.runner.tend_proposals())[0])
             row = world.answer("accept", sleep)
-            assert (row["state"], "taken back" in row["why"]) == ("declined", True)
+            assert (row["state"], "withdrawn" in row["why"]) == ("declined", True)
             assert "PostgreSQL" not in world.files()["MEMORY.md"]
             return
         assert world.answer("accept", sleep)["state"] == "queued"
@@ -750,7 +750,7 @@ def test_the_command_answers(world, verb):
     assert done.returncode == 0, done
     assert ("PostgreSQL" in world.files()["MEMORY.md"]) is (verb == "accept")
     error = world.scratch.json("job", verb, sleep, code=4)
-    assert "no proposal that waits" in error["message"]
+    assert "not a proposal that waits" in error["message"]
     assert world.scratch.json("job", verb, "run-none", code=3)
 
 

@@ -354,7 +354,7 @@ def test_cancelled_or_given_up_behind_its_changes_it_still_ends_in_good_order(fr
                     world.now += timedelta(hours=2)
                     world.app.runner.run_next(only=run_id)
                 assert world.row(run_id)["state"] == "queued"
-                runs.hurry_run(world.app.engine, run_id, world.app.clock.hurry_run())
+                runs.hurry_run(world.app.engine, run_id, world.app.clock.text())
                 world.app.runner.run_next(only=run_id)
                 assert (world.row(run_id)["state"], world.text(), world.problems()) == ("failed", text, [])
 
@@ -391,7 +391,7 @@ def test_asked_for_by_hand_one_that_waits_becomes_what_is_asked_for(fresh):
         for mode in ("dedup", "strict"):
             assert waiting.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == waiting
             assert world.row(waiting)["options"] == {"mode": mode, "force": False}
-        run = runs.claim_run(engine, owner="x", now=clock.claim_run(), agents=["demo"], only=waiting)
+        run = runs.claim_run(engine, owner="x", now=clock.text(), agents=["demo"], only=waiting)
         assert run.options["mode"] == "strict"
         for options in ({"mode": "strict", "force": False}, {"force": False}):
             assert waiting.request(engine, clock, "demo", "refine", options, key=key) == waiting

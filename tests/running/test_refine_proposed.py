@@ -316,9 +316,7 @@ def test_what_is_committed_is_what_was_foreseen_and_not_merely_as_much(called, h
         begun = RefinementStart(world.tokens(), frozenset(one.id for one in world.live()))
         edits = [[Operate((one,), Caller.REFINEMENT, seen, begun)] for one in (looked_at, meant)]
         run_id, runner = world.queue("dedup"), world.app.runner
-        run = runs.claim_run(
-            world.app.engine, owner="me", now=world.app.clock.claim_run(), agents=["demo"], only=run_id
-        )
+        run = runs.claim_run(world.app.engine, owner="me", now=world.app.clock.text(), agents=["demo"], only=run_id)
         writer = runner.writer(world.scratch.workspace)
         foreseen, outcome = committing.preview_run(writer, run, edits[0]), committing.RunOutcome("succeeded")
         meant_to = committing.preview_run(writer, run, edits[1])

@@ -92,7 +92,7 @@ def test_what_is_removed_and_put_back_is_there_again(data, drawn):
         return
     one = drawn.draw(st.sampled_from(found))
     gone = edit(parse(data), [Remove(one.position)])
-    back = edit(parse(gone), [Insert(unescape(one.unescape), one.heading)])
+    back = edit(parse(gone), [Insert(unescape(one.text), one.heading)])
     assert sorted(normals(b.text for b in list_bullets(parse(back)))) == sorted(normals(b.text for b in found))
 
 

@@ -97,7 +97,7 @@ def test_what_was_decided_comes_back_as_it_was(edits):
     ],
 )
 def test_what_is_no_edit_of_this_version_is_refused(stored):
-    with pytest.raises(ValueError, match=r"not edits of of this version|Door|back"):
+    with pytest.raises(ValueError, match=r"not edits of this version|Door|back"):
         stored_edits.load(stored)
 
 

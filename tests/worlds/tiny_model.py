@@ -53,11 +53,11 @@ import sys
 sys.path.insert(0, sys.argv.pop(1))
 import os
 import memoryd.worker.__main__ as child
-class Embedder:
+class EmbeddingModel:
     def embed(self, texts):
         if "die" in texts:
             os._exit(1)
         return [bytes([len(text), 255]) if text else None for text in texts]
-child.Embedder = Embedder
+child.EmbeddingModel = EmbeddingModel
 child.main()
 """
