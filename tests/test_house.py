@@ -86,7 +86,7 @@ COMPLEX = {
     "memoryd.jobs.judging._apply_support",
     "memoryd.jobs.judging._may_not_change",
     "memoryd.jobs.judging._questions",
-    "memoryd.jobs.judging._worded",
+    "memoryd.jobs.judging._weigh_wording",
     "memoryd.jobs.judging.weigh",
     "memoryd.jobs.reader._answer",
     "memoryd.jobs.reader.inquire",

@@ -169,15 +169,15 @@ class FullScan(ABC):
         )
         self.counts["unscanned"] += sum(new is None for new in kept_names.values())
 
-        def cleaned(text: str) -> str:
+        def clean_text(text: str) -> str:
             return kept.get(text, text)
 
-        def renamed(text: str) -> str:
+        def clean_names(text: str) -> str:
             return "\n".join(kept_names.get(name) or name for name in text.split("\n"))
 
         changes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
         for row, column, kind in looked_at:
-            after = _change_value(kind, row[column], cleaned if kind in _PROSE else renamed)
+            after = _change_value(kind, row[column], clean_text if kind in _PROSE else clean_names)
             if after != row[column]:
                 changes.setdefault(row["rowid"], (row, {}))[1][column] = after
         return list(changes.values())

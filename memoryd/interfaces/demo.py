@@ -185,11 +185,11 @@ class Demo:
             self.daemon = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=errors, env=env)
         pid = self.daemon.pid
 
-        def watching() -> str | None:
+        def read_watching() -> str | None:
             row = self.ask(reads.read_daemon)
             return row["watching"] if row and row["pid"] == pid else None
 
-        how = self.wait_for("the daemon to be up", watching)
+        how = self.wait_for("the daemon to be up", read_watching)
         self.output.say(f"The daemon is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
 
     def stop(self) -> None:
@@ -285,12 +285,12 @@ class Demo:
     def await_sleep(self) -> None:
         """Wait until the session has slept."""
 
-        def ended() -> Row | None:
+        def find_end() -> Row | None:
             row = next(iter(self.ask(reads.job_runs, kind="sleep") or ()), None)
             waits = row is None or (row["state"] in WAITING and not row["error"])
             return None if waits else row
 
-        self.run = self.wait_for("the session to sleep", ended)
+        self.run = self.wait_for("the session to sleep", find_end)
         if self.run["state"] != "succeeded":
             why = self.run["error"] or self.run["why"] or "no reason is given"
             raise StateError(f"the sleep ended as {self.run['state']}: {why}", where=self.run["id"])

@@ -98,15 +98,15 @@ class JsonEdit(Edit):
     """An edit of a JSON file that holds more than is memoryd's."""
 
     @abstractmethod
-    def wanted(self) -> dict[str, Any]:
+    def required_settings(self) -> dict[str, Any]:
         """Return the document that a tool needs which has no other settings."""
 
     def by_hand(self) -> str:
-        return _BY_HAND + json.dumps(self.wanted(), ensure_ascii=False)[1:-1]
+        return _BY_HAND + json.dumps(self.required_settings(), ensure_ascii=False)[1:-1]
 
     def put_into(self, document: dict[str, Any]) -> None:
         """Put in what memoryd needs; what a person added to it stays."""
-        _merge(document, self.wanted())
+        _merge(document, self.required_settings())
 
     @abstractmethod
     def take_from(self, document: dict[str, Any]) -> bool:
@@ -118,14 +118,14 @@ class JsonEdit(Edit):
         with self.expect_shape():
             self.take_from(json.loads(before))  # what it could not be taken from again, it is not put into
             self.put_into(document)
-        return old if old is not None and json.dumps(document) == before else _written(document, old)
+        return old if old is not None and json.dumps(document) == before else _write_document(document, old)
 
     def take(self, old: bytes) -> bytes | None:
         document = self.read(old)
         with self.expect_shape():
             if not self.take_from(document):
                 return old
-        return _written(document, old) if document else None
+        return _write_document(document, old) if document else None
 
     @contextmanager
     def expect_shape(self) -> Iterator[None]:
@@ -133,7 +133,7 @@ class JsonEdit(Edit):
         try:
             yield
         except (AttributeError, KeyError, TypeError) as error:
-            what = f'holds something else under "{next(iter(self.wanted()))}" than memoryd knows'
+            what = f'holds something else under "{next(iter(self.required_settings()))}" than memoryd knows'
             raise RefusedError(what, str(self.path), self.by_hand()) from error
 
     def read(self, old: bytes | None) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _written(document: dict[str, Any], old: bytes | None) -> bytes:
+def _write_document(document: dict[str, Any], old: bytes | None) -> bytes:
     """The document as the old file was written."""
     text = (old or b"").decode()
     if "\n" not in text.strip() and text.strip() not in {"", "{}"}:
@@ -226,7 +226,7 @@ class JsonServers(JsonEdit):
         _drop_empty(document, self.key.split("."))
         return True
 
-    def wanted(self) -> dict[str, Any]:
+    def required_settings(self) -> dict[str, Any]:
         wanted = {NAME: self._entry()}
         for key in reversed(self.key.split(".")):
             wanted = {key: wanted}
@@ -285,7 +285,7 @@ class HookSettings(JsonEdit):
             del document["hooks"]
         return found
 
-    def wanted(self) -> dict[str, Any]:
+    def required_settings(self) -> dict[str, Any]:
         return {"hooks": {name: [{"hooks": [dict(hook)]}] for name, hook in self.hooks.items()}}
 
     def _is_ours(self, hook: Mapping[str, Any]) -> bool:
@@ -303,11 +303,11 @@ class OpenClawPlugins(JsonEdit):
 
     before: Sequence[bytes] = ()  # what was kept of it, the newest first
 
-    def wanted(self) -> dict[str, Any]:
+    def required_settings(self) -> dict[str, Any]:
         return {"plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowConversationAccess": True}}}}}
 
     def put_into(self, document: dict[str, Any]) -> None:
-        _merge(document, self.wanted())
+        _merge(document, self.required_settings())
         if NAME not in (allowed := document["plugins"].get("allow", [NAME])):
             allowed.append(NAME)
 

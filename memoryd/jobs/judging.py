@@ -119,10 +119,10 @@ class JudgingContext:
         own = tuple(one for one in cited if not one.piece.id.startswith("m"))
         is_new = claim.core and not claim.olds and bool(own)
         if is_new and lane is Lane.USER and (claim.verbatim_only or not claim.user_only):
-            return self.quoted(claim, text, own)
+            return self.quote(claim, text, own)
         if claim.core and claim.verbatim_only:
             return _refuse_claim(claim, cited, reasons.NOT_USER, ClaimStep.LANE, lane)
-        return self._worded(claim, text, cited)
+        return self._weigh_wording(claim, text, cited)
 
     def _whole(self, names: Sequence[str]) -> tuple[Citation, ...]:
         pieces = [self.pieces.by_id[name] for name in names if name in self.pieces.by_id]
@@ -154,7 +154,7 @@ class JudgingContext:
 
     # ── quotation ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def quoted(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
+    def quote(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
         """Put the user's words in the place of a claim; whether they are to last is the reader's to say."""
         words = neutralize(" … ".join(dict.fromkeys(whole for one in cited if (whole := one.quotation()))))
         if self.foreign(words):
@@ -199,11 +199,11 @@ class JudgingContext:
 
     # ── wordings of the author's own ─────────────────────────────────────────────────────────────────────────────
 
-    def _worded(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
+    def _weigh_wording(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
         """Judge a wording of the author's own by its tokens; for the core a reader is asked as well."""
         verbatim = is_verbatim(text, cited)
         whole = {cite for cite in claim.cites if "." not in cite}
-        completed, lacking = (cited, "") if verbatim else self._completed(text, cited, whole)
+        completed, lacking = (cited, "") if verbatim else self._complete_citation(text, cited, whole)
         lane = min(one.lane for one in completed)
         if lacking:
             refused = _refuse_claim(claim, cited, reasons.MISSING, ClaimStep.FLOOR, lane)
@@ -237,7 +237,7 @@ class JudgingContext:
     def _ends(self, text: str, cited: Sequence[Citation], claim: Claim) -> dict[str, Question]:
         return {old.id: Question(Subject.SUPPORT, text, _evidence(cited), (old.text,)) for old in claim.ends}
 
-    def _completed(
+    def _complete_citation(
         self, text: str, cited: tuple[Citation, ...], whole: Collection[str]
     ) -> tuple[tuple[Citation, ...], str]:
         """Return the citation with the pieces that alone have a token it lacks, and a token that no piece has."""
@@ -428,7 +428,7 @@ class Judging:
         claim, cited = weighed.judged.claim, weighed.judged.cited
         own = tuple(one for one in cited if is_of_user([one]))
         is_mixed = claim.core and not claim.olds and 0 < len(own) < len(cited)
-        return self.context.quoted(claim, neutralize(claim.text), own) if is_mixed else None
+        return self.context.quote(claim, neutralize(claim.text), own) if is_mixed else None
 
     # ── repair ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -546,7 +546,7 @@ class Judging:
             return replace(judged, changes=tuple(old.id for old in claim.olds), step=ClaimStep.QUOTE)
         own = tuple(one for one in judged.cited if not one.piece.id.startswith("m"))
         if own and is_of_user(own) and (self.inquiry.unread or self.context.offline):
-            weighed = self.context.quoted(replace(claim, olds=()), neutralize(claim.text), own)
+            weighed = self.context.quote(replace(claim, olds=()), neutralize(claim.text), own)
             return replace(self._settle_claim(weighed), claim=claim)
         return _refuse(judged, reasons.NOT_READ)
 

@@ -166,13 +166,13 @@ def read(
 
 
 def _arguments(text: str) -> dict[str, Any] | None:
-    given = _parsed(text) if text.strip() else {}
+    given = _parse_json(text) if text.strip() else {}
     if isinstance(given, str):  # twice encoded, as some servers do
-        given = _parsed(given)
+        given = _parse_json(given)
     return given if isinstance(given, dict) else None
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Return a JSON value; None if the text is none."""
     try:
         return json.loads(text)
@@ -218,7 +218,7 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Refine
 def _details(given: object) -> tuple[str, ...]:
     """Return the details that a call names; a text is one, or a list that came as text."""
     if isinstance(given, str):
-        listed = _parsed(given)
+        listed = _parse_json(given)
         given = listed if listed and isinstance(listed, list) else [given]
     listed = given if isinstance(given, list) else []
     named = (neutralize(one)[:_LONGEST_DETAIL] for one in listed[:_MOST_DETAILS] if isinstance(one, str))
@@ -261,7 +261,7 @@ def _update(memory: Memory, content: object) -> RefinementChange | Misuse:
 def _ids(given: object) -> tuple[str, ...] | None:
     """Return the ids, each once, also of a list that came as text; None if there are no readable ids."""
     if isinstance(given, str):
-        listed = _parsed(given)
+        listed = _parse_json(given)
         given = listed if isinstance(listed, list) else [part.strip() for part in given.split(",")]
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         return None

@@ -433,7 +433,7 @@ class Refiner:
             cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
             seen = session.ids | {one.memory_id for one in self.sandbox.changes}
             note = self.note(done, (session.tokens, after), f"{cut}{WAITS}", summary)
-            proposed = self._proposed(receipt, why, seen, summary)
+            proposed = self._propose_edits(receipt, why, seen, summary)
             self.close([note], runs.PROPOSED, why, receipt, session.claims, proposed=proposed)
             return
         state, why, how = describe_end(
@@ -444,7 +444,7 @@ class Refiner:
         revise = self._revise if undo and not self.proposes else None
         self.close([note], state, why, receipt, session.claims, revise)
 
-    def _proposed(
+    def _propose_edits(
         self, receipt: dict[str, Any], why: str | None, seen: Collection[str] | None = None, summary: str | None = None
     ) -> Done:
         return Done(self.sandbox.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
@@ -508,7 +508,7 @@ class Refiner:
                 note = self.note(
                     done, (core_tokens(self._read_live(), estimate), core_tokens(self.core(), estimate)), WAITS
                 )
-                proposed = self._proposed(receipt or {}, why)
+                proposed = self._propose_edits(receipt or {}, why)
                 self.close([note], runs.PROPOSED, why, receipt or {}, claims, proposed=proposed)
                 return
             state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"

@@ -47,7 +47,7 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
         everybody=False,
         journal=runner.journal,
         go_on=partial(runner.go_on, run),
-        stuck=partial(runner.stuck, [run.agent_id]),
+        stuck=partial(runner.list_stuck, [run.agent_id]),
         log=runner.log,
         cut=planned.cut,
         sessions=planned.sessions,
@@ -77,7 +77,7 @@ def scrub_again(runner: Runner, run: Run) -> None:
         everybody=wanted is None,
         journal=runner.journal,
         go_on=partial(runner.go_on, run),
-        stuck=partial(runner.stuck, wanted),
+        stuck=partial(runner.list_stuck, wanted),
         renamed=runner.renamed,
         log=runner.log,
     )

@@ -289,7 +289,7 @@ class Runner:
         if runs.is_cancelled(self.engine, run):
             raise CancelledError("cancelled", where=run.id)
 
-    def stuck(self, agents: Sequence[str] | None) -> list[str]:
+    def list_stuck(self, agents: Sequence[str] | None) -> list[str]:
         """Settle, and name the intents that are left of these agents, or of all."""
         self.settle()
         return [
