@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from memoryd.transcripts.format import LineFormat, Values
 
-FORMATS: dict[str, LineFormat] = {one.name: one for one in (ClaudeCode(), Codex(), Messages())}
+FORMATS: dict[str, LineFormat] = {one.name: one for one in (Codex(), ClaudeCode(), Messages())}
 # NOW files are no line format: they are read by `now_file`.
 NAMES = (*FORMATS, now_file.NAME)
 
@@ -67,9 +67,9 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
     for value in records:
         if foreign := _foreign(value):
             return foreign
-        for name in (Codex.name, ClaudeCode.name):
-            if FORMATS[name].sniff((value,), path):
-                return FORMATS[name]
+        for reader in FORMATS.values():
+            if reader.name != Messages.name and reader.sniff((value,), path):
+                return reader
     messages = FORMATS[Messages.name]
     return messages if messages.sniff(records, path) else None
 

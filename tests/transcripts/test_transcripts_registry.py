@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.config import KNOWN_FORMATS
 from memoryd.errors import ConfigError
-from memoryd.transcripts.format import Unsupported
+from memoryd.transcripts import registry
+from memoryd.transcripts.format import Unsupported, Values
+from memoryd.transcripts.messages import Messages
 from memoryd.transcripts.registry import FORMATS, NAMES, by_name, detect
 
 PATH = PurePosixPath("x/session.jsonl")
@@ -62,12 +65,28 @@ def test_side_files_are_no_transcripts(path: str) -> None:
     assert name_of([{"role": "user", "content": "x"}], PurePosixPath("my/journal.jsonl")) == "messages"
 
 
+def test_every_format_is_a_value_of_the_configuration() -> None:
+    assert set(KNOWN_FORMATS) == {"auto", *NAMES}
+
+
+def test_a_format_that_is_listed_is_found_by_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Listed(Messages):
+        name = "listed"
+
+        def sniff(self, records: Values, path: PurePosixPath) -> bool:
+            return "told" in records[0]
+
+    listed = Listed()
+    monkeypatch.setattr(registry, "FORMATS", {**FORMATS, listed.name: listed})
+    assert detect([{"told": "hello"}], PurePosixPath("a.jsonl")) is listed
+
+
 def test_by_name() -> None:
     assert by_name("claude-code") is FORMATS["claude-code"]
     assert set(NAMES) == {"claude-code", "codex", "messages", "now"}
     with pytest.raises(ConfigError, match="did you mean claude-code"):
         by_name("claude_code")
-    with pytest.raises(ConfigError, match="one of claude-code, codex, messages"):
+    with pytest.raises(ConfigError, match="one of codex, claude-code, messages"):
         by_name("zzz")
 
 
