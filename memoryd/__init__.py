@@ -1,4 +1,4 @@
-"""memoryd: a long-term memory that file-based AI agents can trust."""
+"""Give file-based AI agents a long-term memory they can trust."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Memory", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Memory` when it is asked for: the command line, which does not, starts the quicker."""
+    """Import `Memory` at its first use, so that the command line, which does not need it, starts faster."""
     if name == "Memory":
         from memoryd.interfaces.python_api import Memory
 

@@ -1,4 +1,4 @@
-"""`python -m memoryd` is the `memoryd` command."""
+"""Run the `memoryd` command by `python -m memoryd`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; a hook, which an agent waits for, without loading any of its libraries."""
+    """Run the command line; run a hook without loading the libraries, because an agent waits for it."""
     if sys.argv[1:2] == ["hook"]:
         from memoryd.interfaces import hook
 

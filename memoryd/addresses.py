@@ -1,4 +1,4 @@
-"""Where a model may be asked: which URLs, and which network addresses behind them.
+"""Check where a model may be asked: which URLs, and which network addresses behind them.
 
 A configuration, or a name server, that points the daemon at a cloud's metadata service or another link-local address
 would make it hand a key and people's words to whoever answers there. So the URL is checked when it is read, and the
@@ -31,7 +31,7 @@ _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4
 
 
 class AddressError(ValueError):
-    """Say that a model may not be asked there, and what to write instead."""
+    """Report that a model may not be asked there, and what to write instead."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -41,7 +41,7 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BaseUrl:
-    """A base URL in its parts."""
+    """Hold a base URL in its parts."""
 
     scheme: str  # http | https
     host: str  # lower case; an IPv6 address without its brackets
@@ -49,17 +49,17 @@ class BaseUrl:
 
     @property
     def is_local(self) -> bool:
-        """Whether the host is named as this machine or as an address of a private network: no key is needed there."""
+        """Return True if the host is this machine or in a private network: no key is needed there."""
         literal = _literal(self.host)
         is_private = literal is not None and _is_private(_unwrap_ipv4(literal))
         return self.host == "localhost" or self.host.endswith(".localhost") or is_private
 
 
 def parse_base_url(text: str) -> BaseUrl:
-    """Check a base URL and take it apart.
+    """Check a base URL and split it.
 
     Raises:
-        AddressError: it is no http or https URL of a host, or one of a host that is never asked.
+        AddressError: it is not an http or https URL of a host, or its host must never be asked.
     """
     try:
         parts = urlsplit(text)
@@ -116,7 +116,7 @@ def _is_private(address: Address) -> bool:
 
 
 def _unwrap_ipv4(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, where it stands for one."""
+    """Return the IPv4 address that an IPv6 address maps to, if it maps one."""
     if isinstance(address, IPv6Address):
         if address in _NAT64:
             return IPv4Address(int(address) & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""A value that is no secret, as a person writes it down: itself, or a regular expression between slashes."""
+"""Read a value that is not a secret, as a person writes it: the value, or a regular expression between slashes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 
 @functools.lru_cache(maxsize=1024)
 def compile_allowed(entry: str) -> re.Pattern[str]:
-    """Return what all of a found value must match to be left alone.
+    """Return the pattern that must match all of a finding to leave it alone.
 
     Raises:
-        ValueError: what stands between the slashes is no regular expression; with the reason.
+        ValueError: the text between the slashes is not a regular expression; with the reason.
     """
     is_expression = len(entry) > 2 and entry.startswith("/") and entry.endswith("/")
     try:

@@ -1,4 +1,4 @@
-"""The one composition root: settings + clock + shells → App."""
+"""Build the whole app in one place: settings + clock + shells → App."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load th
 
 @dataclass(slots=True)
 class App:
-    """Everything that works on one state folder; holds its lock while open."""
+    """Hold everything that works on one state folder, and its lock while open."""
 
     settings: Settings
     clock: Clock
@@ -74,7 +74,7 @@ class App:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything, the lock last."""
+        """Close everything, the lock last."""
         if not self.is_borrowing:
             self.worker.close()
             self.scrubber.close()
@@ -89,12 +89,12 @@ class App:
 def open_app(
     settings: Settings, clock: Clock | None = None, patience: timedelta = timedelta(), *, lender: App | None = None
 ) -> App:
-    """Take the state folder's lock, open its database, recover what a dead process left, and build the rest.
+    """Take the state folder's lock, open its database, recover after a crash, and build the components.
 
-    It may wait for another daemon, `patience`; a `lender` lends its child processes.
+    Waits up to `patience` for another daemon; a `lender` lends its child processes.
 
     Raises:
-        LockedError: another daemon holds the folder; StillLockedError where it did so all of `patience`.
+        LockedError: another daemon holds the folder; StillLockedError if it did so for all of `patience`.
         StateError: the folder or the database cannot be used.
         ConfigError: others could write the configuration or a workspace.
     """
@@ -196,6 +196,6 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
 
 
 def _children(settings: Settings, log: Log) -> tuple[Worker, Scrubber, Pool]:
-    """What works in child processes; a scan has a worker of its own, so that it never waits behind an answer."""
+    """Start the child processes; a scan has its own worker, so that it never waits behind a model call."""
     scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
     return Worker(settings.state_dir), scrubber, Pool(lambda: Worker(settings.state_dir, name="model"))

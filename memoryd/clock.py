@@ -1,4 +1,4 @@
-"""Time as memoryd sees it: one value passed down from `app`, so that tests and replays set it."""
+"""Tell the time: `app` passes one clock down, so that tests and replays can set it."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ if TYPE_CHECKING:
 
 
 def utc_now() -> datetime:
-    """Tell the time of the machine, aware, in UTC."""
+    """Return the time of the machine, aware, in UTC."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The wall clock for what is recorded, the monotonic one for what is waited for."""
+    """Hold the wall clock for records and the monotonic clock for waiting."""
 
     now: Callable[[], datetime] = utc_now
     monotonic: Callable[[], float] = time.monotonic
 
     def text(self, *, ahead: timedelta = timedelta()) -> str:
-        """Tell the time as the database writes it: UTC, ISO 8601, milliseconds, `Z`."""
+        """Return the time as the database writes it: UTC, ISO 8601, milliseconds, `Z`."""
         return text_of(self.now() + ahead)
 
 
 def text_of(moment: datetime) -> str:
-    """Write an aware time as the database does. Texts of equal length, so they compare as times do."""
+    """Write an aware time as the database does. Texts have equal length, so they sort like times."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment_of(text: str) -> datetime:
-    """Read a time as the database or a transcript writes it; a time without a zone is UTC.
+    """Parse a time of the database or a transcript; a time without a zone is UTC.
 
     Raises:
-        ValueError: the text is no ISO 8601 time.
+        ValueError: the text is not an ISO 8601 time.
     """
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

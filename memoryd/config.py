@@ -1,7 +1,7 @@
-"""config/memoryd.yaml → frozen settings, or one error that names every file, line, key and remedy.
+"""Load config/memoryd.yaml into frozen settings, or raise one error that names every file, line, key and remedy.
 
-A key exists by being declared below; its default stands there and nowhere else. What a value may be is in
-`config_values`; here is which keys there are, where the file is found, and what several keys can get wrong together.
+A key exists if it is declared below; its default is only there. `config_values` parses single values. This module holds
+the keys, finds the file, and checks keys that depend on each other.
 """
 # ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SettingsError(ConfigError):
-    """Everything that is wrong with a configuration, found in one pass."""
+    """Report everything that is wrong with a configuration, found in one pass."""
 
     def __init__(self, path: Path, problems: Sequence[ConfigError]) -> None:
         if len(problems) == 1:
@@ -53,7 +53,7 @@ def _key(parse: values.Parser, default: T) -> T:
 
 
 def _make_required_key(parse: values.Parser, absent: str | None = None) -> Any:
-    """A key without a default of its own; `absent` is what is read when the file leaves it out."""
+    """Declare a key without a default; `absent` is its value if the file leaves it out."""
     return field(metadata={"parse": parse, "absent": absent})
 
 
@@ -68,7 +68,7 @@ def _list(model: type, default: Any = MISSING) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptSource:
-    """Where an agent's transcripts are: `pattern` (a glob) below the fixed folder `root`."""
+    """Locate an agent's transcripts: `pattern` (a glob) below the fixed folder `root`."""
 
     path: str = _make_required_key(values.expand_pattern)  # as configured, `~` and variables expanded
     format: str = _key(values.one_of(*KNOWN_FORMATS), "auto")
@@ -79,7 +79,7 @@ class TranscriptSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """One silo of memory."""
+    """Configure one agent and its separate memory."""
 
     id: str = _make_required_key(values.agent_id)
     workspace: Path = _make_required_key(values.parse_workspace)
@@ -94,7 +94,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSettings:
-    """How transcripts are noticed and read."""
+    """Configure how transcripts are noticed and read."""
 
     rescan: timedelta = _key(values.make_duration_parser(timedelta(milliseconds=100)), timedelta(seconds=60))
     settle: timedelta = _key(values.make_duration_parser(), timedelta(milliseconds=200))
@@ -104,7 +104,7 @@ class IngestSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubSettings:
-    """What is taken out of every text before it is kept."""
+    """Configure what is removed from every text before it is stored."""
 
     secrets: str = _key(values.one_of("redact", "skip", "off"), "redact")
     pii: str = _key(values.one_of("off", "mask"), "off")
@@ -113,7 +113,7 @@ class ScrubSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SleepSettings:
-    """When an agent's context is turned into memory, and how small its compressed form is."""
+    """Configure when an agent's context becomes memory, and the size of its compressed form."""
 
     threshold: float = _key(values.share(zero=False, one=True), 0.8)
     cooldown: timedelta = _key(values.make_duration_parser(), timedelta(minutes=5))
@@ -127,14 +127,14 @@ class SleepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """When a session is over."""
+    """Configure when a session has ended."""
 
     idle_end: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefineSettings:
-    """When an agent's core is condensed by the agent itself, and how far one refinement may go."""
+    """Configure when an agent condenses its core, and the limits of one refinement."""
 
     schedule: str | None = _key(values.or_null(values.cron_line), "0 4 * * sun")
     trigger_tokens: int = _key(values.make_integer_parser(1), 8_000)
@@ -149,14 +149,14 @@ class RefineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupSettings:
-    """When memories that say the same are made one."""
+    """Configure when identical memories are merged."""
 
     schedule: str | None = _key(values.or_null(values.cron_line), "30 2 * * *")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DreamSettings:
-    """When the core and the last days are consolidated, how many days that are by hand, and how large the core is."""
+    """Configure when the core and the last days are consolidated, and the size of the core."""
 
     schedule: str | None = _key(values.or_null(values.cron_line), "0 3 * * *")
     lookback_days: int = _key(values.make_integer_parser(1), 1)
@@ -166,7 +166,7 @@ class DreamSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSettings:
-    """What jobs may do to an agent's core."""
+    """Configure the limits of what jobs may do to an agent's core."""
 
     retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
     erosion_percent: float = _key(values.share(zero=True, one=True, whole=100), 25.0)
@@ -176,7 +176,7 @@ class GuardSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsSettings:
-    """How sure a fact must be, how many are kept, and how long a session must be quiet before it is asked about."""
+    """Configure the least confidence and the number of facts, and the quiet time before extraction."""
 
     min_confidence: float = _key(values.share(zero=True, one=True), 0.5)
     max_facts: int = _key(values.make_integer_parser(1), 500)
@@ -185,7 +185,7 @@ class FactsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectionSettings:
-    """How much an agent is told of its memory at its start, tokens."""
+    """Configure the tokens of the text for the start of a session."""
 
     max_tokens: int = _key(values.make_integer_parser(0), 2_000)
     files_max_tokens: int = _key(values.make_integer_parser(0), 12_000)
@@ -194,14 +194,14 @@ class InjectionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """What a search goes by beside words."""
+    """Configure what search uses besides words."""
 
     embeddings: str = _key(values.one_of("auto", "off"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSettings:
-    """How often a job is tried and how many run at once."""
+    """Configure the attempts of a job and the number of parallel jobs."""
 
     attempts: int = _key(values.make_integer_parser(1), 5)
     workers: int = _key(values.make_integer_parser(1), 2)
@@ -209,7 +209,7 @@ class JobsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """Who answers a job's questions."""
+    """Configure what answers a job's questions."""
 
     provider: str = _key(values.one_of("offline", "openai"), "offline")
     model: str | None = _key(values.or_null(values.parse_text), None)
@@ -226,7 +226,7 @@ class LlmSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeSettings:
-    """What each kind of job may do by itself."""
+    """Configure what each kind of job may do by itself."""
 
     sleep: str = _key(values.one_of("off", "propose", "auto"), "auto")
     facts: str = _key(values.one_of("off", "propose", "auto"), "auto")
@@ -237,7 +237,7 @@ class ModeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HooksSettings:
-    """Commands of the user's own."""
+    """Configure the user's own commands."""
 
     on_summary: str | None = _key(values.or_null(values.parse_text), None)
     on_alarm: str | None = _key(values.or_null(values.parse_text), None)
@@ -245,7 +245,7 @@ class HooksSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """How old what memoryd keeps for itself may become; None keeps it for good. Workspaces are no part of it."""
+    """Configure the maximum age of state files; None keeps them. Workspaces are never pruned."""
 
     logs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
     runs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
@@ -254,7 +254,7 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """What is logged, and what standard error gets."""
+    """Configure the log level and the form of standard error."""
 
     level: str = _key(values.one_of("debug", "info", "warning", "error"), "info")
     format: str = _key(values.one_of("json", "text"), "json")
@@ -262,7 +262,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The whole configuration. Equal settings behave equally, wherever they were read from."""
+    """Hold the whole configuration. Equal settings behave equally, wherever they were read from."""
 
     state_dir: Path = _make_required_key(values.parse_folder, absent="../var")
     timezone: str = _key(values.zone_name, "local")
@@ -293,7 +293,7 @@ class Settings:
 
 
 class _ConfigReading:
-    """One pass over one file: collects the problems, and the line of each key."""
+    """Read one file in one pass; collect the problems and the line of each key."""
 
     def __init__(self, source: Path, environ: Mapping[str, str]) -> None:
         self.source = source
@@ -306,7 +306,7 @@ class _ConfigReading:
         self.problems.append((line, ConfigError(told, f"{self.source}:{line}", hint)))
 
     def section(self, model: type, at: str, mark: MarkedValue) -> Any:
-        """The section, or None where a key it cannot do without is missing; values that were refused are None."""
+        """Return the section, or None if a required key is missing; refused values are None."""
         if not isinstance(mark.value, dict):
             hint = "indented lines of key: value"
             self.refuse(mark.line, at, f"a mapping is needed, not {values.show_value(mark.value)}", hint)
@@ -350,7 +350,7 @@ class _ConfigReading:
 
 
 def keys_of(model: type) -> dict[str, Field[Any]]:
-    """The keys of a section of the configuration, in the order of the file."""
+    """Return the keys of a section of the configuration, in the order of the file."""
     return {key.name: key for key in fields(model) if key.metadata}
 
 
@@ -374,7 +374,7 @@ def _suggest_name(at: str, name: str, siblings: Sequence[str]) -> str:
 
 
 def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> None:
-    """Two agents in one workspace, or under one id, would write each other's memory."""
+    """Refuse two agents with one workspace or one id, because they would overwrite each other's memory."""
     seen: dict[tuple[str, object], str] = {}
     for number, agent in enumerate(agents):
         for key in ("id", "workspace"):
@@ -388,7 +388,7 @@ def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> No
 
 
 def _refuse_nameless_model(reading: _ConfigReading, settings: Settings) -> None:
-    """There is no default model: which one reads a person's sessions is that person's choice."""
+    """Refuse a missing model name: a person must choose which model reads the sessions."""
     if settings.llm is None or settings.llm.provider != "openai" or settings.llm.model is not None:
         return
     if any(agent is not None and agent.model is None for agent in settings.agents or ()):
@@ -397,7 +397,7 @@ def _refuse_nameless_model(reading: _ConfigReading, settings: Settings) -> None:
 
 
 def _refuse_foreign_reader_of_silos(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse a foreign verifier for an agent in private mode: what it remembers is for its own model alone."""
+    """Refuse another verifier for an agent in private mode: only its own model may read its memory."""
     llm = settings.llm
     if llm is None or llm.verifier is None:
         return
@@ -409,7 +409,7 @@ def _refuse_foreign_reader_of_silos(reading: _ConfigReading, settings: Settings)
 
 
 def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agents: Sequence[Agent | None]) -> None:
-    """The state of all agents, in a folder that one of them reads and writes, would be that one's to read."""
+    """Refuse a state folder inside a workspace: that agent could read the state of all agents."""
     for number, agent in enumerate(agents):
         workspace: Path | None = getattr(agent, "workspace", None)
         if agent is None or state_dir is None or workspace is None:
@@ -420,7 +420,7 @@ def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agen
 
 
 def _refuse_proposals_of_silos(reading: _ConfigReading, settings: Settings) -> None:
-    """What a silo remembers is for no person's routine review."""
+    """Refuse proposals for an agent in private mode: people may not review its memory routinely."""
     silos = [agent.id for agent in settings.agents or () if agent is not None and agent.privacy == "silo"]
     for name in keys_of(ModeSettings) if silos and settings.modes is not None else ():
         if getattr(settings.modes, name) == "propose":
@@ -438,9 +438,7 @@ def _locate_transcripts(agent: Agent) -> Agent:
 
 
 def load(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read a configuration file.
-
-    Relative paths in it are relative to its folder.
+    """Read a configuration file. Relative paths in it are relative to its folder.
 
     Raises:
         SettingsError: with every problem of the file, each with its line, key and a hint.
@@ -480,9 +478,9 @@ def _settings(reading: _ConfigReading) -> Settings | None:
 
 
 def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The state folder of a configuration that is refused for something else; None where it does not say.
+    """Return the state folder of a configuration that is refused for another reason; None if it names none.
 
-    Where the file is no YAML at all its line that begins with `state_dir` is read alone.
+    If the file is not YAML, only its line that begins with `state_dir` is read.
     """
     source = path.absolute()
     place = values.PathBase(source.parent, os.environ if environ is None else environ)
@@ -499,10 +497,10 @@ def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path |
 
 
 def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_config_dir: Path) -> Path:
-    """Where the configuration is: the command line's file, `$MEMORYD_CONFIG`, here, the user's folder, the system's.
+    """Find the configuration: the option, `$MEMORYD_CONFIG`, this folder, the user's folder, the system's.
 
     Raises:
-        ConfigError: a file that was asked for by name does not exist, or there is none at all.
+        ConfigError: a file that was named does not exist, or there is none at all.
     """
     named = explicit or (Path(environ["MEMORYD_CONFIG"]).expanduser() if environ.get("MEMORYD_CONFIG") else None)
     if named is not None:
@@ -527,7 +525,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_conf
 
 
 def default_text() -> str:
-    """The configuration file that ships with memoryd: every key, its default and the reason for it."""
+    """Return the configuration file that ships with memoryd: every key, its default and its reason."""
     from importlib.resources import files  # only `config default` needs it
 
     packaged = files("memoryd") / "memoryd.yaml"

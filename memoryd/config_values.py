@@ -1,4 +1,4 @@
-"""What a value of the configuration may be: a parser takes it as YAML read it, and refuses what it cannot mean.
+"""Parse the values of the configuration from YAML, and refuse values of another kind.
 
 No parser coerces one type into another, and every refusal says what to write instead.
 """
@@ -34,17 +34,17 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 
 @dataclass(frozen=True, slots=True)
 class PathBase:
-    """What paths are relative to, and where `$VARS` and `~` are looked up."""
+    """Hold the folder that paths are relative to, and the source of `$VARS` and `~`."""
 
     folder: Path
     environ: Mapping[str, str]
 
     def path(self, text: str) -> Path:
-        """An absolute path, links resolved, so that one folder has one name."""
+        """Return an absolute path with links resolved, so that one folder has one name."""
         return (self.folder / self.expand(text)).resolve()
 
     def expand(self, text: str, quote: Callable[[str], str] = str) -> str:
-        """The text with its variables and `~` filled in; `quote` is applied to what is filled in."""
+        """Return the text with variables and `~` expanded; `quote` is applied to the inserted text."""
         try:
             text = string.Template(text).substitute({name: quote(value) for name, value in self.environ.items()})
         except KeyError as unset:
@@ -64,7 +64,7 @@ class PathBase:
 
 
 def show_value(value: object) -> str:
-    """A value as an error names it."""
+    """Return a value as an error shows it."""
     match value:
         case None:
             return "nothing"
@@ -81,7 +81,7 @@ def show_value(value: object) -> str:
 
 
 def or_null(parse: Parser) -> Parser:
-    """What `parse` takes, or nothing at all."""
+    """Parse with `parse`, or accept null."""
     return lambda place, value: None if value is None else parse(place, value)
 
 
@@ -94,7 +94,7 @@ def _text(value: object) -> str:
 
 
 def one_of(*names: str) -> Parser:
-    """One of a few words."""
+    """Parse one of a few words."""
 
     def parse(_: PathBase, value: object) -> str:
         if isinstance(value, str) and value in names:
@@ -107,7 +107,7 @@ def one_of(*names: str) -> Parser:
 
 
 def make_integer_parser(low: int) -> Parser:
-    """A whole number, `low` or more."""
+    """Parse a whole number, `low` or more."""
 
     def parse(_: PathBase, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -122,7 +122,7 @@ def make_integer_parser(low: int) -> Parser:
 
 
 def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
-    """Check a part of a whole, from 0 to 1 or in percent; the two ends as given."""
+    """Parse a share from 0 to `whole` (1, or 100 for percent); `zero` and `one` allow the two ends."""
 
     def parse(_: PathBase, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -138,7 +138,7 @@ def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
 
 
 def make_duration_parser(low: timedelta = timedelta(0)) -> Parser:
-    """A whole number with its unit, `low` or more."""
+    """Parse a whole number with its unit, `low` or more."""
 
     def parse(_: PathBase, value: object) -> timedelta:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -160,14 +160,14 @@ def make_duration_parser(low: timedelta = timedelta(0)) -> Parser:
 
 
 def zone_name(_: PathBase, value: object) -> str:
-    """An IANA zone name, or `local`."""
+    """Parse an IANA zone name, or `local`."""
     name = _text(value)
     parse_zone(name)
     return name
 
 
 def parse_zone(name: str) -> ZoneInfo:
-    """The zone of an IANA name, or the system's own for `local`."""
+    """Return the zone of an IANA name, or the system's zone for `local`."""
     try:
         if name == "local":
             from tzlocal import get_localzone  # nothing else needs it
@@ -189,14 +189,14 @@ def _zone_hint(name: str) -> str:
 
 
 def cron_line(_: PathBase, value: object) -> str:
-    """A cron line, kept as it is written."""
+    """Parse a cron line, and keep its text."""
     line = _text(value)
     parse_cron(line)
     return line
 
 
 def duration_text(span: timedelta) -> str:
-    """A duration as it is written in the file, in its largest whole unit: `90s`, `5m`, `200ms`."""
+    """Write a duration in its largest whole unit: `90s`, `5m`, `200ms`."""
     milliseconds = span // timedelta(milliseconds=1)
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if milliseconds and milliseconds % size == 0:
@@ -205,12 +205,12 @@ def duration_text(span: timedelta) -> str:
 
 
 def parse_text(_: PathBase, value: object) -> str:
-    """Text that says something."""
+    """Parse a text that is not blank."""
     return _text(value)
 
 
 def make_list_parser(parse: Parser) -> Parser:
-    """A list of texts, each of which `parse` takes."""
+    """Parse a list of texts, each with `parse`."""
 
     def parse_all(place: PathBase, value: object) -> tuple[str, ...]:
         if not isinstance(value, list):
@@ -221,7 +221,7 @@ def make_list_parser(parse: Parser) -> Parser:
 
 
 def allowed_value(_: PathBase, value: object) -> str:
-    """A value that is no secret, or a regular expression between slashes."""
+    """Parse a value that is not a secret, or a regular expression between slashes."""
     entry = _text(value)
     try:
         allowed.compile_allowed(entry)
@@ -232,7 +232,7 @@ def allowed_value(_: PathBase, value: object) -> str:
 
 
 def base_url(_: PathBase, value: object) -> str:
-    """The URL of a server that may be asked."""
+    """Parse the URL of a server that may be asked."""
     url = _text(value).rstrip("/")
     try:
         parse_base_url(url)
@@ -243,7 +243,7 @@ def base_url(_: PathBase, value: object) -> str:
 
 
 def variable_name(_: PathBase, value: object) -> str:
-    """The name of an environment variable; never the key itself."""
+    """Parse the name of an environment variable; never the key itself."""
     name = _text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) or re.match(r"sk[-_]", name):
         raise ConfigError("this is not the name of a variable", hint="set the key in a variable, and name that here")
@@ -251,14 +251,14 @@ def variable_name(_: PathBase, value: object) -> str:
 
 
 def parse_boolean(_: PathBase, value: object) -> bool:
-    """`true` or `false`."""
+    """Parse `true` or `false`."""
     if not isinstance(value, bool):
         raise ConfigError(f"true or false is needed, not {show_value(value)}", hint="true or false, without quotes")
     return value
 
 
 def agent_id(_: PathBase, value: object) -> str:
-    """A name that is safe in a path, a log line and a command."""
+    """Parse a name that is safe in a path, a log line and a command."""
     name = _text(value)
     if not _AGENT_ID.fullmatch(name):
         hint = "a-z 0-9 _ -, beginning with a letter or digit, 64 at most"
@@ -267,7 +267,7 @@ def agent_id(_: PathBase, value: object) -> str:
 
 
 def parse_folder(place: PathBase, value: object) -> Path:
-    """A path that is a folder, or nothing yet."""
+    """Parse the path of a folder that exists or is still free."""
     path = place.path(_text(value))
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is not a folder")
@@ -275,7 +275,7 @@ def parse_folder(place: PathBase, value: object) -> Path:
 
 
 def parse_workspace(place: PathBase, value: object) -> Path:
-    """A folder that exists."""
+    """Parse the path of a folder that exists."""
     path = parse_folder(place, value)
     if not path.is_dir():
         raise ConfigError(f"the folder {path} does not exist", hint="make it, or correct the path")
@@ -283,12 +283,12 @@ def parse_workspace(place: PathBase, value: object) -> Path:
 
 
 def any_path(place: PathBase, value: object) -> Path:
-    """Any path, made absolute."""
+    """Parse any path and make it absolute."""
     return place.path(_text(value))
 
 
 def expand_pattern(place: PathBase, value: object) -> str:
-    """The expanded pattern; text that came from a variable or `~` never counts as a wildcard."""
+    """Return the expanded pattern; text from a variable or `~` never counts as a wildcard."""
     text = place.expand(_text(value), quote=_quote)
     parts = text.split("/")
     wild = [number for number, part in enumerate(parts) if _literal(part) is None]
@@ -311,13 +311,13 @@ def _quote(text: str) -> str:
 
 
 def _literal(part: str) -> str | None:
-    """What a part of a path says when it holds no wildcard, else None."""
+    """Return a part of a path without wildcards as plain text, else None."""
     plain = re.sub(r"\[([*?\[])\]", "", part)
     return None if re.search(r"[*?\[]", plain) else re.sub(r"\[([*?\[])\]", r"\1", part)
 
 
 def split_pattern(pattern: str, workspace: Path) -> tuple[Path, str]:
-    """A checked pattern as the fixed folder it begins with and the glob below that folder."""
+    """Split a checked pattern into its fixed folder and the glob below it."""
     parts = PurePosixPath(pattern).parts
     fixed: list[str] = []
     for part in parts[:-1]:

@@ -1,4 +1,4 @@
-"""How many of something, as people read it: `1 turn`, `2 turns`, `1,024 bytes`."""
+"""Write numbers with nouns for people: `1 turn`, `2 turns`, `1,024 bytes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cron line → the fields of a clock that counts weekdays from Monday, or a refusal that says what to write.
+"""Convert a cron line to the fields of a clock that counts weekdays from Monday, or refuse it with a remedy.
 
 Source of the grammar: crontab(5) of Vixie cron. Weekday 0 and 7 are Sunday. What cron would do differently from the
 clock behind it is refused, never reinterpreted: a line means here what it means in a crontab, or nothing.
@@ -34,7 +34,7 @@ class _Field:
     names: tuple[str, ...] = ()
 
     def number(self, word: str) -> int:
-        """A number or a name of this field; the first name stands for the lowest number."""
+        """Parse a number or a name of this field; the first name is the lowest number."""
         if word in self.names:
             return self.names.index(word) + self.low
         if not word.isdecimal():
@@ -57,7 +57,7 @@ _WEEKDAY = _Field("weekday", 0, 7, _DAYS)
 
 
 def parse_cron(line: str) -> dict[str, str]:
-    """The keyword arguments of APScheduler's `CronTrigger` (beside its time zone) that fire as cron would.
+    """Return the arguments of APScheduler's `CronTrigger` (without the time zone) that fire as cron would.
 
     Five fields (minute, hour, day of the month, month, weekday) or a nickname such as `@daily`.
 

@@ -1,4 +1,4 @@
-"""What can go wrong, by who must act. Every error says what happened, where, and what to do."""
+"""Define the errors, by who must act. Every error says what happened, where, and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MACHINE = frozenset({
 
 
 class MemorydError(Exception):
-    """An error a person can act on.
+    """Report an error that a person can act on.
 
     Args:
         what: what went wrong, one sentence.
@@ -40,35 +40,35 @@ class MemorydError(Exception):
 
 
 class ConfigError(MemorydError):
-    """The person who wrote the configuration or the command line must act."""
+    """Report a mistake in the configuration or the command line."""
 
     code = "config"
     exit_code = 2
 
 
 class NotFoundError(MemorydError):
-    """The named thing does not exist."""
+    """Report that the named thing does not exist."""
 
     code = "not_found"
     exit_code = 3
 
 
 class RefusedError(MemorydError):
-    """A guard or a missing part of the product says no."""
+    """Report that a guard refused, or that a part of the product is missing."""
 
     code = "refused"
     exit_code = 4
 
 
 class LockedError(MemorydError):
-    """Another daemon holds the state folder."""
+    """Report that another daemon holds the state folder."""
 
     code = "locked"
     exit_code = 5
 
 
 class StillLockedError(LockedError):
-    """Another daemon held the state folder for as long as was to be waited for: a service manager tries again.
+    """Report that another daemon held the folder for the whole waiting time: a service manager tries again.
 
     The status is `EX_TEMPFAIL` of sysexits.h(3head).
     """
@@ -77,17 +77,17 @@ class StillLockedError(LockedError):
 
 
 class StateError(MemorydError):
-    """The operator must act: the database, the disk or the workspace is not usable."""
+    """Report that the database, the disk or the workspace cannot be used; the operator must act."""
 
     code = "state"
 
 
 class AwayError(StateError):
-    """What a run needs is not there now, through no fault of the run: a workspace on a disk that is not mounted."""
+    """Report that something a run needs is missing now, such as a workspace on an unmounted disk."""
 
 
 def is_disk_trouble(error: BaseException) -> bool:
-    """Say whether the machine, not the run, is at fault: a full or failing disk, no descriptors, no permission.
+    """Return True if the machine is at fault, not the run: a full or failing disk, no descriptors, no permission.
 
     Another program's long hold on the database is of this kind, too: it passes.
     """

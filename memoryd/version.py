@@ -1,3 +1,3 @@
-"""The version of this package, in a module of its own: to import it loads no interface."""
+"""Hold the version of this package in its own module: importing it loads no interface."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""YAML text → plain values that know their line, with the traps of YAML 1.1 taken out.
+"""Parse YAML into plain values that know their line, without the traps of YAML 1.1.
 
 Plain scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), narrowed where a
 person and that schema would disagree: `12:30`, `no`, `off`, `2026-01-01` and `010` are text; only `true` and `false`
@@ -29,7 +29,7 @@ _SCALARS: dict[str, Callable[[str], Scalar]] = {
 
 @dataclass(frozen=True, slots=True)
 class MarkedValue:
-    """A value and the line it stands on (of its key, inside a mapping), counted from 1."""
+    """Hold a value and its line (of its key, inside a mapping), counted from 1."""
 
     value: Scalar | dict[str, MarkedValue] | list[MarkedValue]
     line: int
@@ -37,14 +37,14 @@ class MarkedValue:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """What was read, and the keys that had to be left out of it."""
+    """Hold the parsed values, and the keys that were left out."""
 
     root: MarkedValue
     problems: tuple[YamlError, ...]
 
 
 class YamlError(Exception):
-    """The text is not YAML that can be read one way only.
+    """Report that the text is not YAML with a single reading.
 
     Args:
         what: what is wrong.
@@ -63,14 +63,14 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own class attribute, replaced and not shared
 
     def scan_to_next_token(self) -> None:
-        """Take a tab between two tokens of a line for the blank it is; PyYAML refuses it like one that indents."""
+        """Treat a tab between two tokens of a line as a blank; PyYAML refuses it like an indenting tab."""
         super().scan_to_next_token()
         while self.peek() == "\t" and self.prefix_of_line().strip():
             self.forward()
             super().scan_to_next_token()
 
     def prefix_of_line(self) -> str:
-        """What the current line holds before the current character."""
+        """Return the part of the current line before the current character."""
         return str(self.buffer[self.pointer - self.column : self.pointer])
 
 
@@ -85,7 +85,7 @@ for _tag, _pattern, _first in (
 
 
 def read(data: bytes) -> YamlDocument:
-    """Read one YAML document. Duplicate keys and keys that are no text are its `problems`.
+    """Parse one YAML document. Duplicate keys and keys that are not text go into its `problems`.
 
     Raises:
         YamlError: not UTF-8, not YAML, a tag, or an alias to itself.
@@ -118,7 +118,7 @@ def _decode(data: bytes) -> str:
 
 
 def _explain_unclosed(text: str, loader: _Loader, error: yaml.MarkedYAMLError) -> YamlError | None:
-    """Tell of the bracket that is open where a later line makes no sense; PyYAML names that line alone."""
+    """Return the open bracket that makes a later line invalid; PyYAML names only that later line."""
     mark = error.problem_mark
     if not (loader.flow_level and loader.marks and mark):
         return None
@@ -149,7 +149,7 @@ def _line(node: Node) -> int:
 
 
 class _Builder:
-    """Builds the marked tree of one document; each node once, so that aliases to aliases cost nothing."""
+    """Build the marked tree of one document; each node once, so that nested aliases cost nothing."""
 
     def __init__(self) -> None:
         self._built: dict[int, Scalar | dict[str, MarkedValue] | list[MarkedValue]] = {}

@@ -1,8 +1,9 @@
-"""Whose a text in a memory file is: the agent's own, where a call of one of its tools says so, else a person's.
+"""Decide who wrote a text in a memory file: the agent if one of its tool calls shows it, else a person.
 
-An agent edits the files by its own tools, and its transcript tells. Some name the file and give its new text. Others
-are given a command or a patch: what such a call says that names the file is the agent's. Of `MEMORY.md` only calls
-count that were made since file and ledger last agreed; of daily files any call about memory since the day began.
+An agent edits files by its own tools, and the calls are in its transcript. Some calls name the file and give its new
+text. Others hold a command or a patch: the text of such a call that names the file is the agent's. For `MEMORY.md`,
+only calls count that were made since file and memory store last agreed; for daily files, any call about memory since
+the day began.
 
 A transcript does not show every edit: a script may write the file, and the text of a long call is cut. So a line that
 no call explains may still be the agent's if it was working at that time: `was_working`.
@@ -80,7 +81,7 @@ def own_texts(connection: Connection, agent_id: str, since: str, texts: Collecti
 
 
 def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:
-    """Say whether a session of the agent, or one of its subagents, called tools between two times, UTC."""
+    """Return True if a session of the agent, or of a subagent, called tools between two times, UTC."""
     return query.has_row(connection, _WORKING, agent_id, since, since, until, until)
 
 
@@ -100,7 +101,7 @@ def _find_written(call: str, texts: Collection[str], folder: str, path: Path) ->
 
 
 def _extract_input(call: str) -> str:
-    """Return what a call was given, a command or a patch, without the lines that a patch removes or keeps."""
+    """Return the command or patch of a call, without the lines that a patch removes or keeps."""
     text = "\n".join(strings_of(fields.shown_arguments(call))) or call
     if _PATCH in text:
         lines = _ESCAPED.sub("\n", text).splitlines()

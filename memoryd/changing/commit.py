@@ -1,11 +1,11 @@
-"""The commit rule: files and rows change together, or not at all.
+"""Commit a run: files and rows change together, or not at all.
 
-1. One transaction writes the `intent`: what each file holds before and will hold after, each block to append and where,
-   and every row to write. 2. Rewrites (temp, fsync, exchange, fsync folder) and appends (one `O_APPEND` write, fsync).
-3. One transaction writes the rows, moves the watermarks, ends the run and removes the intent.
+1. One transaction writes the `intent`: the content of each file before and after, each block to append with its place,
+and every row to write. 2. Rewrites (temp, fsync, exchange, fsync folder) and appends (one `O_APPEND` write, fsync). 3.
+One transaction writes the rows, moves the watermarks, ends the run and removes the intent.
 
-A process may die between any two of these; `settle` carries each leftover intent through. It never overwrites what a
-person or an agent wrote meanwhile: a file that is neither as before nor as after is planned anew on what it holds now.
+A process may end between any two of these steps; `settle` completes each leftover intent. It never overwrites what a
+person or an agent wrote meanwhile: if a file has neither its old nor its new content, its change is planned again.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ _TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore
 
 
 class OutdatedError(MemorydError):
-    """What the run decided on has changed meanwhile: it decides anew on what is there now."""
+    """Report that the state behind the run's decision has changed: the run decides again."""
 
 
 class StaleRunError(MemorydError):
-    """The run was taken over or cancelled meanwhile; its result is thrown away."""
+    """Report that the run was taken over or cancelled; its result is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How the run ends, for its row."""
+    """Hold how the run ends, for its row."""
 
     state: str  # succeeded | skipped | running: there is more to do when this is done
     why: str | None = None
@@ -97,7 +97,7 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What a commit did."""
+    """Hold the result of a commit."""
 
     files: tuple[str, ...] = ()
     memories: int = 0
@@ -122,15 +122,15 @@ def commit(
 ) -> CommitResult:
     """Carry out a run's edits and end the run, all or none.
 
-    `revise` says, inside the plan's transaction, what earlier states rows and files go back to. `settled`: `MEMORY.md`
-    is whole, however little it holds. `foreseen` is what the first of the edits came to when all was decided.
+    `revise` returns, inside the plan's transaction, the earlier states to restore. `settled` means that `MEMORY.md` is
+    complete, however short it is. `foreseen` is the expected result of the first edits.
 
     Raises:
-        StaleRunError: another claim owns the run by now; nothing was changed.
-        OutdatedError: a rewrite was decided on another core than there is by now, or the guards let other operations
-            pass than was foreseen; nothing was changed.
+        StaleRunError: another claim owns the run now; nothing changed.
+        OutdatedError: a rewrite was decided on another core than the current one, or the guards accept other operations
+            than expected; nothing changed.
         StateError: a memory file cannot be read or written.
-        OSError: the disk refused; the intent stays and is settled later.
+        OSError: the disk refused; the intent stays and is completed later.
     """
     if revise is None and not any(isinstance(edit, _TO_FILES) for edit in edits):
         return _commit_rows(writer, run, edits, outcome)
@@ -153,7 +153,7 @@ def commit(
 
 
 def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: RunOutcome) -> CommitResult:
-    """Carry out edits that touch no file: one transaction is all it takes, and no intent."""
+    """Carry out edits that touch no file: one transaction is enough, without an intent."""
     intent = {"actor": ACTOR, "put_back": ()} | _intent_of(writer, edits, outcome, Preview(), ())
     return _complete(writer, run, intent, outcome, (RUNNING,))
 
@@ -174,7 +174,7 @@ def _intent_of(
 
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
-    """Put an entry into an agent's journal, in the transaction of what it tells of; no file holds any."""
+    """Add an entry to an agent's journal in the transaction of the change; no file holds the journal."""
     passed = writer.judge(connection, agent_id, entry.operations, entry.caller)
     audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
 
@@ -184,7 +184,7 @@ def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
 
 
 def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned_facts.LearnedResult:
-    """Write what the edits say of facts and the profile."""
+    """Write the edits of facts and the profile."""
     done = [learned_facts.carry_out(connection, writer, run, edit) for edit in edits]
     return learned_facts.LearnedResult(
         tuple(change for one in done for change in one.changes),
@@ -195,7 +195,7 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a commit does to the core, and what the guards refuse of it, as things are now."""
+    """Hold what a commit would do to the core now, and what the guards would refuse."""
 
     rewrites: tuple[dict[str, Any], ...] = ()
     changes: tuple[Change, ...] = ()
@@ -205,15 +205,15 @@ class Preview:
     files: tuple[tuple[str, bytes | None, bytes], ...] = ()
 
     def is_as(self, foreseen: Preview) -> bool:
-        """Whether the guards let the same pass of the lists of operations that were looked at before."""
+        """Return True if the guards accept the same operations as in an earlier preview."""
         both = zip(self.passed, foreseen.passed, strict=False)
         return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
 
 
 def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
-    """Plan a run's edits as `commit` does, and write none of them; an edit of `MEMORY.md` is imported first.
+    """Plan a run's edits as `commit` does without writing them; import an edit of `MEMORY.md` first.
 
-    What earlier edits have come to, `ahead`, is part of what these come to, though none of it is written.
+    The plan includes the changes of earlier edits, `ahead`, although they are not written.
     """
     with lock_workspace(writer.workspace) as place:
         brought = bring(writer, place.workspace, run.agent_id)
@@ -278,7 +278,7 @@ def _make_intent(
 
 
 def actor_of(edits: Sequence[Edit]) -> str:
-    """Who the audit says it was: a run's own decisions are memoryd's, whoever asked for the run."""
+    """Return the actor for the audit: a run's own decisions are memoryd's, whoever asked for the run."""
     callers = {edit.caller for edit in edits if isinstance(edit, Operate)}
     return guard_check.HUMAN if Caller.OWNER in callers else guard_check.AGENT_TOOL if Caller.TOOL in callers else ACTOR
 
@@ -310,7 +310,7 @@ def _outcome_json(outcome: RunOutcome, planned: Preview, appends: Sequence[Mappi
 def _comes_to(
     passed: guard_check.GuardCheckResult,
 ) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
-    """What passes of a list of operations and what is refused, but for what each plan draws anew: ids, salts, times."""
+    """Return the accepted and refused operations without the values that each plan draws: ids, salts, times."""
     changes = [
         (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
         for one in passed.changes
@@ -324,9 +324,9 @@ def _with_put_back(brought: CoreImport) -> core.CoreFile:
 
 
 class _PlanBase(NamedTuple):
-    """What a plan goes by: `MEMORY.md` with what has to go back into it, its bullets, and what is to go back, if any.
+    """Hold the input of a plan: `MEMORY.md` with restored bullets, its bullets, and the revision if there is one.
 
-    The bullets are as the ledger may hold them, and there where some are named.
+    The bullets are in the form of the memory store.
     """
 
     file: core.CoreFile
@@ -343,7 +343,7 @@ def _plan_core(
     brought: CoreImport,
     told: _PlanBase,
 ) -> Preview:
-    """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
+    """Plan the changes of the memory store and of `MEMORY.md` on their current state."""
     whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
     if whole is not None:
         return _plan_rewrite(connection, writer, run, whole, brought)
@@ -373,7 +373,7 @@ def _plan_core(
 def _check_edits(
     connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: _PlanBase
 ) -> tuple[guard_check.GuardCheckResult, ...]:
-    """What the guards let pass of each list of operations, each judged on what those ahead of it come to."""
+    """Return what the guards accept of each list of operations, each judged on the result of those before it."""
     passed: list[guard_check.GuardCheckResult] = []
     several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
     with sqlite.undo_after(connection) if several else nullcontext():
@@ -388,7 +388,7 @@ def _check_edits(
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
-    """Plan a rewrite on the core it was decided on; on any other it is decided again."""
+    """Plan a rewrite on the core it was decided on; for any other core, raise so that it is decided again."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
     passed = writer.judge(
@@ -404,7 +404,7 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
 def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Operate]]:
-    """What the edits ask of the ledger; what the file holds already is not added."""
+    """Return the operations of the edits, without additions that the file already holds."""
     there = {core.normalize(bullet.text) for bullet in core.list_bullets(file)}
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
@@ -435,13 +435,13 @@ def _operations(
 
 
 def _comes(change: Change) -> bool:
-    """Whether a bullet was not in the file before and is after."""
+    """Return True if a bullet was not in the file before and is in it after."""
     is_core = change.after.kind is MemoryKind.CORE
     return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
 
 
 def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
-    """The memories whose bullets come into the file, by id, as they are when all is done."""
+    """Return the memories whose bullets enter the file, by id, in their final state."""
     last = {change.memory_id: change.after for change in changes}
     return {one.memory_id: last[one.memory_id] for one in changes if _comes(one) and last[one.memory_id].is_live}
 
@@ -449,7 +449,7 @@ def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
 def _file_edits(
     live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
 ) -> Iterator[core.Edit]:
-    """The edits of the file that the changes come to; it may hold bullets that the ledger does not know yet."""
+    """Return the edits of the file for the changes; it may hold bullets that the memory store does not know yet."""
     at = map_places(live, bullets) if bullets else {}
     order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
     slots = [at[one.id] for one in order]
@@ -460,7 +460,7 @@ def _file_edits(
 
 
 def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
-    """The changes, each new memory with the number of its place in the file as it is going to be."""
+    """Return the changes, each new memory with its position in the new file."""
     coming = _find_incoming(changes)
     standing: list[Standing] = [*live, *coming.values()]
     at = map_places(standing, core.list_bullets(core.parse(new)))
@@ -526,7 +526,7 @@ def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
 
 
 def _plan_reversal(revision: Revision | None) -> dict[str, Any]:
-    """The watermarks, sections of the profile and notes of a revision, as an intent holds them."""
+    """Return the watermarks, profile sections and notes of a revision for an intent."""
     if revision is None:
         return {}
     lists = {"reverted": revision.marks, "sections": revision.sections, "notes": revision.notes}
@@ -575,7 +575,7 @@ def _apply_rewrite(
 
 
 def _reapply(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
-    """What a rewrite comes to on a file that somebody has edited since it was planned."""
+    """Return a new rewrite for a file that somebody has edited since the plan."""
     new = old or b""
     if rewrite["additions"]:
         new = core.add(core.parse(new), [(heading, text) for heading, text in rewrite["additions"]])
@@ -595,7 +595,7 @@ def _remove(
     *,
     settling: bool,
 ) -> None:
-    """Take a file away that holds nothing but what is taken back; one that somebody has changed meanwhile stays."""
+    """Delete a file that holds only reverted content; leave it if somebody has changed it."""
     found = None if old is None else regular.compute_digest(old)
     if found == rewrite["before"] and old is not None and found is not None:
         folders.backup(place.continuum, run_id, entry.name, old)
@@ -654,7 +654,7 @@ def _complete(
 
 
 def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
-    """Make the rows what the plan says, and audit them, and what was put back, and the files."""
+    """Write and audit the planned rows, the restored bullets and the files."""
     now, actor = writer.now(), intent["actor"]
     changes = _changes_of(intent)
     audit.record(connection, changes, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
@@ -746,7 +746,7 @@ def open_intents(engine: Engine) -> list[tuple[str, str]]:
 
 
 def settle(writer: Writer, run_id: str) -> CommitResult:
-    """Carry a leftover intent through, whatever the process that made it had done already.
+    """Complete a leftover intent, however far the process that made it had come.
 
     Raises:
         OSError: the disk refused again; the intent stays.
@@ -776,7 +776,7 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
 
 
 def _of_this_version(intent: dict[str, Any]) -> dict[str, Any]:
-    """An intent that a version without a ledger left behind: its rows become changes."""
+    """Convert an intent of a version without a memory store: its rows become changes."""
     if "changes" in intent:
         return intent
     changes = [
@@ -792,7 +792,7 @@ _NO_VALUES = dict.fromkeys(memories.COLUMNS) | {
 
 
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
-    """Clear away what a stopped rewrite left; names the files that hold an edit which has no place any more."""
+    """Delete what a stopped rewrite left; return the files that hold an edit without a place."""
     found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
     found += [(item["path"], None, regular.compute_digest(item["create"].encode())) for item in intent["appends"]]
     kept: list[str] = []

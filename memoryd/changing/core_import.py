@@ -1,4 +1,4 @@
-"""The import of `MEMORY.md`: what somebody changed in it becomes what the ledger says, each change audited.
+"""Import edits of `MEMORY.md` into the memory store, each change audited.
 
 A person's file is the person's word: the first time the ledger sees one, all of its bullets become memories, and
 afterwards every edit is theirs, but for what the agent's own tool is known to have written (`authorship`).
@@ -47,12 +47,12 @@ OPERATION = "import"  # as the audit names what it does to the file
 
 
 class UnfinishedError(AwayError):
-    """What somebody began in the file waits for them to end it."""
+    """Report an unfinished edit in the file, which waits for its author."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoreImport:
-    """The file, and what the ledger makes of it."""
+    """Hold the file and its imported state."""
 
     data: bytes | None
     agrees: bool  # whether the ledger says now what the file says, but for `put_back`
@@ -62,12 +62,12 @@ class CoreImport:
 
 
 def digest_of(data: bytes | None) -> str:
-    """The sha256 that stands for what the file holds; no file holds as much as an empty one."""
+    """Return the sha256 of the file; a missing file counts as an empty one."""
     return regular.compute_digest(data or b"")
 
 
 def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> CoreImport:
-    """Bring the ledger to what the file says. The caller holds the agent's lock.
+    """Import the file into the memory store. The caller holds the agent's lock.
 
     `settled`: the caller has watched the file rest, so that it is whole however little it holds.
 
@@ -95,7 +95,7 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
 
 
 def take_over(writer: Writer, agent_id: str) -> CoreImport:
-    """Import an edit of `MEMORY.md` ahead of what goes by the ledger.
+    """Import an edit of `MEMORY.md` before other work reads the memory store.
 
     Raises:
         AwayError: it was edited a moment ago.
@@ -108,14 +108,14 @@ def take_over(writer: Writer, agent_id: str) -> CoreImport:
 
 
 def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
-    """Whether the file was written a moment ago. A time that is still to come was set by another clock."""
+    """Return True if the file was written a moment ago. A time in the future was set by another clock."""
     entry = folder / CORE_FILE
     age = moment_of(writer.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
     return 0 <= age < writer.settle_seconds
 
 
 def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
-    """Whether the file holds much less than the ledger knows, as one does that is being saved or was lost."""
+    """Return True if the file holds much less than the memory store, as during a save or after a loss."""
     held = sum(len(bullet.text) for bullet in core.list_bullets(core.parse(data or b"")))
     return held < SHORTENED * sum(len(memory.content) for memory in live)
 
@@ -126,12 +126,12 @@ def _is_new(change: Change) -> bool:
 
 
 def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
-    """Whether a change is a new text that the agent's own tool wrote."""
+    """Return True if the agent's own tool wrote this changed text."""
     return _is_new(change) and core.normalize(change.after.content) in own
 
 
 def _cite_sources(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
-    """Return a change of a text with its sources, and when it was said: an edit by hand when memoryd saw it.
+    """Return a changed text with its sources and its time: for an edit by hand, when memoryd saw it.
 
     What a file held when it was first imported stays undated, which is older than all that is dated.
     """
@@ -172,7 +172,7 @@ def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Co
 def agree(
     connection: Connection, agent_id: str, sha256: str, now: str, *, operation: str, actor: str, run_id: str | None
 ) -> None:
-    """Record, and audit, that the file with these bytes and the ledger agree."""
+    """Record and audit that these bytes of the file and the memory store agree."""
     memories.set_agreed(connection, agent_id, sha256, now)
     state = chain.dump_state(path=CORE_FILE, sha256=sha256)
     states = [(operation, chain.FILE + CORE_FILE, state)]
@@ -180,7 +180,7 @@ def agree(
 
 
 def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:
-    """The bullets of a file as the ledger may hold them."""
+    """Return the bullets of a file in the form of the memory store."""
     found = core.list_bullets(file)
     clean = redact([text for bullet in found for text in (bullet.text, bullet.heading)])
     return [

@@ -1,4 +1,4 @@
-"""Dedup: of memories that say the same byte for byte one stays. By hash alone; no text reaches a receipt or a log.
+"""Remove duplicates: of memories with the same bytes one stays. Works by hash; no text reaches a report or a log.
 
 Facts and journal entries are in no file, so they go in batches, each a transaction with its audit; a run that is
 stopped between two has done some of its work, and the next does the rest. Bullets of `MEMORY.md` go by the commit rule,
@@ -42,14 +42,14 @@ _CANDIDATES = (
 
 
 def list_duplicates(connection: Connection, agent_id: str, kind: MemoryKind) -> Iterator[tuple[str, str]]:
-    """The memories of a kind that may go, each with the one that stays; protected ones all stay."""
+    """Return the memories of a kind that may be removed, each with the one that stays; all protected ones stay."""
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
     for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
         yield from ((copy.id, kept.id) for copy in copies if not copy.constitutional)
 
 
 def run(writer: Writer, run: Run) -> Done | NothingToDo:
-    """End the duplicates that are in no file, and say which bullets go with the commit."""
+    """End the duplicates that are in no file, and return the bullets that the commit removes."""
     ended = {}
     for kind in (MemoryKind.FACT, MemoryKind.JOURNAL):
         with sqlite.begin_read(writer.engine) as connection:
@@ -68,7 +68,7 @@ def run(writer: Writer, run: Run) -> Done | NothingToDo:
 
 
 def find_duplicates(engine: Engine, agent_id: str, kinds: Iterable[MemoryKind] = MemoryKind) -> Done | NothingToDo:
-    """All duplicates of these kinds as one decision, of which nothing is carried out yet."""
+    """Return all duplicates of these kinds as one decision; carry out nothing."""
     with sqlite.begin_read(engine) as connection:
         pairs = {str(kind): list(list_duplicates(connection, agent_id, kind)) for kind in kinds}
     receipt = {"dedup": {kind: len(some) for kind, some in pairs.items()}}
@@ -77,7 +77,7 @@ def find_duplicates(engine: Engine, agent_id: str, kinds: Iterable[MemoryKind] =
 
 
 def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete]) -> list[Delete]:
-    """Those of a run's decisions that hold: an edit that was imported since may have made a copy another memory."""
+    """Return the decisions that still hold: an imported edit may have changed one of two copies."""
     held = memories.by_ids(connection, agent_id, {name for one in deletes for name in (one.id, *one.successors)})
     texts = {memory.id: memory.content for memory in held.values() if memory.is_live}
     return [one for one in deletes if one.id in texts and all(texts.get(n) == texts[one.id] for n in one.successors)]

@@ -1,4 +1,4 @@
-"""The fact store of an agent as its owner uses it: created, changed, deleted, carried in and out.
+"""Let the owner of an agent create, change, delete, export and import its facts.
 
 Each change is one transaction that reads the store, judges and writes; two writers at once can neither store the same
 fact twice nor overfill the store. No content goes into a run's row or the log: a change is a run of kind `edit` with
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FactImport:
-    """What became of an import: what each fact came to, who went for it, which sections of the profile came in."""
+    """Hold the result of an import: the outcome of each fact, the evicted facts, and the imported profile sections."""
 
     outcomes: tuple[FactOutcome, ...]
     evicted: tuple[Fact, ...]
@@ -48,7 +48,7 @@ class FactImport:
 
 @dataclass(frozen=True, slots=True)
 class FactStore:
-    """The facts of one agent. Safe beside a running daemon and other writers.
+    """Hold the facts of one agent. Safe beside a running daemon and other writers.
 
     Attributes:
         engine: the state database.
@@ -58,7 +58,7 @@ class FactStore:
         limits: of the store.
         guards: of the guards.
         redact: gives texts without their secrets.
-        log: told what was not stored and what went, by id.
+        log: gets what was not stored and what ended, by id.
     """
 
     engine: Engine
@@ -71,7 +71,7 @@ class FactStore:
     log: Log
 
     def all(self) -> list[Fact]:
-        """Return the facts, the surest first."""
+        """Return the facts, most certain first."""
         return self._store().all()
 
     def get(self, fact_id: str) -> Fact:
@@ -92,7 +92,7 @@ class FactStore:
             return profile.read(connection, self.agent_id)
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
-        """Store facts, all or none; `outcomes` says what each came to, `evicted` which went because the store is full.
+        """Store facts, all or none; `outcomes` has the outcome of each, `evicted` the facts that a full store ended.
 
         Raises:
             ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
@@ -104,11 +104,11 @@ class FactStore:
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> Fact:
-        """Change what is given of a fact, and nothing else; returns it as it is then.
+        """Change the given fields of a fact, and no other; return the fact.
 
         Raises:
             KeyError: there is no such fact.
-            ValueError: a value is no good, or another fact says the new content already.
+            ValueError: a value is invalid, or another fact already has the new content.
             RefusedError: the fact is protected.
         """
         text = self.redact([content])[0] if isinstance(content, str) else content
@@ -119,7 +119,7 @@ class FactStore:
         return after
 
     def delete(self, fact_id: str) -> None:
-        """Delete a fact; extraction does not bring it back unless the user says it anew.
+        """Delete a fact; extraction stores it again only if the user repeats it.
 
         Raises:
             KeyError: there is no such fact.
@@ -139,7 +139,7 @@ class FactStore:
         return portable.dump(facts, held_profile)
 
     def bring(self, text: str, where: str = "") -> FactImport:
-        """Take in what a file of either shape holds, all or none. A section of the profile that has a text stays.
+        """Import a file of either format, all or none. A profile section that has a text stays.
 
         Raises:
             MalformedError: the file is not what it should be.
@@ -186,7 +186,7 @@ class FactStore:
     def _write(
         self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
     ) -> str:
-        """Put operations through the gate and write what they come to, as a run of the owner's."""
+        """Judge operations and write the accepted ones as a run of the owner."""
         passed = guard_check.judge(
             connection,
             self.agent_id,
@@ -217,7 +217,7 @@ class FactStore:
 
     @contextmanager
     def _begin_write(self) -> Iterator[Connection]:
-        """One write transaction, at no moment at which a run is between its plan and its rows."""
+        """Open a write transaction at a moment when no run is between its plan and its rows."""
         with lock_workspace(self.workspace), sqlite.begin_write(self.engine) as connection:
             if runs.agent_has_intent(connection, self.agent_id):
                 raise StateError(

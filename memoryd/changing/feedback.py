@@ -1,4 +1,4 @@
-"""Feedback: a word on a memory, good or bad. It changes none; it is audited, and weighs in what search shows first."""
+"""Record feedback on a memory, good or bad. It changes no memory; it is audited and counts in the ranking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def give(engine: Engine, agent_id: str, memory_id: str, verdict: str, *, actor: str, now: str) -> None:
-    """Record what somebody said of a memory: `good` or `bad`.
+    """Record a person's rating of a memory: `good` or `bad`.
 
     Raises:
         NotFoundError: the agent has no such memory.

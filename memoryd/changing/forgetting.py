@@ -1,4 +1,4 @@
-"""Forgetting: a person's word that a memory, or all that a session said, is to be gone wherever memoryd has put it.
+"""Forget for a person: erase a memory or a session from everything that memoryd wrote.
 
 First everything is gone through that only holds copies: backups, versions that were put aside, the log, other rows.
 Then one commit takes the texts out of the ledger, `MEMORY.md` and the daily files, and the rows they were known from.
@@ -63,20 +63,20 @@ _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
 
 @dataclass(frozen=True, slots=True)
 class ForgetTarget:
-    """What is to be forgotten: a memory, or a session."""
+    """Name what to forget: a memory, or a session."""
 
     memory_id: str | None = None
     session_id: str | None = None
 
 
 def target_of(options: Mapping[str, Any]) -> ForgetTarget:
-    """What a run's options name."""
+    """Return the target in a run's options."""
     return ForgetTarget(options.get("memory"), options.get("session"))
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetPlan:
-    """What forgetting comes to."""
+    """Hold the plan of a `forget`."""
 
     target: ForgetTarget
     sessions: tuple[str, ...]  # whose texts go; none where a memory is forgotten
@@ -94,13 +94,13 @@ class ForgetPlan:
     told: dict[str, Any] = field(default_factory=dict)  # for the receipt: never a text
 
     def check(self) -> None:
-        """Let only a plan pass that touches nothing protected."""
+        """Raise if the plan touches a protected memory."""
         if self.verdict.protected:
             hint = "memoryd core unprotect each of them first, if that is meant"
             raise RefusedError("would have to go and are protected", ", ".join(self.verdict.protected), hint)
 
     def edits(self) -> list[MoveWatermark]:
-        """Nothing of the sessions is left to be consumed."""
+        """Mark the sessions as fully processed."""
         consumers = (sleep.CONSUMER, facts.CONSUMER)
         return [MoveWatermark(one, consumer, seq) for one, seq in self.marks.items() if seq for consumer in consumers]
 
@@ -110,7 +110,7 @@ class ForgetPlan:
 
 @dataclass(frozen=True, slots=True)
 class _AuditedTexts:
-    """What the audit still holds of an agent."""
+    """Hold what the audit still has of an agent."""
 
     versions: Mapping[str, set[str]]  # texts of memories, by id
     sections: Mapping[ProfileSection, list[SectionVersion]]
@@ -119,7 +119,7 @@ class _AuditedTexts:
 
 
 def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: ForgetTarget, tz: tzinfo) -> ForgetPlan:
-    """How to forget something.
+    """Plan how to forget a target.
 
     Raises:
         NotFoundError: the agent has no such memory or session.
@@ -186,7 +186,7 @@ def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
 
 
 def _make_grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
-    """Whether a text stands in what is stored of records, or in other memories."""
+    """Return True if stored records or other memories hold a text."""
     today = utc_now().astimezone(tz).date()
     sql = "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
 
@@ -209,20 +209,20 @@ class _HeldMemories(NamedTuple):
     sessions: Sequence[str]
 
     def list_removed_texts(self) -> list[str]:
-        """What those say and said whose text goes."""
+        """Return the current and earlier texts of the memories that are forgotten."""
         erased = self.verdict.erased
         return [text for one in erased for text in (self.memories[one].content, *self.known.versions.get(one, ()))]
 
     def list_staying_texts(self) -> list[str]:
-        """What those say that are live when all is done."""
+        """Return the texts of the memories that stay live."""
         after = {**self.memories, **self.verdict.kept, **self.verdict.restored}
         return [one.content for one in after.values() if one.is_live and one.id not in self.verdict.erased]
 
 
 def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _HeldMemories) -> TextRemoval:
-    """What is looked for, but where a memory says it that stays: it has reasons of its own.
+    """Return the texts to remove, without those of a memory that stays: it has other sources.
 
-    What a session said is no text that a person chose: only whole lines of it go.
+    A person did not choose the text of a session word by word, so only whole lines of it are removed.
     """
     blocks = erasure.read_blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
     said = held.list_removed_texts()
@@ -266,7 +266,7 @@ def _sections(
 
 
 def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
-    """The lines that daily files lose, by path."""
+    """Return the lines that daily files lose, by path."""
     found = {}
     for path, data in _read_dailies(workspace):
         if cut.says(data.decode(errors="replace")) or any(block.path == path for block in cut.blocks):
@@ -279,7 +279,7 @@ def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
 def _find_shown_days(
     held: Mapping[str, Memory], verdict: ForgetVerdict, lines: Mapping[str, str], tz: tzinfo
 ) -> tuple[str, str]:
-    """From which day to which dreams may have been shown what goes, as a memory or as a line of a daily file."""
+    """Return the first and last day whose dreams may have seen the text, in a memory or a daily file."""
     gone = [held[one] for one in verdict.erased]
     first = [found for one in gone if (found := parse_moment(one.created_at))]
     last = [parse_moment(one.deleted_at) for one in gone]
@@ -335,7 +335,7 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
 
 
 def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
-    """Whether a memory stands on a daily file, and most of it in the lines that this loses: a dream's words of them."""
+    """Return True if a memory is a dream's wording of a daily file and mostly of lines that the file loses."""
     lost = [lines[one.transcript] for one in memory.sources if one.transcript in lines]
     return bool(lost) and measure_overlap(memory.content, "\n".join(lost)) >= _MOST_OF
 
@@ -345,7 +345,7 @@ def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Forgetter:
-    """Says what a commit is to do."""
+    """Plan the commit of a `forget`."""
 
     agent_id: str
     target: ForgetTarget
@@ -357,7 +357,7 @@ class Forgetter:
     )  # daily files, ahead of the transaction
 
     def plan(self, engine: Engine, workspace: Path) -> ForgetPlan:
-        """How to do it, as things are now.
+        """Plan it on the current state.
 
         Raises:
             NotFoundError: the agent has no such memory or session.
@@ -369,13 +369,13 @@ class Forgetter:
         return found
 
     def prepare(self, workspace: Path, cut: TextRemoval) -> None:
-        """Make what the daily files come to, as they are now; one that changes later is made in the commit."""
+        """Compute the new daily files from the current ones; the commit recomputes a file that changes later."""
         with open_folder(workspace) as folder:
             for _ in self._dailies(folder, cut):
                 pass
 
     def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
-        """What rows and files are to become; planned anew on what is there now: an edit may just have been imported."""
+        """Return the new rows and files; plan again, because an edit may just have been imported."""
         found = plan(connection, self.agent_id, folders[0], self.target, self.tz)
         found.check()
         now = self.now()
@@ -401,7 +401,7 @@ class Forgetter:
         )
 
     def _dailies(self, workspace: OpenFolder, cut: TextRemoval) -> Iterator[tuple[str, bytes, bytes]]:
-        """The daily files that change: path, bytes before, bytes after."""
+        """Return the daily files that change: path, bytes before, bytes after."""
         for path, data in _read_dailies(workspace):
             key = (cut, path, regular.compute_digest(data))
             if key not in self.made:
@@ -420,7 +420,7 @@ class Forgetter:
 
 
 def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
-    """The daily files; what is no plain file is left alone."""
+    """Read the daily files; leave out anything that is not a plain file."""
     try:
         folder = workspace.folder(_DAILIES)
     except FileNotFoundError:
@@ -439,7 +439,7 @@ def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
 
 @dataclass(slots=True, kw_only=True)
 class Copies(FullScan):
-    """Takes what is forgotten out of all that only holds copies of it."""
+    """Remove forgotten text from everything that holds copies of it."""
 
     ACTOR: ClassVar[str] = HUMAN
     cut: TextRemoval
@@ -448,11 +448,11 @@ class Copies(FullScan):
     shown: tuple[str, str] | None  # the days of diaries in which a model may have spoken of it; None: none
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
-        """Texts without it."""
+        """Return the texts without the forgotten text."""
         return {text: self.cut.of_text(text) for text in given}
 
     def database(self, engine: Engine) -> None:
-        """What others than the ledger say here; all of it in a state that was put aside."""
+        """Remove the text from everything outside the memory store; in a state that was put aside, from all of it."""
         if engine is self.engine:
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
@@ -469,18 +469,18 @@ class Copies(FullScan):
                 erasure.erase_judgements(connection, agent_id)
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """A turn must not get its text back; a memory that was put aside is audited there."""
+        """Keep a turn from getting its text back; audit the change in a memory of a state that was put aside."""
         if table == "turn":
             erasure.turn_was_cut(connection, row["rowid"], row["text"])
         FullScan.was_written(self, connection, table, row)
 
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A message keeps its id, by which its turn is known, and its digest, by which it is known from a program."""
+        """Remove the text from a message, but keep its id for its turn and its digest for the program."""
         cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
         return [recording.remove_text(message, cut) for message in messages]
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
-        """Of a copy of a daily file whole blocks go, as of the file itself."""
+        """Remove whole blocks from a copy of a daily file, as from the file itself."""
         day = _DAILY.match(name)
         if day is None:
             return self.of_bytes(data, parting)
@@ -491,7 +491,7 @@ class Copies(FullScan):
         return diary.without_impressions(left) if is_shown else left
 
     def is_spared(self, path: Path) -> bool:
-        """Files that the commit rewrites."""
+        """Return True for files that the commit rewrites."""
         workspaces = self.workspaces.values()
         is_core = path.name == CORE_FILE and path.parent in workspaces
         return is_core or (path.suffix == ".md" and path.parent in [one / _DAILIES for one in workspaces])
@@ -504,12 +504,12 @@ def _erase_said(connection: Connection, agent_id: str, cut: TextRemoval) -> None
 
 
 def _note_in(name: str, state: str) -> str:
-    """The note of a memory in a state of the audit."""
+    """Return the note of a memory in a state of the audit."""
     return str(json.loads(state).get("note") or "") if name.startswith(_MEMORY) else ""
 
 
 def _said_in(name: str, state: str) -> str:
-    """The text in a state of the audit; empty where it holds none."""
+    """Return the text in a state of the audit; empty if it holds none."""
     if name.startswith(_MEMORY):
         return str(json.loads(state)["content"])  # not `from_json`: it is asked of all that the audit has kept
     return str(chain.values_of(state)["text"]) if name.startswith(chain.PROFILE) else ""

@@ -1,4 +1,4 @@
-"""Going through all that memoryd has stored, to take something out of it.
+"""Scan everything that memoryd has stored, to remove something from it.
 
 Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
 portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
@@ -60,7 +60,7 @@ _PROSE = frozenset(
 
 @dataclass(slots=True, kw_only=True)
 class FullScan(ABC):
-    """One run over everything."""
+    """Run one scan over everything."""
 
     ACTOR: ClassVar[str]  # who the audit says it was
     engine: Engine
@@ -76,13 +76,13 @@ class FullScan(ABC):
 
     @abstractmethod
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
-        """Texts as they are to be, by text; one that is not among them stays.
+        """Return the new texts, by old text; a text that is missing stays unchanged.
 
         `in_file`: they are parts of a person's file.
         """
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Return ids and the like as they are to be; None for one that could not be looked at."""
+        """Return the new ids and names; None for one that could not be scanned."""
         return {name: name for name in given}
 
     @abstractmethod
@@ -95,23 +95,23 @@ class FullScan(ABC):
             audit.record_redaction(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
-        """Told, once they are stored, which columns of a table have rows that were changed; of none, it may be."""
+        """Handle, after they are stored, the changed columns of a table; there may be none."""
 
     @abstractmethod
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The messages of a session that memoryd recorded itself, as they are to be."""
+        """Return the new messages of a session that memoryd recorded itself."""
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:  # noqa: ARG002 - for others
-        """A file's bytes as they are to be, by its name and where its text is parted."""
+        """Return the new bytes of a file, given its name and its parts."""
         return self.of_bytes(data, parting)
 
     def is_spared(self, path: Path) -> bool:  # noqa: ARG002 - for those who spare some
-        """Whether a file is not meant."""
+        """Return True if a file must be left out."""
         return False
 
     def scan_all(self) -> None:
-        """Look through everything."""
-        stuck = self.stuck()  # first of all, since what an intent holds goes to a file
+        """Scan everything."""
+        stuck = self.stuck()  # first, because the texts of an intent still go to a file
         self.database(self.engine)
         self._journal(self.journal)
         for agent_id, workspace in self.workspaces.items():
@@ -138,7 +138,7 @@ class FullScan(ABC):
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def rows_of(self, engine: Engine, tables: Sequence[str]) -> None:
-        """Go through the rows of tables, of the agents that are meant."""
+        """Scan the rows of tables for the chosen agents."""
         for table in tables:
             for agent_id in [None] if self.everybody else self.workspaces:
                 for rows in texts.read_portions(engine, table, agent_id):
@@ -155,7 +155,7 @@ class FullScan(ABC):
         raise StateError("its rows change faster than they can be read", table, "try again when they rest")
 
     def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """The rows that are to be other ones, each with its new values."""
+        """Return the rows that change, each with its new values."""
         kinds = texts.COLUMNS[table]
         looked_at = [
             (row, column, kinds[column]) for row in rows for column, value in row.items() if value and column in kinds
@@ -183,7 +183,7 @@ class FullScan(ABC):
         return list(changes.values())
 
     def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[int]:
-        """Write what is new; returns the rowids of the rows that others have changed meanwhile."""
+        """Write new values; return the rowids of rows that others have changed meanwhile."""
         moved = []
         columns: set[str] = set()
         now = text_of(utc_now())
@@ -210,7 +210,7 @@ class FullScan(ABC):
             self.counts["files"] += 1
 
     def _put_aside(self, folder: Path) -> None:
-        """A state that a restore has replaced: a database and a journal of their own."""
+        """Scan a state that a restore has replaced: its own database and journal."""
         path = folder / "memoryd.db"
         if path.exists():
             engine = sqlite.connect(path)
@@ -245,7 +245,7 @@ class FullScan(ABC):
                     self._folder(below, pattern, hold, deep=True)
 
     def _let_go_of_late(self, place: WorkspaceFolders, hold: Hold) -> bool:
-        """Settle versions that are kept for who has them open, where they hold what goes; whether one did.
+        """Delete replaced versions that hold the text and are kept only for open writers; return True if one was.
 
         After their file: what was put aside since then is of a cleaned one.
         """
@@ -279,7 +279,7 @@ class FullScan(ABC):
                 self._file(entry, PARTS, hold)
 
     def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
-        """What a stopped run left beside a file: the old bytes of one that is cleaned by now, or somebody's edit."""
+        """Scan what a stopped run left beside a file: the old bytes of a cleaned file, or somebody's edit."""
         entry = folder / left.target
         then, now = regular.read(left.entry), regular.read(entry)
         if then is None or now is None:
@@ -323,7 +323,7 @@ class FullScan(ABC):
 
 
 def _encoding(data: bytes) -> str | None:
-    """How a file's bytes are text, so that what is not changed is written back byte for byte; None: they are none."""
+    """Return an encoding that writes unchanged text back byte for byte; None if the bytes are not text."""
     for encoding, bom in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
         if data.startswith(bom):
             return encoding if _is_text(data, encoding) else None
@@ -341,7 +341,7 @@ def _is_text(data: bytes, encoding: str) -> bool:
 
 
 def _is_meant(name: str, pattern: str) -> bool:
-    """Whether a file is of this kind, or what somebody else has written to one of this kind."""
+    """Return True if a file is of this kind, or is somebody's late edit of one."""
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.conflict-*")
 
 

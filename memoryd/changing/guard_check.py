@@ -1,4 +1,4 @@
-"""The gate to the ledger: what the guards go by is read here, inside the transaction that plans a change.
+"""Run the guard check: read what the guards need inside the transaction that plans a change.
 
 Tokens are the rough estimate: the guards compare shares of one sum, and the same ledger must be judged the same with
 and without a tokenizer at hand.
@@ -37,7 +37,7 @@ AGENT_TOOL = "agent-tool"  # … and a tool that agents use
 
 @dataclass(frozen=True, slots=True)
 class GuardCheckResult:
-    """What came through the gate, and what did not; where that is too much at once, how much it is and what may be."""
+    """Hold what the guards accepted and refused; for a limit, how much the change needs and how much is left."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -58,7 +58,7 @@ def judge(
     rewrite: Rewrite | None = None,
     begun: RefinementStart | None = None,
 ) -> GuardCheckResult:
-    """What of the operations the guards let through, as changes still to be written.
+    """Return the changes that the guards accept, still to be written.
 
     `said_anew` are hashes of forgotten texts that the job found said again, besides those their sources show; `seen`
     the texts by id as they were when the operations were decided; `begun` what a refinement is measured against.
@@ -92,7 +92,7 @@ def judge(
 
 
 def _allowance(context: Context, too_much: Refusal) -> str:
-    """What erosion goes by, in words."""
+    """Describe the deletion limit in words."""
     lost, used, base, percent = (too_much.numbers[name] for name in ("lost", "before", "base", "percent"))
     most = int(base * percent / 100)
     behind = guards.fits_behind(context, too_much)
@@ -112,7 +112,7 @@ def context_of(
     now: str,
     limits: GuardLimits,
 ) -> tuple[Context, dict[str, str]]:
-    """What the guards go by, and the hashes of what was forgotten on purpose, each with when that was last."""
+    """Return what the guards need, and the hashes of deliberately forgotten texts, each with its last time."""
     graves = memories.read_tombstones(connection, agent_id)
     context = Context(
         caller=caller,
@@ -128,7 +128,7 @@ def context_of(
 
 
 def count_eroded(connection: Connection, agent_id: str, now: str) -> int:
-    """Tokens of the core that were lost within the window of erosion, other than by a person's hand."""
+    """Return the core tokens lost within the time window of the deletion limit, other than by a person."""
     live = [one.content for one in memories.read_live(connection, agent_id, MemoryKind.CORE)]
     return erosion.count_lost(_drops(connection, agent_id, now), live, estimate)
 
@@ -152,7 +152,7 @@ _HINTS = {
 
 
 def require_passed(passed: GuardCheckResult) -> None:
-    """Make sure that nothing was refused."""
+    """Raise if anything was refused."""
     if passed.refusals:
         told = {Guard.EROSION: f": {passed.allowance}"}
         why = "; ".join(f"{one.guard}: {one.why}{told.get(one.guard, '')}" for one in passed.refusals)

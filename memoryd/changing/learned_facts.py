@@ -1,4 +1,4 @@
-"""What a session taught about the user goes into the fact store and the profile, in one transaction, guards permitting.
+"""Write the facts and profile sections that a session taught in one transaction, if the guards allow it.
 
 The store is read in the transaction that writes it: what others stored meanwhile is seen, and what says the same
 letter by letter stays one fact.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LearnedResult:
-    """What was done, what the guards refused, and which facts went because the store was full."""
+    """Hold what was written, what the guards refused, and the facts that a full store ended."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -90,7 +90,7 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
 def _drop_refused(
     learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Mapping[str, str]
 ) -> tuple[list[LearnedFact], list[Refusal]]:
-    """Set aside what the guards would refuse, before a full store lets a fact go for it."""
+    """Leave out what the guards would refuse, before a full store ends a fact for it."""
     wanted: list[LearnedFact] = []
     refusals: list[Refusal] = []
     for one in learned:
@@ -105,7 +105,7 @@ def _drop_refused(
 
 
 def _ends(edit: EditFacts, wanted: Sequence[LearnedFact], created: FactBatch, live: dict[str, Memory]) -> list[Delete]:
-    """The ends of facts that were replaced or taken back; one that has ended meanwhile is left alone."""
+    """Return the ends of replaced or retracted facts; leave out one that has already ended."""
     evicted = {fact.id for fact in created.evicted}
     ends: dict[str, Delete] = {}
     for learned, outcome in zip(wanted, created.outcomes, strict=True):

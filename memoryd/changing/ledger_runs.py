@@ -1,4 +1,4 @@
-"""Runs that ask no model: what people and tools do to memory, what goes back into the file, duplicates, the past.
+"""Decide runs that ask no model: edits by people and tools, restored bullets, duplicates, rollback.
 
 `decide` says what such a run is to do; the commit does it, as for any other job.
 """
@@ -41,12 +41,12 @@ VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "un
 
 
 def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> SavePlan:
-    """Say what a run is to do.
+    """Return the decision of such a run.
 
     `at_once`: what is in no file may be done ahead of the commit, in portions; else all of it is for the commit.
 
     Raises:
-        RefusedError: later runs stand on what is to be taken back, or there is nothing to write.
+        RefusedError: later runs depend on the reverted changes, or there is nothing to write.
         NotFoundError: there is nothing of that name to take back.
         AwayError: duplicates are looked for, and `MEMORY.md` was edited a moment ago.
     """
@@ -72,12 +72,12 @@ def _operation(verb: str, memory_id: str) -> Operation:
 
 
 def target_of(options: dict[str, Any]) -> RollbackTarget:
-    """What a rollback's options name."""
+    """Return the target in a rollback's options."""
     return RollbackTarget(options.get("run"), options.get("to"), options.get("memory"))
 
 
 def require_done(connection: Connection, target: RollbackTarget) -> None:
-    """Make sure that what a rollback names has changed memory itself."""
+    """Raise unless the run or change that a rollback names has changed memory itself."""
     if target.run_id is None:
         return
     if runs.find_proposal(connection, target.run_id) is not None:
@@ -116,7 +116,7 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
 
 
 def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) -> list[str]:
-    """The runs among those that are taken back by which the agent itself has changed its core."""
+    """Return the reverted runs in which the agent changed its own core."""
     rows = connection.exec_driver_sql(
         "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
         " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"
@@ -127,7 +127,7 @@ def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) 
 
 
 def _told_of(refined: str, plan: RollbackPlan, target: RollbackTarget, now: str) -> Operate:
-    """The entry of the journal by which an agent learns that its refinement was taken back, by ids and numbers."""
+    """Return the journal entry that reports the reversal of a refinement to its agent, by ids and numbers."""
     back = [step.memory_id for step in plan.steps if step.memory_id.startswith(PREFIXES[MemoryKind.CORE])]
     what = "one change of the refinement" if target.memory_id is not None else "the refinement"
     named = f"{', '.join(back[:_MOST_NAMED])}{' …' if len(back) > _MOST_NAMED else ''}"

@@ -1,4 +1,4 @@
-"""Redacting again what is stored already: a rule that came later holds for what came earlier as well."""
+"""Redact everything stored again, so that a new rule also applies to old text."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ KIND = "scrub"
 
 @dataclass(slots=True, kw_only=True)
 class Rescrub(FullScan):
-    """Takes secrets out."""
+    """Remove secrets from what is stored."""
 
     ACTOR: ClassVar[str] = guard_check.ACTOR
     scrubber: Scrubber
     renamed: Callable[[], None]  # told at once that ids were changed which somebody may remember
 
     def run(self) -> dict[str, Any]:
-        """Look through everything; returns the counts for the receipt."""
+        """Scan everything; return the counts for the run report."""
         self.scan_all()
         texts.rewrite_file(self.engine)
         names = ("rows", "texts", "files", "unscanned")
         return {**{name: self.counts[name] for name in names}, "left": self.left}
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
-        """Redact texts by text; one that could not be scanned is left as it is, and counted.
+        """Redact texts, by text; leave and count those that could not be scanned.
 
         `<private>` tags are for what is said to an agent: in a person's file they are text like other.
         """
@@ -52,11 +52,11 @@ class Rescrub(FullScan):
         return found
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Names with a secret in them become their hashes."""
+        """Replace names with a secret in them by their hashes."""
         return self.scrubber.names(given)
 
     def database(self, engine: Engine) -> None:
-        """All its rows; sessions get other ids at once, wherever they are referred to."""
+        """Redact all rows; rename sessions at once, wherever they are referred to."""
         ids = texts.session_ids(engine, None if self.everybody else list(self.workspaces))
         for old, new in self.scrubber.names(ids).items():
             if new is None:
@@ -69,12 +69,12 @@ class Rescrub(FullScan):
         self.rows_of(engine, texts.list_tables(engine))
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:
-        """What the transcripts' readers remember is other by now."""
+        """Reload what the readers of transcripts cache, because it has changed."""
         if columns and (table in {"session", "transcript"} or "record_id" in columns):
             self.renamed()
 
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A session of which one message could not be scanned is left as it is, and counted."""
+        """Redact a recorded session; leave and count one with a message that could not be scanned."""
         try:
             return recording.redact_messages(messages, self.scrubber)
         except UnscannedError:

@@ -1,4 +1,4 @@
-"""Watermarks, and what was forgotten, outlive the database: after a loss they come back from the side journal.
+"""Restore watermarks and forgotten hashes from the side journal after the database was lost.
 
 The journal says which record a consumer had consumed last. Turns that are read again find their watermark there, and
 so do turns that survived while the transaction that moved their watermark did not (a lost `-wal` file).
@@ -38,7 +38,7 @@ _RAISE = (
 
 
 class Restorer:
-    """Knows, from the side journal, which records had been consumed by whom."""
+    """Read from the side journal which consumer had consumed which records."""
 
     def __init__(self, entries: Sequence[Mapping[str, Any]], now: str) -> None:
         self.now = now
@@ -47,14 +47,14 @@ class Restorer:
             self.consumers.setdefault((agent, record_id, part), set()).add(consumer)
 
     def __call__(self, connection: Connection, agent_id: str, new: Sequence[FoundTurn], seqs: Sequence[int]) -> None:
-        """Set the watermarks that stood on these turns; part of the transaction that stores them."""
+        """Set the watermarks of these turns, as part of the transaction that stores them."""
         for found, seq in zip(new, seqs, strict=True):
             for consumer in self.consumers.get((agent_id, found.turn.record_id, found.turn.part), ()):
                 query.run(connection, _RAISE, found.cursor.session_id, consumer, seq, self.now)
 
 
 def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
-    """Read the journal's entries, but for those taken back later; what a damaged line says is passed over."""
+    """Read the journal's entries without those that were retracted later; skip damaged lines."""
     found: dict[Mark, None] = {}
     for entry in entries:
         named = (entry.get("agent"), entry.get("consumer"), entry.get("record_id"))
@@ -69,7 +69,7 @@ def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
 
 
 def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
-    """Read what the journal says was forgotten; what a damaged line says is passed over."""
+    """Read what was forgotten from the journal; skip damaged lines."""
     found: Forgotten = {}
     for entry in entries:
         agent, session_id, keys = entry.get("agent"), entry.get("session"), entry.get("forgotten")
@@ -80,7 +80,7 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
 
 
 def tell_forgotten(engine: Engine, journal: Journal) -> None:
-    """Write into the journal what was forgotten since it was told last."""
+    """Append to the journal what was forgotten since the last entry."""
     told = forgotten_in(journal.entries())
     stored = sqlite.read(engine, erasure.read_forgotten)
     for (agent, session_id), keys in stored.items():
@@ -91,7 +91,7 @@ def tell_forgotten(engine: Engine, journal: Journal) -> None:
 
 
 def retract(connection: Connection, journal: Journal, agent_id: str, session_id: str, consumer: str, seq: int) -> None:
-    """Take back what the journal says a consumer has consumed of a session behind `seq`."""
+    """Retract the journal's entries of a consumer for a session after `seq`."""
     told = set(marks_of(journal.entries()))
     sql = "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq"
     for record_id, part in query.fetch_rows(connection, sql, session_id, seq):
@@ -101,7 +101,7 @@ def retract(connection: Connection, journal: Journal, agent_id: str, session_id:
 
 
 def reconcile(engine: Engine, journal: Journal, now: str) -> None:
-    """Bring journal and watermarks together after a start: each learns what only the other knows."""
+    """Bring journal and watermarks together after a start: each learns what only the other has."""
     entries = journal.entries()
     told = set(marks_of(entries))
     if forgotten := forgotten_in(entries):

@@ -1,4 +1,4 @@
-"""What agents' tools write: a note for the day's file, a new core memory, a new text for `MEMORY.md`.
+"""Decide what agents' tools write: a note for the day's file, a new core memory, a new text for `MEMORY.md`.
 
 Each is a run, so that it waits its turn, is guarded, audited and can be taken back like any other. What it is to write
 lies where replies of models do, out of sight, and is gone when the run has ended. What an agent's tool writes is the
@@ -54,7 +54,7 @@ TURNS = 2_000  # of each, the last ones
 
 @dataclass(frozen=True, slots=True)
 class SavePlan:
-    """What the commit of a run is to do.
+    """Hold what the commit of a run must do.
 
     Attributes:
         step: its edits.
@@ -70,7 +70,7 @@ class SavePlan:
 
 
 def decide(writer: Writer, run: Run) -> SavePlan:
-    """Say what a run is to write.
+    """Return what a run must write.
 
     Raises:
         RefusedError: there is nothing in it.
@@ -110,7 +110,7 @@ def _tags(weighed: WeighedText) -> tuple[str, ...]:
 
 
 def _witness(connection: Connection, run: Run) -> Witness | None:
-    """The sessions the tool may have been called in; None where a person may have called it."""
+    """Return the sessions in which the tool may have been called; None if a person may have called it."""
     asked = run.options.get("witness")
     if not asked:
         return None
@@ -126,7 +126,7 @@ def _witness(connection: Connection, run: Run) -> Witness | None:
 
 
 def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
-    """What makes `MEMORY.md` this text: omission means the end of a memory, guards permitting."""
+    """Return the operations that make `MEMORY.md` this text; omitted memories end, if the guards allow it."""
     agent_id = run.agent_id
     data = text.encode(errors="replace")
     bullets = bullets_of(core.parse(data), writer.redact)
@@ -162,7 +162,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
 def _weigh_operations(
     witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]
 ) -> Iterator[Operation]:
-    """Yield the operations, those that bring a new text with whose word it is.
+    """Yield the operations; those with a new text also carry its author.
 
     Raises:
         RefusedError: a text is one that an agent's own word cannot bring in, or takes the place of such a one.
@@ -189,7 +189,7 @@ def _weigh_operations(
 
 
 def _supersede_omitted(operations: tuple[Operation, ...]) -> Iterator[Operation]:
-    """What a new text leaves out was replaced by it; nobody said that it be forgotten."""
+    """Mark memories that a new text leaves out as replaced, because nobody asked to forget them."""
     for one in operations:
         is_left_out = isinstance(one, Delete) and one.ended_as is Ending.DELETED
         yield Delete(one.id, Ending.REPLACED, one.successors) if is_left_out and isinstance(one, Delete) else one

@@ -1,4 +1,4 @@
-"""The time machine: how a run, or all that came after an entry of the audit, is taken back.
+"""Plan a rollback: of a run, of one change, or of everything after an entry of the audit.
 
 Memories and watermarks get their audited states back, value for value. `MEMORY.md`, where nobody has touched it since,
 gets the bytes back that were backed up; where somebody has, only the bullets concerned are changed. A block that a run
@@ -46,7 +46,7 @@ _MEMORY = tuple(PREFIXES.values())
 
 @dataclass(frozen=True, slots=True)
 class RollbackTarget:
-    """What is to be taken back: one run, of it one change of a memory, or everything behind an entry of the audit."""
+    """Name what to revert: a run, one change of a memory in it, or everything after an entry of the audit."""
 
     run_id: str | None = None
     audit_id: int | None = None
@@ -54,7 +54,7 @@ class RollbackTarget:
 
 
 class Mark(NamedTuple):
-    """A watermark as it is to be; None for `values` where there was none."""
+    """Hold the new value of a watermark; None for `values` if there was none."""
 
     session_id: str
     consumer: str
@@ -63,7 +63,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a commit is to make of rows and files."""
+    """Hold the new rows and files for a commit."""
 
     changes: tuple[Change, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -79,7 +79,7 @@ class Revision:
 
 
 def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str) -> RollbackPlan:
-    """How to take something back. Entries of the journal stay: what was done has been done, also when it is undone.
+    """Plan a rollback. Journal entries stay, because they report what was done, even if it is reverted.
 
     Raises:
         NotFoundError: the run changed nothing, or there is no such entry.
@@ -105,7 +105,7 @@ def _with_journal(found: RollbackPlan) -> RollbackPlan:
 
 
 def as_row(found: RollbackPlan) -> dict[str, Any]:
-    """A plan as receipts and commands show it: ids and numbers, never a text."""
+    """Return a plan for reports and commands: ids and numbers, never a text."""
     return {
         "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(_MEMORY)],
         "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(_MEMORY)],
@@ -122,7 +122,7 @@ def revise(
     connection: Connection, agent_id: str, target: RollbackTarget, found: RollbackPlan,
     folders: tuple[OpenFolder, OpenFolder], brought: CoreImport,
 ) -> Revision:  # fmt: skip
-    """What the rows and files are to become."""
+    """Return the new rows and files."""
     workspace, continuum = folders
     steps = [step for step in found.steps if step.memory_id.startswith(_MEMORY)]
     core_name = chain.FILE + CORE_FILE
@@ -172,7 +172,7 @@ def _changes(connection: Connection, agent_id: str, steps: Sequence[RollbackStep
 def _backed_up(
     continuum: OpenFolder, step: RollbackStep, brought: CoreImport, receipts: Sequence[Mapping[str, Any]]
 ) -> bytes | None:
-    """The bytes to go back to, where the file is still what was left and they are in a backup."""
+    """Return the bytes to restore, if the file is unchanged since and a backup has them."""
     left = None if step.before is None else chain.values_of(step.before).get("sha256")
     goal = None if step.after is None else chain.values_of(step.after).get("sha256")
     if brought.put_back or left != digest_of(brought.data):
@@ -186,7 +186,7 @@ def _backed_up(
 
 
 def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
-    """The bytes of a file that a run has rewritten, out of the backups."""
+    """Return the bytes of a file that a run has rewritten, from the backups."""
     if not (continuum / "backup").exists():
         return None
     with continuum.folder("backup") as backups:
@@ -206,7 +206,7 @@ def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
 def _dailies(
     receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder, forgotten: TextRemoval
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
-    """The daily files without what the runs appended to them, and with what they had cut out of them.
+    """Return the daily files without the runs' appended blocks, and with the blocks that they had removed.
 
     One that they had made, and that has nothing else in it, goes; one that went comes back, without what is forgotten.
     """
@@ -244,13 +244,13 @@ def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
 
 
 def _read_original(continuum: OpenFolder, item: Mapping[str, Any], forgotten: TextRemoval) -> bytes | None:
-    """The bytes a rollback took a file from; None where they are gone, or are others since something was forgotten."""
+    """Return the bytes from before a rollback, without what was forgotten since; None if they are gone."""
     before = _read_backup(continuum, PurePath(item["path"]).name, item["before"])
     return None if before is None else forgotten.of_daily(item["path"], before)
 
 
 def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgotten: TextRemoval) -> bytes:
-    """A file as it was before a rollback cut blocks out of it, with what was appended since."""
+    """Return a file as before a rollback removed blocks, with what was appended since."""
     read = hashlib.sha256()
     end = 0
     for piece in re.findall(rb"\n|[^\n]+", data):  # what was appended since begins at a line's end, or behind it
@@ -263,7 +263,7 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgo
 
 
 def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> list[tuple[str, dict[str, Any]]]:
-    """The runs that are taken back with their receipts, in the order in which they were written."""
+    """Return the reverted runs with their reports, in the order of their writing."""
     last = 2**62
     if target.audit_id is not None:
         last = rollback.last_of_change(audit.read_entries(connection, agent_id), target.audit_id)
@@ -278,7 +278,7 @@ def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> 
 def encode_rewrite(
     path: str, before: bytes | None, after: bytes | None, cut: TextRemoval | None = None
 ) -> dict[str, Any]:
-    """A rewrite as an intent holds it; `before` is None where there is no file, `after` where there is to be none."""
+    """Encode a rewrite for an intent; `before` is None without an old file, `after` if the file must go."""
     return ({} if cut is None else {"cut": cut.row()}) | {
         "path": path,
         "before": None if before is None else regular.compute_digest(before),

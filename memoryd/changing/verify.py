@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
-_BATCH = 1_000  # rows that are objects at a time
+_BATCH = 1_000  # rows that are held as objects at a time
 MOST = 100  # of one sort are told one by one; a hundred say what a million would
 
 Problem = dict[str, str]
@@ -44,7 +44,7 @@ Problem = dict[str, str]
 def list_problems(
     settings: Settings, reader: DatabaseReader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
-    """Return all that does not agree, as the contract's objects; an empty list where everything agrees."""
+    """Return every disagreement as the contract's objects; an empty list if everything agrees."""
     with reader.session() as session:
         found = [*_database(reader), *_limit_problems(_chain(reader)), *_limit_problems(_contents(session))]
         agents = sorted(reads.read_agents(reader))

@@ -1,4 +1,4 @@
-"""The writer: what every change of an agent's memory works with, from the database to the limits of the guards."""
+"""Hold what every change of an agent's memory works with, from the database to the limits of the guards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Writer:
     def judge(
         self, connection: Connection, agent_id: str, operations: Sequence[Operation], caller: Caller, **more: Any
     ) -> guard_check.GuardCheckResult:
-        """What of the operations the guards let through, as `gate.judge` says."""
+        """Return the operations that the guards accept, as `gate.judge` does."""
         now, new_hex = self.now(), self.new_id
         return guard_check.judge(
             connection, agent_id, operations, caller=caller, now=now, new_hex=new_hex, limits=self.limits, **more

@@ -1,7 +1,7 @@
-"""The loop of the daemon: the one place that waits. Hints, timers and finished runs wake it.
+"""Run the daemon's loop: the one place that waits. Hints, timers and finished runs wake it.
 
-One turn of it: look at changed transcripts, store, consider the sessions that changed, start due runs, tend what needs
-tending. The database is the schedule; the loop holds no plan of its own.
+Each turn looks at changed transcripts, stores turns, considers the changed sessions, starts due runs, and does
+maintenance. The database is the schedule; the loop holds no plan of its own.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ LATE_SECONDS = 120.0
 
 
 class Timer:
-    """Something that is due every so many seconds."""
+    """Report when a periodic task is due."""
 
     def __init__(self, seconds: float, now: float, *, first: float = 0) -> None:
         self.seconds = seconds
         self.at = now + first
 
     def is_due(self, now: float) -> bool:
-        """Say whether it is due, and set it for the next time if so."""
+        """Return True if the task is due, and set its next time."""
         if now < self.at:
             return False
         self.at = now + self.seconds
@@ -70,7 +70,7 @@ class Timer:
 
 @dataclass(slots=True)
 class Hints:
-    """Paths that watchers named, with the time of the first naming; filled from other threads."""
+    """Collect the paths that watchers report, with the time of the first report; other threads add to it."""
 
     wake: threading.Event
     monotonic: Callable[[], float]
@@ -100,7 +100,7 @@ class Hints:
         return ready
 
     def next_at(self) -> float | None:
-        """Tell the time of the oldest naming."""
+        """Return the time of the oldest report."""
         with self.lock:
             return min(self.paths.values(), default=None)
 
@@ -127,7 +127,7 @@ class _BackgroundTask:
 
 
 class Loop:
-    """Runs the daemon until it is told to stop."""
+    """Run the daemon until it must stop."""
 
     def __init__(self, app: App, relog: Callable[[Settings], None]) -> None:
         self.app = app
@@ -171,11 +171,11 @@ class Loop:
     def run(self) -> bool:
         """Run until `SIGTERM` or `SIGINT`.
 
-        Returns False where a thread could not be brought to its end in time: the process must not wait for it.
+        Returns False if a thread did not end in time: the process must not wait for it.
 
         Raises:
-            StateError: the database was taken away; a service manager starts anew.
-            KeyboardInterrupt: it was `SIGINT`, and all has ended in order.
+            StateError: the database was removed; a service manager restarts the daemon.
+            KeyboardInterrupt: the signal was `SIGINT`, and everything has ended in order.
         """
         self._listen()
         try:
@@ -205,7 +205,7 @@ class Loop:
         self.wake.set()
 
     def announce(self, announcement: HookEvent) -> None:
-        """Carry out what an agent announces, once its transcript has settled and was read; from any thread."""
+        """Handle a hook event once its transcript has settled and was read; from any thread."""
         if announcement.transcript is not None:
             self.read(announcement.transcript)
         self.announced.append(announcement)
@@ -331,11 +331,11 @@ class Loop:
         self.last_turn = self.clock.monotonic()
 
     def _feed(self) -> None:
-        """Feed the watchdog: called after each look at a transcript or session, and where a turn has done all."""
+        """Feed the watchdog, after each look at a transcript or session and at the end of a turn."""
         self.readiness.progress(lambda: sqlite.read(self.app.engine, query.has_row, "SELECT 1 FROM daemon"))
 
     def _go_on(self) -> None:
-        """Between two looks: a turn with a thousand of them takes long, and no run waits for its end."""
+        """Start due runs between two looks: a turn with a thousand looks takes long, and no run should wait for it."""
         self._feed()
         if not self.stop_asked:
             self._launch(self.clock.monotonic())
@@ -459,7 +459,7 @@ class Loop:
             self.running.add(future)
 
     def _finish_run(self, future: Future[Run | None]) -> bool:
-        """Say whether a run was carried out, so that the next may follow at once."""
+        """Return True if a run was carried out, so that the next may start at once."""
         error = future.exception()
         if error is not None:
             self.app.log.error("runner failed", error_type=type(error).__name__)
@@ -558,7 +558,7 @@ class Loop:
             )
 
     def _note_disk(self, *, well: bool) -> None:
-        """Ingest pauses over a full or failing disk and says so; nothing is lost, the transcripts wait."""
+        """Pause ingest and raise an alarm while the disk is full or failing; transcripts wait and nothing is lost."""
         if well == self.disk_is_well:
             return
         if not well:

@@ -1,4 +1,4 @@
-"""`run --once`: everything there is to read, everything that is due, in one thread, and then the end."""
+"""Read everything, run everything that is due, in one thread, and end: `run --once`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_SECONDS = 0.1
 
 
 def run_once(app: App) -> dict[str, Any]:
-    """Read and run until nothing is due; returns counts and the ids of the runs carried out."""
+    """Read and run until nothing is due; return counts and the ids of the runs."""
     before = sleeping.count_turns(app.engine)
     CoreWatch(app.runner).look_late()
     read_all(app)
@@ -63,7 +63,7 @@ def run_once(app: App) -> dict[str, Any]:
 
 
 def await_settled(app: App, agent: Agent) -> None:
-    """Import an edit of `MEMORY.md` as soon as it has settled; what never settles is left to the runs."""
+    """Import an edit of `MEMORY.md` as soon as it has settled; leave one that never settles to the runs."""
     watch, settle = CoreWatch(app.runner), app.settings.ingest.settle.total_seconds()
     pause = threading.Event()
     began = since = time.monotonic()
@@ -79,7 +79,7 @@ def await_settled(app: App, agent: Agent) -> None:
 
 
 def read_all(app: App) -> None:
-    """Look at everything and read it to its end; a file that never comes to rest is left to the next call."""
+    """Read every transcript to its end; leave a file that never comes to rest to the next call."""
     app.ingest.scan()
     until = app.clock.monotonic() + PATIENCE_SECONDS
     pause = threading.Event()

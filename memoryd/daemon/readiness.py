@@ -1,10 +1,10 @@
-"""What the service manager is told: ready, alive, what it is doing, stopping.
+"""Report to the service manager: ready, alive, current work, stopping.
 
-The protocol is that of sd_notify(3): a datagram of `NAME=value` lines on the socket that `NOTIFY_SOCKET` names, a path
-or, behind an `@`, a name of Linux' abstract namespace. Without the variable nobody is told and nothing is different.
+The protocol is sd_notify(3): a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`, which is a path or,
+after an `@`, a name in Linux' abstract namespace. Without the variable this module does nothing.
 
-A ping is never sent from a thread of its own: it would go on though everything it vouches for hangs. The loop sends it,
-between two things it has done, after the database has answered.
+A separate thread must not send the ping, because it would continue while the daemon hangs. The loop sends it between
+two tasks, after the database has answered.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ EXTEND_SECONDS = 60.0
 
 
 class Readiness:
-    """The line to the service manager; used by the loop's thread.
+    """Send messages to the service manager; for the loop's thread only.
 
-    `address` is the socket's path or `@name`, None where there is no service manager; `watchdog` the seconds without a
-    ping after which it takes the process for hung.
+    `address` is the socket's path or `@name`, None without a service manager. `watchdog` is the time in seconds without
+    a ping after which the manager takes the process for hung.
     """
 
     def __init__(self, address: str | None, watchdog: float | None, monotonic: Callable[[], float]) -> None:
@@ -38,32 +38,32 @@ class Readiness:
 
     @property
     def is_heard(self) -> bool:
-        """Whether there is a service manager."""
+        """Return True if there is a service manager."""
         return self._address is not None
 
     def ready(self) -> None:
-        """Say that the first scan is done and all is in order."""
+        """Report that the first scan is complete and the daemon works."""
         self.is_ready = True
         self._tell("READY=1")
 
     def notify_reloading(self) -> None:
-        """Say that settings are being read anew; `ready` ends it."""
+        """Report that settings are being reloaded; `ready` ends it."""
         self._tell("RELOADING=1", f"MONOTONIC_USEC={self._monotonic() * 1_000_000:.0f}")
 
     def notify_stopping(self) -> None:
-        """Say that the daemon ends."""
+        """Report that the daemon ends."""
         self._tell("STOPPING=1")
 
     def status(self, text: str) -> None:
-        """Say in one line what the daemon is doing, if that has changed. Counts only."""
+        """Report the current work in one line, if it has changed. Counts only."""
         if text != self._status:
             self._status = text
             self._tell(f"STATUS={text}")
 
     def progress(self, probe: Callable[[], object]) -> None:
-        """Note that the loop has just got something done, and pass it on where the manager wants to hear of it.
+        """Note that the loop has completed a task, and send a ping if one is due.
 
-        The probe asks the database something; it is called only when a ping is due, which is not sent if it raises.
+        The probe asks the database; it runs only if a ping is due, and the ping is not sent if it raises.
         """
         now = self._monotonic()
         if not self.is_ready and now >= self._next_extension:
@@ -76,7 +76,7 @@ class Readiness:
             self._tell("WATCHDOG=1")
 
     def next_at(self) -> float | None:
-        """Tell when, by the monotonic clock, the next ping is due."""
+        """Return when the next ping is due, by the monotonic clock."""
         return None if self._period is None or self._address is None else self._next_ping
 
     def _tell(self, *lines: str) -> None:
@@ -90,9 +90,9 @@ class Readiness:
 
 
 def from_environment(environ: MutableMapping[str, str], pid: int, monotonic: Callable[[], float]) -> Readiness:
-    """Read what the service manager has left in the environment, and take it out: hooks and the worker are not meant.
+    """Read the service manager's variables and remove them, because they are not for hooks and the worker.
 
-    A watchdog that was meant for another process is left alone.
+    A watchdog for another process is ignored.
     """
     address = environ.pop("NOTIFY_SOCKET", None)
     period = environ.pop("WATCHDOG_USEC", "")

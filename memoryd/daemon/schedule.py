@@ -1,8 +1,8 @@
-"""Schedules: APScheduler tells when a cron line fires, the job table is what remembers.
+"""Compute scheduled times: APScheduler tells when a cron line fires, and the job table remembers used times.
 
-What is due is computed from the configuration and the time, at each tick of the loop: the last time a cron line fired,
-as a local wall-clock time, is a slot, and a slot is used once for ever. So a run that was due while the machine was off
-is caught up once, and an hour that a clock change repeats does not repeat its run.
+Each tick of the loop computes what is due from the configuration and the time. The last time that a cron line fired, as
+local wall-clock time, is a scheduled time (slot), and each is used once. So a run that was due while the machine was
+off is caught up once, and an hour that a clock change repeats does not repeat its run.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ LOOK_BACK = (timedelta(hours=2), timedelta(days=2), timedelta(days=9), timedelta
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A slot that has come."""
+    """Hold a scheduled time that has come."""
 
     kind: str
     at: datetime  # aware, in the configured zone
 
     @property
     def slot(self) -> str:
-        """The wall-clock time that names the slot: the same for both passes through a repeated hour."""
+        """Return the wall-clock time that names the slot: the same for both passes through a repeated hour."""
         return self.at.strftime("%Y-%m-%dT%H:%M")
 
 
 def trigger_of(line: str, zone: ZoneInfo) -> CronTrigger:
-    """Read a cron line as a trigger in a zone."""
+    """Parse a cron line into a trigger in a time zone."""
     return CronTrigger(**parse_cron(line), timezone=zone)
 
 
 def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
-    """List the kinds that the configuration gives a schedule, each with its trigger."""
+    """List the kinds of jobs with a schedule, each with its trigger."""
     modes = settings.modes
     lines = {
         "sleep": settings.sleep.schedule,
@@ -55,7 +55,7 @@ def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
 
 
 def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most: int) -> int:
-    """Count how often a trigger fires after one time and ahead of another, up to `most`."""
+    """Count how often a trigger fires after one time and before another, up to `most`."""
     count = 0
     moment = _fires_after(trigger, after.astimezone(UTC))
     while moment is not None and moment < before.astimezone(UTC) and count < most:
@@ -65,7 +65,7 @@ def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most:
 
 
 def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
-    """Tell when a trigger fired last, at or before `now`; None where it has not within the last year."""
+    """Return when a trigger fired last, at or before `now`; None if it did not within the last year."""
     now = now.astimezone(UTC)
     for back in LOOK_BACK:
         found: datetime | None = None
@@ -79,11 +79,11 @@ def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
 
 
 def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
-    """Tell when a trigger fires next, strictly after a time in UTC.
+    """Return when a trigger fires next, strictly after a time in UTC.
 
-    APScheduler counts in wall-clock time: inside an hour that a clock change repeats it answers with the first pass,
-    again and again. So the answer is checked, and asked for again from outside that hour if need be. Where a clock
-    change is of half an hour it passes over the next day, unless it is asked from later on the day of the change.
+    APScheduler counts in wall-clock time: inside an hour that a clock change repeats, it returns the first pass again
+    and again. So this function checks the answer and, if necessary, asks again from outside that hour. At a clock
+    change of half an hour APScheduler skips the next day, unless it is asked from later on the day of the change.
     """
     start = after + timedelta(seconds=1)
     for _ in range(REPEATED_MAX):
@@ -101,12 +101,12 @@ def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
 
 
 def list_due(settings: Settings, now: datetime) -> list[Due]:
-    """List the newest slot of each schedule. Most have been used; the job table knows."""
+    """List the newest scheduled time of each schedule. Most have been used; the job table knows."""
     last = {kind: last_fire(trigger, now) for kind, trigger in list_triggers(settings).items()}
     return [Due(kind, at.astimezone(settings.zone)) for kind, at in last.items() if at is not None]
 
 
 def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
-    """Tell when each scheduled kind runs next."""
+    """Return when each scheduled kind runs next."""
     next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
     return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}

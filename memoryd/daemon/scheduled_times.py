@@ -1,4 +1,4 @@
-"""Slots: what is queued when the time of a schedule has come."""
+"""Queue runs when their scheduled time (slot) comes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ASKS = {ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.
 
 
 def queue(app: App, slot: Due, trigger: str) -> int:
-    """Queue what a slot asks for, once for ever; returns how many runs were queued."""
+    """Queue the runs of a scheduled time, once; return how many were queued."""
     if slot.kind == dreaming.KIND:
         missed = _count_missed(app, slot)
         queued = dreaming.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger, missed)
@@ -33,7 +33,7 @@ def queue(app: App, slot: Due, trigger: str) -> int:
 
 
 def _count_missed(app: App, slot: Due) -> int:
-    """How many slots have passed unused since the last: the machine was off, or asleep."""
+    """Count the scheduled times since the last used one: the machine was off or asleep."""
     last = dreaming.last_slot(app.engine, [agent.id for agent in app.settings.agents])
     line = app.settings.dream.schedule
     if last is None or line is None:
@@ -45,13 +45,13 @@ def _count_missed(app: App, slot: Due) -> int:
 
 
 def look_at_cores(app: App) -> int:
-    """Queue a refinement of each core that has grown too large; returns how many were queued."""
+    """Queue a refinement of each core that is too large; return how many were queued."""
     return refinement_due.consider(
         app.engine, app.settings, app.clock, app.log, lambda: refinement_slot(app.settings, app.clock.now())
     )
 
 
 def refinement_slot(settings: Settings, now: datetime) -> datetime:
-    """Return when the schedule last asked for a refinement; without a schedule, a week ago."""
+    """Return the last scheduled time of the refinement; without a schedule, a week ago."""
     due = [slot.at for slot in schedule.list_due(settings, now) if slot.kind == refining.KIND]
     return due[0] if due else now - UNSCHEDULED

@@ -1,7 +1,8 @@
-"""Watching: hints about which transcripts changed. Losing every one of them costs only time, never data.
+"""Watch files for hints about changed transcripts. Losing every hint costs only time, never data.
 
-One filtered watch per root. Unfiltered recursive watches livelock watchdog 7.1 on large trees, since its own walk makes
-events that overflow the queue it walks for; its watch limit is silent, and an overflow is only a line in its log.
+There is one filtered watch for each root. Unfiltered recursive watches livelock watchdog 7.1 on large trees, because
+its own walk creates events that overflow its queue. It reports neither its watch limit nor, except in its log, an
+overflow.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Handler(FileSystemEventHandler):
 
 
 class Watcher:
-    """Watches the roots of all patterns; `hint` is called from watchdog's threads with each changed path."""
+    """Watch the roots of all patterns; watchdog's threads call `hint` with each changed path."""
 
     def __init__(self, log: Log, hint: Callable[[str], None], rescan: Callable[[], None]) -> None:
         self.log = log
@@ -69,7 +70,7 @@ class Watcher:
 
     @property
     def method(self) -> str:
-        """How changes are noticed: inotify, fsevents or polling."""
+        """Return how changes are noticed: inotify, fsevents or polling."""
         if self.polling_why is not None:
             return "polling"
         return "fsevents" if sys.platform == "darwin" else "inotify"
@@ -85,7 +86,7 @@ class Watcher:
         self.tend()
 
     def tend(self) -> None:
-        """Watch roots that have appeared or were made anew, and notice when watching does not work."""
+        """Watch roots that appeared or were replaced, and notice when watching fails."""
         observer = self._start_observer() if self.polling_why is None else None
         if observer is None:
             return
@@ -123,9 +124,9 @@ class Watcher:
         return self._observer
 
     def check_limits(self) -> None:
-        """Compare the kernel's watches with the folders there are: watchdog does not say when it ran out of them.
+        """Compare the kernel's watches with the folders: watchdog does not report when it runs out of watches.
 
-        Folders come while they are counted, so the next `tend` counts once more before it gives up.
+        Folders may appear during the count, so the next `tend` counts once more before it falls back to polling.
         """
         self._short = self._observer is not None and self._shortage() is not None
 
@@ -187,7 +188,7 @@ class Watcher:
 
 
 def roots_of(patterns: Sequence[sources.Pattern]) -> dict[Path, bool]:
-    """Tell which folders to watch and whether with all below; one inside a deep one is covered by it."""
+    """Return the folders to watch, each with True for recursive; a folder inside a recursive one is left out."""
     deepest: dict[Path, bool] = {}
     for pattern in patterns:
         deepest[pattern.root] = deepest.get(pattern.root, False) or pattern.deep
@@ -199,7 +200,7 @@ def roots_of(patterns: Sequence[sources.Pattern]) -> dict[Path, bool]:
 
 
 def remote_of(roots: dict[Path, bool]) -> str | None:
-    """Name a root on a file system that does not tell of changes, None where there is none."""
+    """Return a root on a file system that does not report changes, None if there is none."""
     mounted = mounts.read_mounts()
     return next((str(root) for root in roots if mounts.is_remote(mounts.file_system(root, mounted))), None)
 

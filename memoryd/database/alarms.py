@@ -1,4 +1,4 @@
-"""Alarms: what a person must know until it is over."""
+"""Store alarms: conditions that a person must know until they are over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"
 
 
 class Alarm(NamedTuple):
-    """An open alarm."""
+    """Hold an open alarm."""
 
     id: int
     kind: str
@@ -28,18 +28,18 @@ class Alarm(NamedTuple):
 
 
 def list_open(connection: Connection) -> list[Alarm]:
-    """List the open alarms, the oldest first."""
+    """List the open alarms, oldest first."""
     sql = "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY id"
     return [Alarm(*row) for row in query.fetch_rows(connection, sql)]
 
 
 def note_told(connection: Connection, alarm_id: int, told: str) -> None:
-    """Record what came of telling the user's command of an alarm."""
+    """Record whether the user's command took an alarm."""
     query.run(connection, "UPDATE alarm SET told = ? WHERE id = ?", told, alarm_id)
 
 
 def clear_of_sessions(connection: Connection, sessions: Sequence[str], now: str) -> None:
-    """Close the alarms about runs over these sessions: nothing of them is left to be done."""
+    """Close the alarms about runs over these sessions, because nothing of them is left to do."""
     sql = (
         "UPDATE alarm SET cleared_at = ? WHERE cleared_at IS NULL AND subject IN"
         ' (SELECT "key" FROM job_run WHERE session_id IN (SELECT value FROM json_each(?)))'
@@ -50,7 +50,7 @@ def clear_of_sessions(connection: Connection, sessions: Sequence[str], now: str)
 def raise_alarm(
     connection: Connection, *, kind: str, text: str, now: str, agent_id: str = "", subject: str = ""
 ) -> bool:
-    """Open an alarm; False where the same one is open already (its text is refreshed)."""
+    """Open an alarm; return False if it is already open (its text is refreshed)."""
     sql = "INSERT OR IGNORE INTO alarm (kind, agent_id, subject, since, text) VALUES (?, ?, ?, ?, ?)"
     if query.change_one(connection, sql, kind, agent_id, subject, now, text):
         return True
@@ -60,13 +60,13 @@ def raise_alarm(
 
 
 def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = "", subject: str = "") -> bool:
-    """Close an open alarm; False where none was open."""
+    """Close an open alarm; return False if none was open."""
     sql = f"UPDATE alarm SET cleared_at = ? {_OPEN}"  # noqa: S608
     return query.change_one(connection, sql, now, kind, agent_id, subject)
 
 
 def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
-    """Keep an alarm open with this text, or closed without one; True where it was opened. Only a change is written."""
+    """Keep an alarm open with this text, or closed without one; return True if it was opened. Writes only a change."""
     # Most look for one to clear, and there is none. What another thread does with one to open is known only inside.
     is_there = f"SELECT 1 FROM alarm {_OPEN}"  # noqa: S608
     if text is None and not sqlite.read(engine, query.has_row, is_there, kind, agent_id, subject):

@@ -1,4 +1,4 @@
-"""The audit as rows: appended in the transaction of the change itself, linked there, read as a stream.
+"""Store the audit as rows: appended in the transaction of the change, linked there, read as a stream.
 
 What has no row of its own to compare with (a watermark, a file) is audited by `note`, which takes the state before
 from the audit, so that the chain of states has no gap whatever moved the thing meanwhile.
@@ -29,7 +29,7 @@ _INSERT = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 def append(connection: Connection, events: Sequence[AuditEvent], texts: Mapping[str, str]) -> None:
-    """Write events of one agent to the end of its chain, and the states they speak of."""
+    """Append events of one agent, and the states that they name, to its chain."""
     if not events:
         return
     agent_id = events[0].agent_id
@@ -43,7 +43,7 @@ def append(connection: Connection, events: Sequence[AuditEvent], texts: Mapping[
 def record(
     connection: Connection, changes: Sequence[Change], *, at: str, agent_id: str, actor: str, run_id: str | None
 ) -> None:
-    """Make memories what changes say, and audit them."""
+    """Write changed memories and audit the changes."""
     memories.write(connection, (change.after for change in changes))
     append(connection, *audit.events_of(changes, at=at, agent_id=agent_id, actor=actor, run_id=run_id))
 
@@ -57,7 +57,7 @@ def note(
     actor: str,
     run_id: str | None,
 ) -> None:
-    """Audit what is no memory.
+    """Audit an event that is not a memory.
 
     Of each, in order: the operation, what it is named, its state from now on.
     """
@@ -75,7 +75,7 @@ def note(
 
 
 def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str) -> None:
-    """Audit that the text of a memory's row was redacted, and erase the earlier states, which held what it was.
+    """Audit that a memory's text was redacted, and erase the earlier states that held the old text.
 
     The new state has another salt: with the old one it could be tried out what the text had been.
     """
@@ -105,7 +105,7 @@ def erase(connection: Connection, digests: Sequence[str]) -> None:
 
 
 def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, str, str]]:
-    """The states of an agent's audit that are kept, in order of their coming: (what it is named, digest, text)."""
+    """Return the kept states of an agent's audit in order: (name, digest, text)."""
     sql = (
         'SELECT a.memory_id, c.sha256, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
         " WHERE a.agent_id = ? AND c.text IS NOT NULL ORDER BY a.id"
@@ -114,29 +114,29 @@ def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, st
 
 
 def last_of(connection: Connection, agent_id: str) -> int:
-    """The number of an agent's newest entry; 0 where there is none."""
+    """Return the number of an agent's newest entry; 0 if there is none."""
     return query.fetch_number(connection, "SELECT max(id) FROM audit WHERE agent_id = ?", agent_id)
 
 
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
-    """The digest of the last audited state of a thing; None where it has none."""
+    """Return the digest of the last audited state of a thing; None if it has none."""
     sql = 'SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ? ORDER BY id DESC LIMIT 1'
     return query.fetch_text(connection, sql, agent_id, name)
 
 
 def read_entries(connection: Connection, agent_id: str) -> Iterator[AuditEntry]:
-    """An agent's audit, in order."""
+    """Return an agent's audit, in order."""
     rows = query.run(connection, f"SELECT {AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     return (AuditEntry(*row) for row in rows)
 
 
 def make_text_reader(connection: Connection) -> Callable[[str], str | None]:
-    """What gives the state of a digest; None where it is erased or was never kept."""
+    """Return a function from a digest to its state; the state is None if it was erased or never kept."""
     return lambda sha256: query.fetch_text(connection, "SELECT text FROM content WHERE sha256 = ?", sha256)
 
 
 def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
-    """What was let go of an agent's core after `since`, other than by the actor `but` or by taking a run back.
+    """Return the losses of an agent's core after `since`, other than by the actor `but` or by a rollback.
 
     Of a text that has been redacted since, only an end is known: it counts as what is left of it.
     """
@@ -159,7 +159,7 @@ def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -
 
 
 def _state_after(connection: Connection, agent_id: str, memory_id: str, entry_id: int) -> Memory | None:
-    """A memory as it was when an entry of the audit was written; its last state where that is gone."""
+    """Return a memory as of an entry of the audit; its last state if that one is gone."""
     sql = (
         'SELECT coalesce(b.text, n.text) FROM audit a LEFT JOIN content b ON b.sha256 = a."before"'
         ' LEFT JOIN content n ON n.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? AND a.id > ?'

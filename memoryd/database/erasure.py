@@ -1,4 +1,4 @@
-"""Erasure: the texts of turns, summaries, replies and audited states go; the rows stay, with counts, spans and hashes.
+"""Erase the texts of turns, summaries, replies and audited states; keep the rows with counts, spans and hashes.
 
 All of it happens in the transaction that ends the memories concerned. Whatever is derived from these rows, such as an
 index of them, is to lose them by the same ids.
@@ -38,7 +38,7 @@ _OPEN = "('queued', 'interrupted', 'blocked')"
 
 
 def list_family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
-    """List a session and those of its subagents, and of theirs."""
+    """List a session and its subagents' sessions, at all levels."""
     sql = (
         "WITH RECURSIVE below(id, native_id) AS (SELECT id, native_id FROM session WHERE agent_id = ?1 AND id = ?2"
         " UNION SELECT s.id, s.native_id FROM session s JOIN below b ON s.parent_id IN (b.id, b.native_id)"
@@ -60,7 +60,7 @@ def count_erased(connection: Connection, sessions: Sequence[str]) -> dict[str, i
 def read_blocks(
     connection: Connection, agent_id: str, sessions: Sequence[str]
 ) -> tuple[list[AppendedBlock], list[AppendedBlock]]:
-    """What was appended to daily files of these sessions or of such as were forgotten since, and what else was."""
+    """Return the blocks that runs appended to daily files for these or forgotten sessions, and all other blocks."""
     ours: list[AppendedBlock] = []
     others: list[AppendedBlock] = []
     for _, owners, gone, files in _find_appending_runs(connection, agent_id, sessions):
@@ -70,7 +70,7 @@ def read_blocks(
 
 
 def find_shared_runs(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:
-    """The runs that wrote something of which nobody knows whether it is of these sessions or of others."""
+    """Return the runs with text that may belong to these sessions or to others."""
     found = _find_appending_runs(connection, agent_id, sessions)
     return [run_id for run_id, owners, gone, _ in found if owners != gone and not owners.isdisjoint(sessions)]
 
@@ -78,7 +78,7 @@ def find_shared_runs(connection: Connection, agent_id: str, sessions: Sequence[s
 def _find_appending_runs(
     connection: Connection, agent_id: str, sessions: Sequence[str]
 ) -> Iterator[tuple[str, set[str], set[str], list[dict[str, Any]]]]:
-    """Runs that wrote files: of which sessions, which of those are among the given or forgotten since, and the files.
+    """Return the runs that wrote files: their sessions, which of those are given or forgotten, and the files.
 
     A run of a tool is of the sessions it may have been called in.
     """
@@ -104,7 +104,7 @@ def read_summaries(connection: Connection, sessions: Sequence[str]) -> list[str]
 
 
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
-    """Erase what an intent says.
+    """Erase what an intent names.
 
     Of `sessions` the texts go, of `replies`, sessions as well, what models replied; of `names`, as the audit has them,
     all but the last state; `states` are digests of further states that go.
@@ -124,13 +124,13 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
 
 
 def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
-    """Erase what models answered in runs over sessions, and what became of their claims."""
+    """Erase the replies of models in runs over sessions, and the verdicts on their claims."""
     replied = dict.fromkeys(("reply", "refused", "claims"))
     _set(connection, "job_run", replied, _OF_SESSIONS, tuple(sessions))
 
 
 def erase_judgements(connection: Connection, agent_id: str) -> None:
-    """Erase the claims of runs over several sessions, in whatever words they were, and all verdicts on claims."""
+    """Erase the claims of runs over several sessions, in any wording, and all verdicts on claims."""
     if _set(connection, "job_run", {"claims": None}, "agent_id = ? AND session_id IS NULL", agent_id):
         query.run(connection, "DELETE FROM verdict WHERE agent_id = ?", agent_id)
 
@@ -155,14 +155,14 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
 
 
 def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
-    """Record that something was taken out of the text of a turn, so that its record does not bring it back."""
+    """Record that part of a turn's text was removed, so that its record does not restore it."""
     _set(connection, "turn", {"withheld": FORGOTTEN}, "rowid = ?", rowid)
     row = query.run(connection, f"{_TURNS} WHERE t.rowid = ?", rowid).mappings().one()
     _keep_keys(connection, [(row, old, row["text"])])
 
 
 def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str]]) -> None:
-    """Keep the keys of what is forgotten of turns, each given with its text before and after.
+    """Keep the keys of forgotten texts of turns, each given with its text before and after.
 
     The lines of a NOW file are known again by nothing else; a record without an id of its own is another one as soon as
     its bytes are written otherwise.
@@ -181,17 +181,17 @@ def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str
 
 
 def text_key(role: str, at: str | None, text: str) -> str:
-    """The key by which a text of a turn is known again."""
+    """Return the key that identifies a turn's text."""
     return sha256(f"{role}\n{at}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def forgotten_by(connection: Connection, agent_id: str) -> set[str]:
-    """The keys of all texts that an agent has forgotten."""
+    """Return the keys of all texts that an agent has forgotten."""
     return set(query.fetch_column(connection, "SELECT text_key FROM forgotten_text WHERE agent_id = ?", agent_id))
 
 
 def read_forgotten(connection: Connection) -> Forgotten:
-    """How often each text was met that is forgotten, of all agents."""
+    """Return how often each forgotten text occurred, for all agents."""
     rows = query.fetch_rows(connection, "SELECT agent_id, session_id, text_key, times FROM forgotten_text")
     found: Forgotten = {}
     for agent_id, session_id, key, times in rows:
@@ -200,12 +200,12 @@ def read_forgotten(connection: Connection) -> Forgotten:
 
 
 def copy_forgotten(connection: Connection, told: Forgotten) -> None:
-    """Learn what another database had forgotten; what is known already stays as it is."""
+    """Copy what another database had forgotten; existing keys stay."""
     rows = [(session, key, agent, times) for (agent, session), keys in told.items() for key, times in keys.items()]
     query.change_each(connection, f"{_KEEP} DO NOTHING", rows)
 
 
 def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:
-    """How often each text of a session was met that is forgotten, by its key."""
+    """Return how often each text of a session occurred that is forgotten, by its key."""
     rows = query.fetch_rows(connection, "SELECT text_key, times FROM forgotten_text WHERE session_id = ?", session_id)
     return Counter({row[0]: row[1] for row in rows})

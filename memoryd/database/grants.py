@@ -1,4 +1,4 @@
-"""Grants as rows: written in the caller's transaction, each change audited as `grant:ID`."""
+"""Store grants as rows, in the caller's transaction, each change audited as `grant:ID`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A person's permission to see what an agent remembers. Times are UTC, ISO 8601 with `Z`."""
+    """Hold a person's permission to see an agent's memory. Times are UTC, ISO 8601 with `Z`."""
 
     id: str
     agent_id: str
@@ -27,7 +27,7 @@ class Grant:
     state: str = "requested"  # requested | given | declined | revoked
 
     def is_active(self, uid: int, now: str) -> bool:
-        """Say whether this person may read now; at the moment it expires, no more."""
+        """Return True if this person may read now; False from the moment it expires."""
         return self.state == "given" and self.uid == uid and self.expires_at is not None and now < self.expires_at
 
 
@@ -41,7 +41,7 @@ def of_agent(connection: Connection, agent_id: str) -> list[Grant]:
 
 
 def write(connection: Connection, grant: Grant, operation: str, actor: str, now: str) -> None:
-    """Make a row what a grant is, and audit it."""
+    """Write a grant to its row and audit it."""
     values = asdict(grant)
     sets = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "id")
     sql = (

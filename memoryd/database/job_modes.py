@@ -1,4 +1,4 @@
-"""Kinds of jobs that are held back for an agent, whatever the configuration says, until a person lets them go on."""
+"""Store the kinds of jobs that are held for an agent, whatever the configuration, until a person releases them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_mode(connection: Connection, agent_id: str, kind: str) -> str | None:
-    """The mode that a kind of job is held to; None where it is not."""
+    """Return the mode to which a kind of job is held; None if it is not held."""
     return query.fetch_text(connection, "SELECT mode FROM job_mode WHERE agent_id = ? AND kind = ?", agent_id, kind)
 
 
@@ -25,5 +25,5 @@ def hold(connection: Connection, agent_id: str, kind: str, mode: str, *, now: st
 
 
 def let_go(connection: Connection, agent_id: str, kind: str) -> bool:
-    """Let a kind of job go on as configured; False where it was not held."""
+    """Let a held job continue as configured; return False if it was not held."""
     return query.change_one(connection, "DELETE FROM job_mode WHERE agent_id = ? AND kind = ?", agent_id, kind)

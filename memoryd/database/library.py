@@ -1,4 +1,4 @@
-"""The one SQLite library of the process.
+"""Choose the one SQLite library of the process.
 
 SQLite before 3.51.3 (but for 3.50.7 and 3.44.6) can lose commits when two connections checkpoint a WAL at the same
 instant (https://sqlite.org/wal.html, "the WAL-reset bug"). Two SQLite libraries in one process drop each other's POSIX
@@ -23,7 +23,7 @@ _CANDIDATES = ("pysqlite3.dbapi2", "sqlite3")
 
 
 def has_wal_reset_bug(version: tuple[int, ...]) -> bool:
-    """Say whether this SQLite version can corrupt a WAL database used by two connections."""
+    """Return True if this SQLite version can corrupt a WAL database used by two connections."""
     if version >= (3, 51, 3):
         return False
     return not ((3, 50, 7) <= version < (3, 51, 0) or (3, 44, 6) <= version < (3, 45, 0))
@@ -58,7 +58,7 @@ def other_libraries() -> list[str]:
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """What tells the database file from another one in its place; None where there is none."""
+    """Return an identity of the database file that changes if the file is replaced; None if there is no file."""
     try:
         found = path.lstat()
     except FileNotFoundError:

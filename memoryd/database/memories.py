@@ -1,4 +1,4 @@
-"""The memories of the ledger as rows: read by agent, id, text; written in batches inside the caller's transaction."""
+"""Read and write the memories as rows: read by agent, id or text; written in batches in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_live(connection: Connection, agent_id: str, kind: MemoryKind) -> list[M
 
 
 def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
-    """Tokens of an agent's live core, so many characters each, rounded up for each memory."""
+    """Return the tokens of an agent's live core, by characters per token, rounded up for each memory."""
     sql = (
         "SELECT sum((length(content) + ?1 - 1) / ?1) FROM memory WHERE agent_id = ?2 AND kind = ?3"
         " AND deleted_at IS NULL"
@@ -76,7 +76,7 @@ def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
 
 
 def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:
-    """Read an agent's memories with these ids, ended ones too; what is another agent's is not found."""
+    """Read an agent's memories with these ids, ended ones too; ids of other agents are not found."""
     sql = f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))"  # noqa: S608
     return {row["id"]: of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, sorted(set(ids)))}
 
@@ -88,14 +88,14 @@ def of_agent(connection: Connection, agent_id: str) -> dict[str, Memory]:
 
 
 def by_text(connection: Connection, agent_id: str, kind: MemoryKind, content_hash: str) -> list[Memory]:
-    """Read an agent's live memories of a kind that say the same, the oldest first."""
+    """Read an agent's live memories of a kind with this text, oldest first."""
     which = "agent_id = ? AND kind = ? AND content_hash = ? AND deleted_at IS NULL"
     sql = f"{_SELECT} WHERE {which} ORDER BY created_at, id"
     return [of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, str(kind), content_hash)]
 
 
 def read_tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
-    """Hashes of the texts that were forgotten on purpose, each with when that was last."""
+    """Return the hashes of the deliberately forgotten texts, each with its last time."""
     sql = (
         "SELECT content_hash, max(deleted_at) FROM memory WHERE agent_id = ? AND deleted_at IS NOT NULL"
         " AND ended_as IN (SELECT value FROM json_each(?)) GROUP BY content_hash"
@@ -104,7 +104,7 @@ def read_tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
 
 
 def read_forgotten(connection: Connection, agent_id: str) -> dict[str, str]:
-    """Texts of the core that were forgotten on purpose and are known still, each with when that was last."""
+    """Return the deliberately forgotten core texts that are still stored, each with its last time."""
     sql = (
         "SELECT content, max(deleted_at) FROM memory WHERE agent_id = ? AND kind = ? AND ended_as = ?"
         " AND deleted_at IS NOT NULL GROUP BY content"
@@ -114,13 +114,13 @@ def read_forgotten(connection: Connection, agent_id: str) -> dict[str, str]:
 
 
 def write(connection: Connection, states: Iterable[Memory]) -> None:
-    """Make rows what these memories are; of one named twice the last state stands."""
+    """Write memories to their rows; if one occurs twice, its last state counts."""
     last = {memory.id: memory for memory in states}.values()
     query.change_each(connection, _WRITE, map(_values, last))
 
 
 class TakenIds:
-    """Every id a memory of any agent has ever had."""
+    """Check ids against every id that a memory of any agent has ever had."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -130,12 +130,12 @@ class TakenIds:
 
 
 def read_agreed_hash(connection: Connection, agent_id: str) -> str | None:
-    """The sha256 of what `MEMORY.md` held when it and the ledger last agreed; None where they never have."""
+    """Return the sha256 of `MEMORY.md` when it and the memory store last agreed; None if they never have."""
     return query.fetch_text(connection, "SELECT sha256 FROM core_file WHERE agent_id = ?", agent_id)
 
 
 def set_agreed(connection: Connection, agent_id: str, sha256: str, now: str) -> None:
-    """Record that `MEMORY.md`, with these bytes, and the ledger agree."""
+    """Record that `MEMORY.md` with these bytes and the memory store agree."""
     sql = (
         "INSERT INTO core_file (agent_id, sha256, agreed_at) VALUES (?, ?, ?)"
         " ON CONFLICT (agent_id) DO UPDATE SET sha256 = excluded.sha256, agreed_at = excluded.agreed_at"

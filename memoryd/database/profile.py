@@ -1,4 +1,4 @@
-"""The profile of an agent's user as rows, written in the caller's transaction and audited as `profile:SECTION`."""
+"""Store the profile of an agent's user as rows, in the caller's transaction and audited as `profile:SECTION`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(
     run_id: str | None,
     new_hex: Callable[[], str],
 ) -> tuple[str, str]:
-    """Give a section another text; returns its name and its state for the audit."""
+    """Replace the text of a section; return its name and its state for the audit."""
     row = build_values(section, entry, sources=sources, run_id=run_id, new_hex=new_hex)
     put(connection, agent_id, section.value, row)
     return chain.PROFILE + section.value, chain.dump_state(**row)
@@ -57,7 +57,7 @@ def build_values(
     run_id: str | None,
     new_hex: Callable[[], str],
 ) -> dict[str, str | int | None]:
-    """The values of a section's row, with a salt of its own."""
+    """Return the values of a section's row, with a new salt."""
     return {
         "section": section.value,
         "text": entry.text,
@@ -69,14 +69,14 @@ def build_values(
 
 
 def read_sources(connection: Connection, agent_id: str, section: ProfileSection) -> tuple[Source, ...]:
-    """Read what a section's text was learned from, as far as its row says."""
+    """Read the sources of a section's text, as far as its row has them."""
     sql = "SELECT sources FROM profile_section WHERE agent_id = ? AND section = ?"
     found = query.fetch_text(connection, sql, agent_id, section.value)
     return () if found is None else sources_from_json(found)
 
 
 def put(connection: Connection, agent_id: str, section: str, row: Mapping[str, str | int | None] | None) -> None:
-    """Make a row what an audited state says; None: there is none any more."""
+    """Set a row to an audited state; delete it for None."""
     if row is None:
         query.run(connection, "DELETE FROM profile_section WHERE agent_id = ? AND section = ?", agent_id, section)
     else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(connection: Connection, sql: str, *values: object) -> CursorResult[*tuple[Any, ...]]:
-    """Run a statement; returns SQLAlchemy's own result."""
+    """Run a statement; return SQLAlchemy's own result."""
     given = tuple(json.dumps(one) if isinstance(one, list | tuple) else one for one in values)
     return connection.exec_driver_sql(sql, given)
 
@@ -36,7 +36,7 @@ def fetch_column(connection: Connection, sql: str, *values: object) -> list[Any]
 
 
 def has_row(connection: Connection, sql: str, *values: object) -> bool:
-    """Say whether there is any row."""
+    """Return True if there is any row."""
     return run(connection, sql, *values).first() is not None
 
 
@@ -58,5 +58,5 @@ def change_each(connection: Connection, sql: str, values: Iterable[tuple[object,
 
 
 def change_one(connection: Connection, sql: str, *values: object) -> bool:
-    """Change rows; say whether it was exactly one."""
+    """Change rows; return True if it was exactly one."""
     return run(connection, sql, *values).rowcount == 1

@@ -1,4 +1,4 @@
-"""What the command line reads: plain SQL on one read-only connection, with or without a daemon, never taking its lock.
+"""Read for the command line: plain SQL on one read-only connection, with or without a daemon and without its lock.
 
 Without SQLAlchemy, whose import alone costs more than all of these queries.
 """
@@ -33,23 +33,23 @@ Row = dict[str, Any]
 
 
 class DatabaseReader:
-    """One read transaction: every question sees the same state."""
+    """Hold one read transaction: every question sees the same state."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def stream(self, sql: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query, one at a time."""
+        """Yield the rows of a query."""
         return iter(self._connection.execute(sql, values))
 
     def row(self, sql: str, *values: object) -> Row | None:
-        """The first row of a query."""
+        """Return the first row of a query."""
         return next(iter(self.rows(sql, *values)), None)
 
     def number(self, sql: str, *values: object) -> int:
@@ -77,13 +77,13 @@ class DatabaseReader:
 
 @cache
 def newest_schema() -> int:
-    """Tell the number of the newest migration this version knows."""
+    """Return the number of the newest migration that this version knows."""
     folder = resources.files("memoryd.database").joinpath("migrations")
     return max(int(entry.name[:4]) for entry in folder.iterdir() if entry.name.endswith(".sql"))
 
 
 class NotMadeError(StateError):
-    """There is no database of this version yet; who holds the state folder may be about to make it."""
+    """Report that there is no database of this version yet; the holder of the state folder may be creating it."""
 
 
 def open_reader(path: Path) -> AbstractContextManager[DatabaseReader]:
@@ -96,16 +96,16 @@ def open_reader(path: Path) -> AbstractContextManager[DatabaseReader]:
 
 
 def ask(path: Path, question: Callable[Concatenate[DatabaseReader, P], T], *args: P.args, **named: P.kwargs) -> T:
-    """Return the answer to one question, in a read transaction of its own; raises as `open_reader`."""
+    """Return the answer to one question, in its own read transaction; raises as `open_reader`."""
     with open_reader(path) as reader:
         return question(reader, *args, **named)
 
 
 class KeptReader:
-    """The database for who reads it several times in a row. Safe to use from several threads."""
+    """Hold the database for several reads in a row. Safe to use from several threads."""
 
     def __init__(self, path: Path, *, stays: bool = False) -> None:
-        """Nothing is opened yet.
+        """Start without opening anything.
 
         Args:
             path: of the database.
@@ -120,7 +120,7 @@ class KeptReader:
 
     @contextmanager
     def keep_open(self) -> Iterator[None]:
-        """What is opened meanwhile stays open until the end."""
+        """Keep what is opened meanwhile open until the end."""
         with self._lock:
             self._keeps += 1
         try:
@@ -153,7 +153,7 @@ class KeptReader:
 
     @contextmanager
     def reading_any(self) -> Iterator[DatabaseReader | None]:
-        """One read transaction as `begin_read`; None where there is no database yet."""
+        """Open one read transaction as `begin_read`; None if there is no database yet."""
         if not self.path.exists():
             yield None
             return
@@ -161,7 +161,7 @@ class KeptReader:
             yield reader
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is needed."""
+        """Close the file; the next read opens it again."""
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -246,7 +246,7 @@ def runs_over(reader: DatabaseReader, agent_id: str, path: str, kind: str) -> li
 
 
 def read_until(reader: DatabaseReader, agent_id: str, path: str) -> tuple[str, int] | None:
-    """Tell the session of a transcript and up to which byte it is read; None where it is not known yet."""
+    """Return the session of a transcript and the byte up to which it is read; None if it is unknown yet."""
     row = reader.row(
         'SELECT session_id, "offset" FROM transcript WHERE agent_id = ? AND path = ? AND session_id IS NOT NULL',
         agent_id, path,
@@ -338,7 +338,7 @@ def stored_turns(reader: DatabaseReader, session_id: str) -> list[StoredTurn]:
 
 
 def list_formats(reader: DatabaseReader, agent_id: str) -> list[str]:
-    """Name the formats of the transcripts that were read of an agent."""
+    """Return the names of an agent's transcript formats."""
     rows = reader.rows("SELECT DISTINCT format FROM session WHERE agent_id = ? ORDER BY format", agent_id)
     return [str(row["format"]) for row in rows]
 
@@ -456,7 +456,7 @@ def audit_rows(
 
 
 def audit_upto(reader: DatabaseReader, audit_id: int, agent_id: str | None) -> tuple[int, str]:
-    """An entry of the audit as a moment: the newest that an agent had by then, and whose it is.
+    """Return an entry of the audit as a moment: the newest entry of an agent by then, and the agent.
 
     Without `agent_id` it is the entry's own agent.
 
@@ -514,7 +514,7 @@ def turn_text(reader: DatabaseReader, agent_id: str, session_id: str, seq: int) 
 
 
 def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:
-    """The sha256 of what `MEMORY.md` held when it and the ledger last agreed; None where they never have."""
+    """Return the sha256 of `MEMORY.md` when it and the memory store last agreed; None if they never have."""
     row = reader.row("SELECT sha256 FROM core_file WHERE agent_id = ?", agent_id)
     return None if row is None else str(row["sha256"])
 

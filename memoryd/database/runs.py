@@ -78,7 +78,7 @@ def _json(value: Mapping[str, Any]) -> str:
 def _change(
     connection: Connection, run: Run, sets: str, *values: object, states: Sequence[str] = ("running",), also: str = ""
 ) -> bool:
-    """Change a run's row; False where it is no longer this claim's (a stale fence), or in none of these states."""
+    """Change a run's row; return False if another claim owns it (a stale fence), or if it is in another state."""
     which = "id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))"
     sql = f"UPDATE job_run SET {sets} WHERE {which}{also}"  # noqa: S608
     return query.change_one(connection, sql, *values, run.id, run.fence, tuple(states))
@@ -96,14 +96,14 @@ def _insert(connection: Connection, row: Mapping[str, Any], how: str = "INSERT O
 
 
 def new_run_id(now: datetime) -> str:
-    """Draw a run's id: ids sort by time, and each names its run's backup folder."""
+    """Return a new run id: ids sort by time, and each names its run's backup folder."""
     import secrets
 
     return f"run-{now.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
 def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
-    """Insert a queued run; False where a run with its key waits or runs, or its slot was used, already."""
+    """Insert a queued run; return False if a run with its key waits or runs, or if its slot was used."""
     return _insert(connection, {**row, "state": "queued", "options": _json(row.get("options", {}))})
 
 
@@ -167,7 +167,7 @@ def read_receipt(connection: Connection, run_id: str) -> dict[str, Any]:
 
 
 def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refund: bool) -> bool:
-    """Give a run back to the queue after a failure; `refund` where the attempt does not count."""
+    """Requeue a run after a failure; `refund` means that the attempt does not count."""
     sets = "state = ?, scheduled_for = ?, error = ?, owner = NULL, attempt = attempt - ?"
     return sqlite.write(engine, _change, run, sets, state, due, error, int(refund))
 
@@ -179,7 +179,7 @@ def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
 
 
 def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
-    """Queue blocked runs again: those whose time has come, or all where there is reason to hope. Returns how many."""
+    """Requeue blocked runs: those whose time has come, or all if the cause may be fixed. Return how many."""
     which, limit = "state = 'blocked' AND scheduled_for <= ?", now if due_only else "9999"
     if not sqlite.read(engine, query.has_row, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
         return 0
@@ -196,7 +196,7 @@ def beat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
 
 
 def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
-    """Give back rows that say this process runs them though it does not; returns their ids."""
+    """Requeue rows that name this process as owner although it does not run them; return their ids."""
     lost = "state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))"
     ids = sqlite.read(engine, query.fetch_column, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
     if ids:
@@ -210,7 +210,7 @@ def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str)
 
 
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
-    """Give running rows of dead processes back to the queue, or end them after `attempts`; returns them as they are."""
+    """Requeue running rows of ended processes, or end them after `attempts`; return them in their new state."""
     with sqlite.begin_write(engine) as connection:
         rows = query.fetch_mappings(connection, "SELECT * FROM job_run WHERE state = 'running'")
         orphans = [row for row in rows if not alive(row["owner"] or "")]
@@ -235,17 +235,17 @@ def get_run(engine: Engine, run_id: str) -> Run:
 
 
 def has_intent(connection: Connection, run_id: str) -> bool:
-    """Say whether a run has begun to change files: from then on it is completed, whatever happens."""
+    """Return True if a run has begun to change files: it is then completed in any case."""
     return query.has_row(connection, "SELECT 1 FROM intent WHERE run_id = ?", run_id)
 
 
 def agent_has_intent(connection: Connection, agent_id: str) -> bool:
-    """Say whether a run of this agent has begun to change files and is not completed."""
+    """Return True if a run of this agent has begun to change files and is not completed."""
     return query.has_row(connection, "SELECT 1 FROM intent WHERE agent_id = ?", agent_id)
 
 
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
-    """Cancel a waiting run at once, ask a running one to stop; one that has begun to change files is left alone.
+    """Cancel a waiting run at once, ask a running run to stop; leave one alone that has begun to change files.
 
     Returns the state it had, `committing` where it changes files; None where there is no such run.
     """
@@ -263,7 +263,7 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
 
 
 def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
-    """Let a refinement that has begun end now, whatever it waits for: it decides what becomes of its changes."""
+    """Make a refinement that has begun due now, so that it ends and decides about its changes."""
     sql = (
         "UPDATE job_run SET state = 'queued', scheduled_for = ?, why = 'cancelled by hand', cancel_requested = 1"
         " WHERE id = ? AND kind = 'refine' AND (json_extract(receipt, '$.refine') IS NOT NULL"
@@ -273,7 +273,7 @@ def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
 
 
 def has_to_end(connection: Connection, run_id: str) -> bool:
-    """Say whether a run is a refinement that has changed memory: it must come to an end that tells of it."""
+    """Return True if a run is a refinement that has changed memory: its end must report the changes."""
     changed = "EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id)"
     sql = f"SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND {changed}"  # noqa: S608
     return query.has_row(connection, sql, run_id)
@@ -292,19 +292,19 @@ def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
 
 
 def is_cancelled(engine: Engine, run: Run) -> bool:
-    """Say whether a person asked this running run to stop."""
+    """Return True if a person asked this running run to stop."""
     sql = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND NOT cancel_requested"
     return not sqlite.read(engine, query.has_row, sql, run.id, run.fence)
 
 
 def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
-    """Tell when a run with this key died or was cancelled, after `since`: asking again at once would only repeat it."""
+    """Return when a run with this key failed for good or was cancelled after `since`, so that it need not repeat."""
     sql = "SELECT max(finished_at) FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ?"
     return query.fetch_text(connection, sql, key, since)
 
 
 def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) -> bool:
-    """Let a waiting run be about this instead; False where it runs, or has come to something."""
+    """Give a waiting run new options; return False if it runs or has a result."""
     sql = (
         "UPDATE job_run SET options = ? WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')"
         " AND receipt = '{}' AND NOT EXISTS (SELECT 1 FROM intent WHERE run_id = job_run.id)"
@@ -313,7 +313,7 @@ def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) ->
 
 
 def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:
-    """Give a run that waits for it, by this `why`, the next thing to do; False where it does not wait for anything."""
+    """Give a run that waits with this `why` its next task; return False if it does not wait for one."""
     sql = "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?"
     return query.change_one(connection, sql, text, now, run_id, why)
 
@@ -321,7 +321,7 @@ def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str
 def wait_for_more(
     connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], why: str, due: str
 ) -> bool:
-    """Let a running run wait for the next thing to do, uncounted, until `due`; `text` is what came of the last one."""
+    """Let a running run wait for its next task, uncounted, until `due`; `text` is the result of the last task."""
     sets = "state = 'queued', owner = NULL, attempt = attempt - 1, reply = ?, receipt = ?, why = ?, scheduled_for = ?"
     return _change(connection, run, sets, text, _json(receipt), why, due, also=" AND cancel_requested = 0")
 
@@ -332,12 +332,12 @@ def heed_cancel(engine: Engine, run: Run) -> bool:
 
 
 def forget_reply(engine: Engine, run: Run) -> None:
-    """Forget an answer that cannot be used, so that the next attempt asks anew."""
+    """Delete an unusable answer, so that the next attempt asks again."""
     sqlite.write(engine, _change, run, "reply = NULL")
 
 
 def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
-    """Settle what a run is about, so that a later attempt asks the same question."""
+    """Fix the subject of a run, so that a later attempt asks the same question."""
     sqlite.write(engine, _change, run, "options = ?", _json({**run.options, **options}), states=STATES)
 
 
@@ -374,7 +374,7 @@ def hurry_run(engine: Engine, run_id: str, now: str) -> None:
 
 
 def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
-    """Let a run that waits for quiet wait until `due`, but not longer than so many seconds since it was queued."""
+    """Postpone a run that waits for quiet until `due`, at most this many seconds after it was queued."""
     sql = (
         "UPDATE job_run SET scheduled_for = min(?, strftime('%Y-%m-%dT%H:%M:%fZ', created_at, ? || ' seconds'))"
         " WHERE id = ? AND state = 'queued' AND attempt = 0 AND actor <> 'human'"
@@ -426,7 +426,7 @@ def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
 
 
 def slot_is_used(connection: Connection, slot: str) -> bool:
-    """Say whether a slot of the schedule has had its run."""
+    """Return True if a slot of the schedule has had its run."""
     return query.has_row(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
 
 
@@ -458,7 +458,7 @@ def note_done(
 
 
 def interrupt(engine: Engine, run: Run, now: str) -> bool:
-    """Give a running run back, uncounted: its process is stopping."""
+    """Requeue a running run, uncounted, because its process is stopping."""
     return put_back(engine, run, state="interrupted", due=now, error="memoryd was stopped", refund=True)
 
 
@@ -504,7 +504,7 @@ def proposal_of(connection: Connection, agent_id: str, kind: str) -> str | None:
 
 
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
-    """End a proposal as accepted or rejected by another run; False where it was answered already.
+    """End a proposal as accepted or rejected by another run; return False if it was already answered.
 
     Where that is `carried_out`, files are changed already: one taken back meanwhile is answered all the same.
     """
@@ -526,7 +526,7 @@ def being_answered(connection: Connection, agent_id: str) -> set[str]:
 
 
 def take_proposal_back(connection: Connection, run_id: str, why: str) -> bool:
-    """End a proposal that nobody can answer any more; what it was about may be proposed again."""
+    """End a proposal that nobody can answer any more; its subject may be proposed again."""
     sql = "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'"
     return query.change_one(connection, sql, why, run_id)
 
@@ -564,12 +564,12 @@ def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[
 
 
 def knows_agent(connection: Connection, agent_id: str) -> bool:
-    """Say whether this agent has a row, as it has once a daemon has loaded it."""
+    """Return True if this agent has a row, as it has once a daemon has loaded it."""
     return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ?", agent_id)
 
 
 def set_paused(connection: Connection, agent_id: str, *, paused: bool) -> bool:
-    """Let an agent's automatic runs wait, or go on; False where there is no such agent."""
+    """Pause or resume an agent's automatic runs; return False if there is no such agent."""
     return query.change_one(connection, "UPDATE agent SET paused = ? WHERE id = ?", paused, agent_id)
 
 
@@ -580,7 +580,7 @@ def read_states(connection: Connection, agent_id: str, run_ids: Sequence[str]) -
 
 
 def is_paused(connection: Connection, agent_id: str) -> bool:
-    """Say whether a person has paused this agent."""
+    """Return True if a person has paused this agent."""
     return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ? AND paused = 1", agent_id)
 
 
@@ -603,7 +603,7 @@ def last_of_kind(
 def asked_since(
     connection: Connection, agent_id: str, kind: str, since: str, *, but: Sequence[str], trigger: str
 ) -> bool:
-    """Say whether a run of a kind was made since then: by this trigger, or one that is in none of these states."""
+    """Return True if a run of a kind was queued since then: by this trigger, or one in none of these states."""
     sql = (
         "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"
         ' AND ("trigger" = ? OR state NOT IN (SELECT value FROM json_each(?))) LIMIT 1'

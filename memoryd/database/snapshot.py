@@ -1,4 +1,4 @@
-"""Copy the database as it is at one moment, by SQLite's own backup API (https://sqlite.org/backup.html), and its check.
+"""Copy the database at one moment by SQLite's backup API (https://sqlite.org/backup.html), and check the copy.
 
 A plain copy of the file would miss what is still in the write-ahead log, and closing it would drop the locks of every
 other user of it in this process.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the database, whoever writes to it meanwhile; `target` is a new file (0600)."""
+    """Copy the database while others may write to it; `target` is a new file (0600)."""
     if not source.exists():
         raise StateError("there is no database yet", str(source), "start the daemon: memoryd run")
     module = load_library()
@@ -36,7 +36,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def check(path: Path) -> None:
-    """Check a database that nobody uses.
+    """Check a database that no process uses.
 
     Raises:
         StateError: it is damaged, is no database of memoryd, or a newer memoryd wrote it.
@@ -59,7 +59,7 @@ def check(path: Path) -> None:
 
 
 def settle(path: Path) -> None:
-    """Bring what the write-ahead log holds into the database file, where both are sound; nobody else uses them."""
+    """Move the write-ahead log into the database file, if both are sound; no other process may use them."""
     module = load_library()
     with (
         suppress(module.Error),  # damaged: then its parts are kept as they are

@@ -1,4 +1,4 @@
-"""What models cost, in tokens: reserved before each call, settled after it.
+"""Store the cost of models in tokens: reserved before each call, settled after it.
 
 A reservation that is never settled, because the process died, stays counted: nobody knows whether it was paid.
 """
@@ -18,7 +18,7 @@ _COUNTED = "coalesce(sum(coalesce(tokens_in + tokens_out, reserved)), 0)"
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one call may cost."""
+    """Hold the most that one call may cost."""
 
     run_id: str
     agent_id: str
@@ -29,14 +29,14 @@ class Reservation:
 
 
 class SpentTokens(NamedTuple):
-    """Tokens of settled calls."""
+    """Hold the tokens of settled calls."""
 
     tokens_in: int
     tokens_out: int
 
 
 def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) -> int | str:
-    """Reserve tokens; returns the reservation's id, or the key of the setting that has too little left.
+    """Reserve tokens; return the reservation's id, or the key of the setting with too little left.
 
     Checked and taken in one transaction, so that two jobs cannot both take the last tokens.
     """

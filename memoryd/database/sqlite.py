@@ -1,4 +1,4 @@
-"""How SQLAlchemy's connections to the state database behave."""
+"""Configure SQLAlchemy's connections to the state database."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def connect(path: Path) -> Engine:
 
 
 def empty_log(engine: Engine) -> bool:
-    """Leave nothing of what was deleted in the log; False where others read it: then the next one does it.
+    """Remove deleted data from the write-ahead log; return False if a reader prevents it: the next call does it.
 
     Nobody is held up, and nothing fails by it: what is in the log is safe.
     """
@@ -99,7 +99,7 @@ def begin_write(engine: Engine) -> Iterator[Connection]:
 
 
 class _TriedError(Exception):
-    """Nothing is to stay of a transaction."""
+    """Raise this to undo a transaction at its end."""
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def begin_trial(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def undo_after(connection: Connection) -> Iterator[None]:
-    """Do inside a write transaction what is not to stay of it."""
+    """Run inside a write transaction and undo everything at the end."""
     savepoint = connection.begin_nested()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The running summary of a session: replaced by each sleep, taken back with it.
+"""Store the running summary of a session: each sleep replaces it, and a rollback restores the earlier one.
 
 What the row was before its run is kept beside it, one step back: a text more would be a text more to forget.
 """
@@ -25,12 +25,12 @@ _WRITE = (
 
 
 def keep(connection: Connection, row: Mapping[str, str], run_id: str) -> None:
-    """Give a session another summary, that of a run."""
+    """Replace the summary of a session by that of a run."""
     _put(connection, row["session_id"], row["summary"], row["messages"], row["updated_at"], run_id)
 
 
 def take_back(connection: Connection, runs: Collection[str], by: str, now: str) -> None:
-    """Give each session whose summary is one of these runs' the one it had before, and when it slept before.
+    """Restore the earlier summary and sleep time of each session whose summary is from one of these runs.
 
     Where that was of one of these runs, too, nothing is known of what came before: then there is no summary, and the
     next sleep begins with the turns.

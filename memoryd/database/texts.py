@@ -1,4 +1,4 @@
-"""Every column that may hold text of others, what kind of text it is, and its rows in portions.
+"""List every column that may hold session text, with the kind of its text, and read its rows in portions.
 
 For what looks through all that is stored: a later rule about texts is carried out on the rows as well. The tables may
 be those of an older schema, in a database that was kept; a column that is not there is passed over.
@@ -23,7 +23,7 @@ PORTION = 200  # rows
 
 
 class ColumnKind(StrEnum):
-    """What a column holds."""
+    """Name the kinds of text that a column holds."""
 
     TEXT = "text"
     JSON = "json"  # of texts
@@ -120,7 +120,7 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
 
 
 def list_columns(connection: Connection, table: str) -> set[str]:
-    """The names of a table's columns; none where there is no such table."""
+    """Return the names of a table's columns; none if there is no such table."""
     return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_info("{table}")')}
 
 
@@ -164,7 +164,7 @@ def list_intents(engine: Engine) -> list[str]:
 
 
 def rename_session(engine: Engine, old: str, new: str) -> None:
-    """Give a session another id, wherever it is referred to, at once."""
+    """Rename a session everywhere at once."""
     with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
         for table, kinds in COLUMNS.items():
@@ -178,7 +178,7 @@ def rename_session(engine: Engine, old: str, new: str) -> None:
 
 
 def rewrite_file(engine: Engine) -> None:
-    """Rewrite the database file, so that nothing of what was changed is left in free pages or in the log."""
+    """Rewrite the database file, so that no free page and no log keeps the old text."""
     raw = engine.raw_connection()
     try:
         cursor = raw.cursor()

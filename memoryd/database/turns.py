@@ -1,4 +1,4 @@
-"""Turns, sessions and cursors: the hot writes of ingest and the reads of the jobs, in SQL."""
+"""Write turns, sessions and cursors for ingest, and read them for the jobs, in SQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.joi
 
 
 class KnownTurn(NamedTuple):
-    """Where a stored turn was read last, and whether its text is kept."""
+    """Hold where a stored turn was last read, and whether its text is kept."""
 
     transcript_id: int
     generation: int
@@ -36,7 +36,7 @@ class KnownTurn(NamedTuple):
 
 
 class SeenRecords:
-    """Which record ids of an agent are stored already."""
+    """Check which record ids of an agent are already stored."""
 
     def __init__(self, connection: Connection, agent_id: str, record_ids: Sequence[str]) -> None:
         self.rows: dict[tuple[str, int], KnownTurn] = {}
@@ -52,7 +52,7 @@ class SeenRecords:
 
 
 class TurnVersion(NamedTuple):
-    """One stored text of a record."""
+    """Hold one stored text of a record."""
 
     record_id: str
     text: str
@@ -114,13 +114,13 @@ def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> N
 
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
-    """Give a turn its text and its place; its tokens are counted anew."""
+    """Give a turn its text and its place, so that its tokens are counted again."""
     sql = "UPDATE turn SET text = ?, seq = ?, withheld = NULL, tokens = NULL WHERE id = ?"
     query.run(connection, sql, text, seq, turn_id)
 
 
 def read_consumed(connection: Connection, session_id: str) -> int:
-    """Tell up to which turn a session has been consumed, or will be by a run that has settled on its turns."""
+    """Return the turn up to which a session is consumed, or will be by a run that has fixed its turns."""
     return query.fetch_number(
         connection,
         "SELECT max(coalesce((SELECT max(seq) FROM watermark WHERE session_id = ?1), 0), coalesce(("
@@ -131,7 +131,7 @@ def read_consumed(connection: Connection, session_id: str) -> int:
 
 
 def seq_of_record(connection: Connection, session_id: str, record_id: str) -> int:
-    """Tell the place of a record's first turn in a session, 0 where it has none."""
+    """Return the place of a record's first turn in a session, 0 if it has none."""
     sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND record_id = ?"
     return query.fetch_number(connection, sql, session_id, record_id)
 
@@ -146,7 +146,7 @@ def stored_turns(
 
 
 def last_compaction(connection: Connection, session_id: str, *, upto: int = LAST) -> int:
-    """Tell the seq of the last compaction of the main conversation, 0 where there was none."""
+    """Return the seq of the last compaction of the main conversation, 0 if there was none."""
     sql = "SELECT max(seq) FROM turn WHERE session_id = ? AND kind = 'compaction' AND sidechain = 0 AND seq <= ?"
     return query.fetch_number(connection, sql, session_id, upto)
 
@@ -180,13 +180,13 @@ def count_unscanned(connection: Connection, session_id: str, *, after: int, upto
 
 
 def first_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int | None:
-    """Tell the seq of the first turn with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
+    """Return the seq of the first turn with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
     sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'"
     return query.fetch_number(connection, sql, session_id, after, upto) or None
 
 
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
-    """Tell how many tokens the main conversation has grown by past `after`: counted ones, else by their length."""
+    """Return the tokens by which the main conversation has grown past `after`: counted, else by length."""
     sql = (
         "SELECT sum(coalesce(tokens, length(CAST(text AS BLOB)) * ?)) FROM turn"
         " WHERE session_id = ? AND seq > ? AND sidechain = 0"
@@ -200,7 +200,7 @@ def running_summary(connection: Connection, session_id: str) -> str | None:
 
 
 def read_watermark(connection: Connection, session_id: str, consumer: str) -> int:
-    """Tell how far a consumer has consumed a session; 0 where it has not begun."""
+    """Return how far a consumer has consumed a session; 0 if it has not begun."""
     sql = "SELECT seq FROM watermark WHERE session_id = ? AND consumer = ?"
     return query.fetch_number(connection, sql, session_id, consumer)
 
@@ -228,7 +228,7 @@ def list_paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
 
 
 def agent_seen_at(connection: Connection, agent_id: str) -> str:
-    """Tell when an agent was first seen."""
+    """Return when an agent was first seen."""
     return str(query.run(connection, "SELECT seen_at FROM agent WHERE id = ?", agent_id).scalar_one())
 
 

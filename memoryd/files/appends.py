@@ -1,4 +1,4 @@
-"""Appends: one `O_APPEND` write, so that lines of other writers are never overwritten.
+"""Append to files with one `O_APPEND` write, so that lines of other writers are never overwritten.
 
 A writer that was stopped may leave part of its block: `missing_part` tells what is still to be written.
 """
@@ -49,7 +49,7 @@ def sync_file(entry: FolderEntry, step: Step = no_step) -> None:
 
 
 def fill_hole(entry: FolderEntry, block: bytes, offset: int) -> None:
-    """Finish an append that a power cut left as a hole: the file had grown, its last bytes were not there yet.
+    """Complete an append that a power cut left as a hole: the file had grown, but its last bytes were missing.
 
     Only NUL bytes are written over, where the block's own bytes belong: nobody else's text is made of them.
     """
@@ -65,7 +65,7 @@ def fill_hole(entry: FolderEntry, block: bytes, offset: int) -> None:
 
 
 def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
-    """What of `block` still has to be appended to `data`, after an append planned for `offset` was stopped.
+    """Return the part of `block` that `data` still lacks, after an append at `offset` was stopped.
 
     Empty: it is there. The rest: a torn write ended inside it. All of it: nothing is there, or others wrote in
     between, and a block is never stitched together around other people's lines.

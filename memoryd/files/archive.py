@@ -1,4 +1,4 @@
-"""A backup as one file: a gzipped tar of plain files, its first member a manifest with the sha256 of the others.
+"""Write and read a backup: a gzipped tar of plain files; its first member is a manifest with the sha256 of the rest.
 
     manifest.json     {"format": 1, "files": {"memoryd.db": {"bytes": …, "sha256": "…"}, …}, …}
     memoryd.db        …
@@ -37,7 +37,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write(path: Path, files: Mapping[str, Path], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Pack files under plain names into a new archive (0600); it appears whole or not at all.
+    """Pack files under plain names into a new archive (0600), completely or not at all.
 
     The manifest, which is returned, says `about` as well.
     """

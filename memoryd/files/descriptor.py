@@ -1,4 +1,4 @@
-"""Writing into a file that is open already: all of it, read back, and on disk."""
+"""Write into an open file completely, read the bytes back, and sync them to disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APPEND_STEPS = ("before:append", "after:append", "before:fsync-append", "after:f
 
 
 def no_step(_name: str) -> None:
-    """Nobody watches."""
+    """Do nothing: the default of a step callback."""
 
 
 def fill(fd: int, data: bytes, step: Step = no_step) -> None:
@@ -57,7 +57,7 @@ def extend(fd: int, block: bytes, step: Step = no_step) -> int:
 
 
 def _extend_some(fd: int, data: bytes) -> int:
-    """Append as much of `data` as one write takes, and read it back: what is torn is not built upon."""
+    """Append as much of `data` as one write takes, and read it back, so that nothing follows a torn write."""
     written = os.write(fd, data) if data else 0
     offset = os.lseek(fd, 0, os.SEEK_CUR) - written  # O_APPEND leaves the position behind what it wrote
     if written and (offset < 0 or os.pread(fd, written, offset) != data[:written]):
@@ -66,7 +66,7 @@ def _extend_some(fd: int, data: bytes) -> int:
 
 
 def sync(fd: int) -> None:
-    """Wait until the disk has what the file holds.
+    """Wait until the disk has the content of the file.
 
     Raises:
         OSError: it has not. This is never tried again: the kernel has already marked the lost pages clean (USENIX

@@ -1,4 +1,4 @@
-"""Rewrites that are whole or absent, and that never cost anyone else's bytes.
+"""Rewrite files completely or not at all, without loss of anyone else's bytes.
 
 A rewrite prepares the new file beside the old one, exchanges the two names in one system call and only then looks at
 what came out: an edit made in the last microsecond is in the swapped-out file, so it is seen, put back, and the
@@ -47,13 +47,13 @@ REPLACE_STEPS = (
 
 
 class MovedError(MemorydError):
-    """The file is not the one the plan was made from. Whoever asked must look again; nothing was overwritten."""
+    """Report that the file has changed since the plan. Nothing was overwritten; the caller must plan again."""
 
     code = "moved"
 
 
 class FileReplacement(NamedTuple):
-    """What a rewrite did."""
+    """Hold the result of a rewrite."""
 
     path: Path
     before: str | None  # sha256 of the bytes replaced; None: the file is new
@@ -66,7 +66,7 @@ class _OwnWrite(NamedTuple):
 
 
 class _OldFile(NamedTuple):
-    """What the new file takes over from the old one."""
+    """Hold the attributes that the new file takes over from the old one."""
 
     status: os.stat_result
     xattrs: dict[str, bytes]
@@ -131,7 +131,7 @@ def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:
 
 
 def _expected_file(entry: FolderEntry, expected: str | None) -> _OldFile | None:
-    """The old file's attributes; refuses early, before anything is written."""
+    """Return the old file's attributes; refuse before anything is written."""
     try:
         fd = open_regular(entry)
     except FileNotFoundError as error:
@@ -187,7 +187,7 @@ def _xattrs(fd: int) -> dict[str, bytes]:
 
 
 def _place(temp: FolderEntry, entry: FolderEntry, step: Step) -> None:
-    """Give a new file its name, if nobody else took it."""
+    """Give a new file its name, if it is still free."""
     try:
         step("before:place")
         _rename_no_replace(temp, entry)
@@ -206,7 +206,7 @@ def _rename_no_replace(temp: FolderEntry, entry: FolderEntry) -> None:
 
 
 def _swap(temp: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite, step: Step, keep: Keep | None) -> None:
-    """Exchange, verify what came out, and only then let go of it."""
+    """Exchange the files, verify the old one, and only then delete it."""
     step("before:mark")
     ready = make_name(entry, "swap")
     temp.rename(ready)  # from here on a leftover may be somebody's edit, and its name says so
@@ -243,7 +243,7 @@ def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
 
 
 def _read_now(entry: FolderEntry) -> bytes | None:
-    """What lies there; None for anything that is no readable regular file, which no plan expects."""
+    """Return the current content; None if it is not a readable regular file, which no plan expects."""
     try:
         return read(entry)
     except StateError:
@@ -256,7 +256,7 @@ def _digest_now(entry: FolderEntry) -> str | None:
 
 
 def _verify_swapped(out: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite) -> bytes:
-    """What came out, if it is what was expected; else it gets its place back."""
+    """Return the old version if it is the expected one; else restore it."""
     data = _read_now(out)
     if data is None or compute_digest(data) != expected:
         kept = _put_back(out, entry, ours)
@@ -266,7 +266,7 @@ def _verify_swapped(out: FolderEntry, entry: FolderEntry, expected: str, ours: _
 
 
 def _put_back(out: FolderEntry, entry: FolderEntry, ours: _OwnWrite) -> FolderEntry | None:
-    """Give somebody's file its place again. What others appended to our version meanwhile is appended to theirs.
+    """Restore somebody's file, and append to it what others appended to our version meanwhile.
 
     Returns where our version was kept, if somebody edited it in another way than appending.
     """
@@ -282,7 +282,7 @@ def _put_back(out: FolderEntry, entry: FolderEntry, ours: _OwnWrite) -> FolderEn
 
 
 def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
-    """Unlink a version that has lost its place, and append to `entry` what was appended to it behind `size`.
+    """Unlink a replaced version, and append to `entry` what was appended to that version after `size`.
 
     Read after the unlink, when nobody new can open it: what remains is a writer that opened it before the exchange
     and has not written yet.
@@ -295,13 +295,13 @@ def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
 
 
 def append_late(entry: FolderEntry, data: bytes) -> None:
-    """Append to a file what was written to an older version of it."""
+    """Append to a file what was written to its older version."""
     with Descriptor(open_to_append(entry, b"")) as opened:
         extend(opened.fd, data)
 
 
 def open_to_append(entry: FolderEntry, create: bytes | None, step: Step = no_step) -> int:
-    """A descriptor of a regular file, opened with `O_RDWR | O_APPEND`.
+    """Return a descriptor of a regular file, opened with `O_RDWR | O_APPEND`.
 
     Where there is no file it appears with `create` already in it.
 
@@ -330,7 +330,7 @@ def _system_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: FolderEntry, target: FolderEntry, flags: int) -> bool:
-    """Linux' rename with flags, see renameat2(2). False: this system or file system has none."""
+    """Rename with flags as Linux does, see renameat2(2). Return False if the system or file system cannot."""
     call = _system_renameat2() if sys.platform == "linux" else None
     if call is None:
         return False
@@ -354,7 +354,7 @@ def sync_folder(folder: OpenFolder, step: Step = no_step) -> None:
 
 
 def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEntry]:
-    """Clear away what a stopped `replace(entry, …)` left; no other writer of memoryd may be at work on the file.
+    """Remove what a stopped `replace(entry, …)` left; no other writer of memoryd may work on the file.
 
     An edit that the stopped exchange had swapped out gets its place back. Look at the file afresh afterwards: it then
     holds `before`, `after`, or somebody's edit. Returns files with a second edit that could not be put back because the

@@ -1,4 +1,4 @@
-"""The folders memoryd makes: its own, closed to others, and the one in a workspace, closed to git."""
+"""Create memoryd's folders: its own, closed to others, and the one in a workspace, ignored by git."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Tell what keeps anybody from writing on the disk of a folder; None where nothing is known to.
+    """Return why nobody can write on the disk of a folder; None if no reason is known.
 
     Asked of the file system by statvfs(3): a full disk has no room for the row of an alarm that says so.
     """
@@ -55,7 +55,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
 
 @contextlib.contextmanager
 def made_way(folder: OpenFolder, relative: str) -> Iterator[FolderEntry]:
-    """What lies under a relative path; its folders are open for the length of a `with`, missing ones are made."""
+    """Open a relative path with all its folders for the length of a `with`, and create missing ones."""
     *between, name = PurePosixPath(relative).parts
     with contextlib.ExitStack() as opened:
         for part in between:
@@ -80,7 +80,7 @@ def make_private_dir(path: Path) -> Path:
 
 
 def continuum_folder(workspace: OpenFolder) -> OpenFolder:
-    """The workspace's `.continuum/memory/`, opened, and made on first use.
+    """Open the workspace's `.continuum/memory/`, and create it at first use.
 
     A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. In one
     that exists nothing is changed: whether it is tracked is then its owner's choice.

@@ -1,4 +1,4 @@
-"""Another program's configuration file: read, written and taken away, what was there kept in the state folder.
+"""Read, write and remove another program's configuration file; keep the old content in the state folder.
 
 Only a regular file of one name that belongs to this user is touched. A link is refused, since it leads to a file that
 somebody keeps elsewhere on purpose; so is another user's file, who has to connect their own agent.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read(path: Path) -> bytes | None:
-    """What a file holds, None where there is none."""
+    """Return the content of a file, None if there is none."""
     if not path.parent.exists():
         _require_own(next(folder for folder in path.parents if folder.exists()).stat(), path)
         return None
@@ -73,12 +73,12 @@ def _keep(path: Path, old: bytes, keep: Path, stamp: str) -> Path:
 
 
 def _prefix(path: Path) -> str:
-    """Says which file it was: its name, and a digest of its whole path."""
+    """Return a prefix that identifies the file: its name, and a digest of its whole path."""
     return f"{path.name}.{compute_digest(os.fsencode(path))[:12]}."
 
 
 def list_kept(path: Path, keep: Path) -> list[bytes]:
-    """What was kept of a file, the newest first."""
+    """Return the kept versions of a file, newest first."""
     if not keep.is_dir():
         return []
     with follow_folder(keep) as folder:

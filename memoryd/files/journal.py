@@ -1,4 +1,4 @@
-"""Append-only files of JSON lines in the state folder.
+"""Write append-only files of JSON lines in the state folder.
 
 The one beside the database holds watermarks by record id. It is read only when the database had to be made anew: the
 transcripts give the turns back, and this says which of them had been consumed, so that no memory is made twice. Others
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """An append-only file of one JSON object per line; damaged lines are passed over."""
+    """Append to and read a file of one JSON object per line; skip damaged lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class Journal:
             extend(journal.fd, b"\n" * is_torn + line)
 
     def change(self, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace entries by what they are changed to; damaged lines go."""
+        """Replace entries by their changed form; drop damaged lines."""
         with self._lock, follow_folder(self.path.parent) as folder:
             journal = folder / self.path.name
             old = read(journal)

@@ -1,4 +1,4 @@
-"""Files that have lost their name to a new version and may still be written to by who has them open.
+"""Keep replaced versions of files for a while, because a program that has them open may still write to them.
 
 They are kept for a while under a hidden name that says what they held, so that what comes late is found. Such a name is
 `.late-SHA256-SIZE-RANDOM-NAME`: of the bytes known so far, and of the file they were.
@@ -23,7 +23,7 @@ _NAME = re.compile(r"\.late-([0-9a-f]{64})-(\d+)-[0-9a-f]{16}-(.+)", re.DOTALL)
 
 
 class KeptVersion(NamedTuple):
-    """A version that has lost its name."""
+    """Hold a version that was replaced."""
 
     entry: FolderEntry
     digest: str  # sha256 of what is known of it
@@ -32,7 +32,7 @@ class KeptVersion(NamedTuple):
 
 
 def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bool:
-    """Put a version aside; False where its disk is another than the folder's."""
+    """Put a version aside; return False if it is on another disk than the folder."""
     hidden = f".late-{regular.compute_digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
     try:
         version.rename(folder / hidden)
@@ -46,13 +46,13 @@ def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bo
 
 
 def list_kept(folder: OpenFolder) -> list[KeptVersion]:
-    """The versions that were put aside in a folder, sorted by name."""
+    """Return the versions that were put aside in a folder, sorted by name."""
     found = [(name, _NAME.fullmatch(name)) for name in sorted(folder.names())]
     return [KeptVersion(folder / name, match[1], int(match[2]), match[3]) for name, match in found if match]
 
 
 def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEntry | None:
-    """Look at a version once more. What was appended to it is appended to the file that took its name.
+    """Check a version once more, and append what was appended to it to the file that replaced it.
 
     Where nobody will write to it any more, `is_over`, it is gone afterwards. Returns where it was put if somebody has
     written to it in another way than appending; for a person.
@@ -76,7 +76,7 @@ def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEnt
 
 
 def get_age(one: KeptVersion, now: float) -> float:
-    """Seconds since a version lost its name; by the time of its inode's last change, which a rename is."""
+    """Return the seconds since a version was replaced, by the last change of its inode (the rename)."""
     try:
         return now - one.entry.lstat().st_ctime
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A private folder that is locked while it is in use, and gone when it is over.
+"""Create a private folder that is locked while in use and removed afterwards.
 
 One that a killed process has left, which nobody holds, is removed by the next who looks.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def hold_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """A new empty folder (0700) below `parent`, whose name begins with `prefix`."""
+    """Create a new empty folder (0700) below `parent`, with a name that begins with `prefix`."""
     with as_state_error("cannot be made", parent / f"{prefix}*"):
         folder, fd = _make_folder(parent, prefix)
     try:
@@ -32,7 +32,7 @@ def hold_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def remove_left(parent: Path, prefix: str) -> list[Path]:
-    """Remove the folders that no process holds any more; returns those that stay: in use, or not to be removed."""
+    """Remove the folders that no process holds; return those that stay: in use, or not removable."""
     stay = []
     for folder in sorted(parent.glob(f"{prefix}*")):
         try:
@@ -55,7 +55,7 @@ def remove_left(parent: Path, prefix: str) -> list[Path]:
 
 
 def _make_folder(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder and a descriptor that locks it."""
+    """Create a folder, and return it with a descriptor that locks it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         with suppress(FileNotFoundError):  # taken for a left one, before it was locked

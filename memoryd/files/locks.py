@@ -1,4 +1,4 @@
-"""A lock that dies with its holder: `flock` on a file that is never deleted, with the holder's pid written in it.
+"""Lock files with `flock`, so that a lock ends with its holder; the file stays and holds the holder's pid.
 
 The kernel frees it however the process ends, so it never goes stale; the pid is for people and decides nothing.
 """
@@ -27,13 +27,13 @@ _GRACE = timedelta(milliseconds=50)
 
 
 class Lock:
-    """One lock file. As a context manager it is acquired, waiting up to `patience` for its holder.
+    """Hold one lock file. As a context manager it waits up to `patience` for the holder.
 
     Two `Lock`s of one path exclude each other, in one process too. A process made by `fork` shares the lock.
     """
 
     def __init__(self, place: Path | FolderEntry, patience: timedelta = timedelta()) -> None:
-        """Nothing is opened yet.
+        """Open nothing yet.
 
         A place is a path in a folder of memoryd's own, else a name in an open folder.
         """
@@ -47,7 +47,7 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this object holds the lock."""
+        """Return True if this object holds the lock."""
         return self._fd is not None
 
     def acquire(self, timeout: timedelta = timedelta()) -> None:
@@ -72,13 +72,13 @@ class Lock:
                 os.pwrite(fd, said, 0)
 
     def release(self) -> None:
-        """Give the lock back; nothing happens where it is not held."""
+        """Release the lock; do nothing if it is not held."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
             os.close(fd)
 
     def holder(self) -> int | None:
-        """Pid of the process that holds the lock now; None where nobody does, 0 where the holder did not say."""
+        """Return the pid of the current holder; None if there is none, 0 if the holder has not written it."""
         try:
             fd = self._open(os.O_RDONLY)
         except FileNotFoundError:
@@ -89,7 +89,7 @@ class Lock:
             return None if self._flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
 
     def _try(self) -> int | None:
-        """A descriptor that holds the lock on the file the path names now; None where somebody else holds it."""
+        """Return a descriptor that holds the lock on the file at the path; None if another process holds it."""
         try:
             fd = self._open(os.O_RDWR | os.O_CREAT)
         except OSError as error:

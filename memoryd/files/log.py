@@ -155,12 +155,12 @@ class _Terminal(logging.StreamHandler[Any]):
         )
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
-        """Pass over it: a closed terminal must not stop the daemon."""
+        """Ignore the error: a closed terminal must not stop the daemon."""
 
 
 @contextmanager
 def at_rest(entry: FolderEntry) -> Iterator[None]:
-    """Hold up whoever appends to a log while the file is exchanged: their lines go to the new one."""
+    """Block other writers of a log while its file is exchanged: their lines go to the new file."""
     with as_state_error("cannot be opened", entry):
         file = entry.open(os.O_RDONLY | os.O_NONBLOCK)
     with Descriptor(file):
@@ -240,7 +240,7 @@ logging.getLogger("memoryd").addHandler(logging.NullHandler())  # nothing is sho
 
 
 class _Silent:
-    """Log nothing: the logger of a process that never configures the log, and is spared the import of structlog."""
+    """Log nothing, for a process that never configures the log and so need not import structlog."""
 
     def bind(self, **_values: object) -> _Silent:
         return self
@@ -329,7 +329,7 @@ def configure(
 
 
 def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Say whether a stream is systemd's journal: `JOURNAL_STREAM` names its device and inode, see systemd.exec(5)."""
+    """Return True if a stream is systemd's journal: `JOURNAL_STREAM` names its device and inode, systemd.exec(5)."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, ValueError):

@@ -56,7 +56,7 @@ def append(state_dir: str, level: str, logger: str, event: str, **values: str | 
 
 
 def _has_name(status: os.stat_result, path: str | os.PathLike[str]) -> bool:
-    """Say whether the file is still the one at the path: no other process, and no person, has moved or removed it."""
+    """Return True if the file is still the one at the path: nobody has moved or removed it."""
     try:
         return os.path.samestat(status, os.stat(path))  # noqa: PTH116 - slow to load
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def _has_name(status: os.stat_result, path: str | os.PathLike[str]) -> bool:
 
 
 def _rotate(path: str | os.PathLike[str]) -> bool:
-    """Rename the log and the files before it; False where that is refused: a long log is better than none."""
+    """Rename the log and its older files; return False if that is refused: a long log is better than none."""
     try:
         for number in range(KEPT_FILES - 1, 0, -1):
             with suppress(FileNotFoundError):

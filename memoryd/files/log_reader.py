@@ -35,7 +35,7 @@ class LogFilter:
     run: str | None = None
 
     def takes(self, record: dict[str, Any]) -> bool:
-        """Say whether a record is wanted; one of an unknown level always is."""
+        """Return True if a record is wanted; a record of an unknown level always is."""
         return (
             LEVELS.get(str(record.get("level")), LEVELS["error"]) >= LEVELS[self.level]
             and (self.agent is None or record.get("agent") == self.agent)
@@ -139,7 +139,7 @@ class _Tail:
         return b"" if self._file is None else os.read(self._file.fd, _CHUNK)
 
     def was_cut(self) -> bool:
-        """Say whether the file became shorter than what was read of it; then go back to its start."""
+        """Return True if the file is shorter than what was read of it, and go back to its start."""
         if self._file is None or os.fstat(self._file.fd).st_size >= os.lseek(self._file.fd, 0, os.SEEK_CUR):
             return False
         os.lseek(self._file.fd, 0, os.SEEK_SET)
@@ -149,7 +149,7 @@ class _Tail:
         return self._file is None or self._successor() is not None
 
     def go_on(self) -> bool:
-        """Open the file that came after this one; False where there is none yet."""
+        """Open the file that followed this one; return False if there is none yet."""
         while path := self._successor():
             file = _open(path)
             if file is None:

@@ -1,4 +1,4 @@
-"""Which file system a path lies on, as the kernel's table of mounts says; unknown where there is none to read."""
+"""Find the file system of a path in the kernel's table of mounts; unknown without such a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOUNT = re.compile(r"^\S+ \S+ \S+ \S+ (?P<point>\S+) .* - (?P<type>\S+) ")
 
 
 def read_mounts(table: str | None = None) -> dict[Path, str]:
-    """The type of the file system at each mount point."""
+    """Return the type of the file system at each mount point."""
     if table is None:
         try:
             table = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
@@ -31,16 +31,16 @@ def read_mounts(table: str | None = None) -> dict[Path, str]:
 
 
 def file_system(path: Path, mounted: dict[Path, str]) -> str | None:
-    """The type of the file system a path lies on, None where it is unknown."""
+    """Return the type of the file system of a path, None if it is unknown."""
     point = max((point for point in mounted if path.is_relative_to(point)), key=lambda p: len(p.parts), default=None)
     return None if point is None else mounted[point]
 
 
 def is_remote(kind: str | None) -> bool:
-    """Say whether a file system does not tell of all changes."""
+    """Return True if a file system does not report all changes."""
     return kind is not None and (kind in REMOTE or kind.startswith("fuse."))
 
 
 def is_no_place_for_wal(kind: str | None) -> bool:
-    """Say whether a database in WAL mode cannot live there."""
+    """Return True if a database in WAL mode cannot work there."""
     return kind is not None and kind.removeprefix("fuse.") in _NO_WAL

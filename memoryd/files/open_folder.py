@@ -1,4 +1,4 @@
-"""Folders that are held open, and what is named in them, reached by the open folder and never by a path.
+"""Hold folders open, and reach their files through the open folder, never by a path.
 
 A path is looked up anew by every call that is given one, so whoever may write a folder on the way can send the second
 call elsewhere than the first. What lies in a workspace, where agents and people write too, is therefore reached in one
@@ -30,13 +30,13 @@ _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER | os.O_NOFOLLOW
 
 
 class Descriptor:
-    """Something that is held open. Closed by whoever opened it."""
+    """Hold an open descriptor. The opener closes it."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     def close(self) -> None:
-        """Close the descriptor; a second time does nothing."""
+        """Close the descriptor; do nothing the second time."""
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
             os.close(fd)
@@ -49,7 +49,7 @@ class Descriptor:
 
 
 class OpenFolder(Descriptor):
-    """A folder by its descriptor."""
+    """Hold a folder by its descriptor."""
 
     def __init__(self, fd: int, path: Path | str) -> None:
         super().__init__(fd)
@@ -57,14 +57,14 @@ class OpenFolder(Descriptor):
 
     @property
     def path(self) -> Path:
-        """Where it was reached, for people to read."""
+        """Return the path by which it was reached, for people."""
         return Path(self._text)
 
     def __str__(self) -> str:
         return self._text
 
     def __truediv__(self, name: str) -> FolderEntry:
-        """What is called `name` in this folder, whether there is such a thing or not."""
+        """Return the entry `name` of this folder, whether it exists or not."""
         require_plain(name)
         return FolderEntry(self, name)
 
@@ -81,38 +81,38 @@ class OpenFolder(Descriptor):
         return OpenFolder(fd, f"{self._text}/{name}")
 
     def names(self) -> list[str]:
-        """What is in it, sorted."""
+        """Return the names in the folder, sorted."""
         return sorted(os.listdir(self.fd))  # noqa: PTH208 - a path has no descriptor
 
 
 class FolderEntry(NamedTuple):
-    """A name in an open folder: what all that reads and writes other people's files is given."""
+    """Name a file in an open folder; everything that reads and writes other people's files takes one."""
 
     folder: OpenFolder
     name: str
 
     @property
     def path(self) -> Path:
-        """Where it was reached, for people to read."""
+        """Return the path by which it was reached, for people."""
         return self.folder.path / self.name
 
     def __str__(self) -> str:
         return f"{self.folder}/{self.name}"
 
     def get_sibling(self, name: str) -> FolderEntry:
-        """Another name in the same folder."""
+        """Return another entry in the same folder."""
         return self.folder / name
 
     def open(self, flags: int, mode: int = 0o600) -> int:
-        """A descriptor, close-on-exec; a link is not followed."""
+        """Return a descriptor, close-on-exec; do not follow a link."""
         return os.open(self.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.folder.fd)
 
     def lstat(self) -> os.stat_result:
-        """What it is, a link being a link."""
+        """Return its status; a link counts as a link."""
         return os.stat(self.name, dir_fd=self.folder.fd, follow_symlinks=False)
 
     def exists(self) -> bool:
-        """Whether there is anything of this name."""
+        """Return True if there is a file, folder or link of this name."""
         try:
             self.lstat()
         except FileNotFoundError:
@@ -120,7 +120,7 @@ class FolderEntry(NamedTuple):
         return True
 
     def make_folder(self, mode: int) -> None:
-        """Make a folder with this mode, less the umask; it belongs to whom the folder it lies in belongs to."""
+        """Create a folder with this mode, less the umask; its owner is that of the parent folder."""
         os.mkdir(self.name, mode, dir_fd=self.folder.fd)
         above = os.fstat(self.folder.fd)
         if os.geteuid() == 0 and above.st_uid != 0:
@@ -128,7 +128,7 @@ class FolderEntry(NamedTuple):
                 give_to(made.fd, above)
 
     def rename(self, to: FolderEntry) -> None:
-        """Give it another name, which may be taken: then that is replaced."""
+        """Rename it; replace a file that has the new name."""
         os.rename(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd)
 
     def link(self, to: FolderEntry) -> None:
@@ -136,7 +136,7 @@ class FolderEntry(NamedTuple):
         os.link(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd, follow_symlinks=False)
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        """Take this name away from a file."""
+        """Remove this name of a file."""
         try:
             os.unlink(self.name, dir_fd=self.folder.fd)
         except FileNotFoundError:
@@ -144,7 +144,7 @@ class FolderEntry(NamedTuple):
                 raise
 
     def remove_folder(self) -> None:
-        """Take away a folder and the files in it; one that holds folders stays."""
+        """Remove a folder and its files; leave a folder that holds folders."""
         with self.folder.folder(self.name) as folder:
             for name in folder.names():
                 (folder / name).unlink()
@@ -152,13 +152,13 @@ class FolderEntry(NamedTuple):
 
 
 def require_plain(name: str) -> None:
-    """Refuse a name that leads elsewhere than to something in a folder."""
+    """Raise if a name leads out of its folder."""
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
         raise ValueError(f"not a plain file name: {name!r}")
 
 
 def give_to(fd: int, owner: os.stat_result) -> None:
-    """Give an open file or folder the owner and group of another, as far as this process may."""
+    """Give an open file or folder the owner and group of another, if this process may."""
     made = os.fstat(fd)
     if (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
         with contextlib.suppress(PermissionError):  # only root may give files away
@@ -166,7 +166,7 @@ def give_to(fd: int, owner: os.stat_result) -> None:
 
 
 def open_folder(path: Path) -> OpenFolder:
-    """Open a folder of other people's, going down from the root of the file system without following any link.
+    """Open a folder of other people from the root of the file system, without following any link.
 
     Raises:
         FileNotFoundError: a part of the path is missing.
@@ -206,7 +206,7 @@ def _no_folder(path: str, fd: int, name: str) -> StateError:
 
 
 def follow_folder(path: Path) -> OpenFolder:
-    """Open a folder of this user's own, such as the state folder, wherever links on the way lead.
+    """Open a folder of this user, such as the state folder, and follow the links on its path.
 
     Raises:
         FileNotFoundError: it is missing.

@@ -1,4 +1,4 @@
-"""Reading byte ranges of files that other programs append to, rename and delete.
+"""Read byte ranges of files that other programs append to, rename and delete.
 
 A transcript that was read once is kept open for a while, under its device and inode: so it can be read to its end
 after it was renamed or deleted, and no new file can take its inode number meanwhile.
@@ -27,7 +27,7 @@ _TIME_MAX = (1 << 63) - 1  # nanoseconds: the year 2262, and as far before 1970;
 
 
 class Stat(NamedTuple):
-    """What the file system says about a file without opening it."""
+    """Hold what the file system reports about a file without opening it."""
 
     dev: int
     ino: int
@@ -43,12 +43,12 @@ def _stat(result: os.stat_result) -> Stat:
 
 
 def _clamp_time(time_ns: int) -> int:
-    """Anybody may give a file any time, so it is bounded here, once for all who store or show it."""
+    """Limit a file's time, because anybody may set any time; once here for all who store or show it."""
     return max(-_TIME_MAX, min(time_ns, _TIME_MAX))
 
 
 def observe(path: Path) -> Stat | None:
-    """The state of the regular file at `path`; None where there is none.
+    """Return the state of the regular file at `path`; None if there is none.
 
     Raises:
         StateError: it is a symbolic link (never followed in the last place of the path), a folder, a FIFO or a
@@ -66,7 +66,7 @@ def observe(path: Path) -> Stat | None:
 
 
 class Handle(Descriptor):
-    """An open file, whatever its name is by now. Closed by whoever opened it."""
+    """Hold an open file, whatever its name is now. The opener closes it."""
 
     def __init__(self, path: Path) -> None:
         """Open the regular file at `path`."""
@@ -80,15 +80,15 @@ class Handle(Descriptor):
         self.dev, self.ino = self.observe()[:2]
 
     def observe(self) -> Stat:
-        """The state of the open file now."""
+        """Return the current state of the open file."""
         return _stat(os.fstat(self.fd))
 
     def read(self, first: int, length: int) -> bytes:
-        """The bytes from offset `first`; fewer than `length` only where the file ends."""
+        """Return the bytes from offset `first`; fewer than `length` only at the end of the file."""
         return b"".join(self.chunks(first, length))
 
     def chunks(self, first: int, length: int) -> Iterator[bytes]:
-        """The same bytes in pieces of at most 1 MiB."""
+        """Yield the same bytes in pieces of at most 1 MiB."""
         while length > 0:
             with as_state_error("cannot be read", self.path):
                 piece = os.pread(self.fd, min(length, _CHUNK), first)
@@ -99,7 +99,7 @@ class Handle(Descriptor):
             length -= len(piece)
 
     def sha256_range(self, first: int, length: int) -> str | None:
-        """The sha256, in hex, of exactly `length` bytes; None where the file ends before."""
+        """Return the sha256, in hex, of exactly `length` bytes; None if the file ends before."""
         hasher = hashlib.sha256()
         for piece in self.chunks(first, length):
             hasher.update(piece)
@@ -108,7 +108,7 @@ class Handle(Descriptor):
 
 
 class OpenFiles:
-    """The files read last, still open, by device and inode; the least recently used is closed first.
+    """Keep the last read files open, by device and inode; close the least recently used first.
 
     A handle is lent for the length of a `with`, and never closed while lent. Safe to use from several threads.
     """
@@ -121,7 +121,7 @@ class OpenFiles:
 
     @contextmanager
     def borrow(self, path: Path) -> Iterator[Handle]:
-        """The file that `path` names now."""
+        """Return the file at `path`, opened if necessary."""
         with self._mutex:
             seen = observe(path)
             known = None if seen is None else self._open.get((seen.dev, seen.ino))
@@ -134,7 +134,7 @@ class OpenFiles:
 
     @contextmanager
     def borrow_known(self, dev: int, ino: int) -> Iterator[Handle | None]:
-        """A file that was read before, whatever became of its name; None where it is not open any more."""
+        """Return a file that was read before, whatever its name is now; None if it is no longer open."""
         with self._mutex:
             handle = self._open.get((dev, ino))
             if handle is not None:
@@ -146,14 +146,14 @@ class OpenFiles:
                 self._take_back(handle)
 
     def forget(self, dev: int, ino: int) -> None:
-        """Close a file that is of no more use, as soon as nobody has it."""
+        """Close a file that is no longer needed, as soon as nobody borrows it."""
         with self._mutex:
             if (dev, ino) in self._open:
                 self._open.move_to_end((dev, ino), last=False)
                 self._close_unlent(len(self._open) - 1)
 
     def close(self) -> None:
-        """Close all that nobody has borrowed."""
+        """Close all files that nobody borrows."""
         with self._mutex:
             self._close_unlent(0)
 

@@ -1,4 +1,4 @@
-"""Reading whole files of a workspace, where people and programs may have put anything under the expected name."""
+"""Read whole files of a workspace, where a name may belong to anything that people and programs put there."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _HINT = "put a regular file there; memoryd left it alone"
 
 
 def compute_digest(data: bytes) -> str:
-    """The sha256 of `data`, in hex."""
+    """Return the sha256 of `data`, in hex."""
     import hashlib  # loads OpenSSL, which a hook that only reads cannot afford
 
     return hashlib.sha256(data).hexdigest()
 
 
 def read(entry: FolderEntry, limit: int = MAX_BYTES) -> bytes | None:
-    """The bytes of a regular file; None where there is none.
+    """Return the bytes of a regular file; None if there is none.
 
     Raises:
         StateError: it is a symbolic link, FIFO, device or folder, has a second name elsewhere, is larger than `limit`
@@ -50,7 +50,7 @@ def read(entry: FolderEntry, limit: int = MAX_BYTES) -> bytes | None:
 
 
 def read_below(folder: OpenFolder, relative: str) -> bytes | None:
-    """The bytes of a regular file under a relative path; None where it, or a folder on the way, is missing.
+    """Return the bytes of a regular file at a relative path; None if it or a folder on the way is missing.
 
     Raises:
         StateError: as `read`; or a part of the path is a link or no folder.
@@ -67,7 +67,7 @@ def read_below(folder: OpenFolder, relative: str) -> bytes | None:
 
 
 def read_in(workspace: Path, relative: str) -> bytes | None:
-    """As `read_below`, in a workspace that is opened for this alone."""
+    """Read as `read_below`, in a workspace that is opened only for this."""
     with as_state_error("cannot be read", workspace):
         try:
             folder = open_folder(workspace)
@@ -78,7 +78,7 @@ def read_in(workspace: Path, relative: str) -> bytes | None:
 
 
 def open_regular(entry: FolderEntry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
-    """A descriptor of a regular file. Never follows a link, never waits for a FIFO's other end.
+    """Return a descriptor of a regular file. Never follows a link or waits for the other end of a FIFO.
 
     A second name, elsewhere, may be one that its owner never meant to be read or written by way of a workspace. Such a
     file passes only where it may be `shared`.
@@ -111,7 +111,7 @@ def _require_regular(fd: int, entry: FolderEntry, *, shared: bool) -> None:
 
 
 def read_all(fd: int, path: Path, limit: int = MAX_BYTES) -> bytes:
-    """All that an open file holds, from its position on.
+    """Return the rest of an open file from its position.
 
     Raises:
         StateError: it is larger than `limit` bytes.
@@ -143,7 +143,7 @@ def _not_regular(path: Path) -> StateError:
 
 @contextlib.contextmanager
 def as_state_error(what: str, where: Path | FolderEntry) -> Iterator[None]:
-    """Turn what the system refuses into an error that says what, where and what to do."""
+    """Convert an error of the system into one that says what, where and what to do."""
     try:
         yield
     except OSError as error:

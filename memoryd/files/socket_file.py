@@ -1,4 +1,4 @@
-"""A Unix socket under a name in a private folder: made (0600), connected to, taken away."""
+"""Create (0600), connect to and remove a Unix socket in a private folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 100  # bytes of a path that every system's sockaddr_un has room for
 
 
 def listen(path: Path, backlog: int) -> socket.socket:
-    """Listen under a name; the caller holds the folder's lock, so a socket that is there is a dead process's."""
+    """Listen under a name; the caller holds the folder's lock, so an existing socket belongs to an ended process."""
     from memoryd.files.regular import as_state_error  # a client has no use for it
 
     with as_state_error("cannot be listened on", path):
@@ -38,7 +38,7 @@ def listen(path: Path, backlog: int) -> socket.socket:
 
 
 def connect(path: Path | str, timeout: float) -> socket.socket | None:
-    """Connect to whoever listens under a name; None where nobody does."""
+    """Connect to the socket of a name; return None if no process listens."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(timeout)
     try:
@@ -51,7 +51,7 @@ def connect(path: Path | str, timeout: float) -> socket.socket | None:
 
 
 def remove(path: Path) -> None:
-    """Take the name of a socket away."""
+    """Remove the name of a socket."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise StateError("is not a socket", str(path), "move it away")
@@ -60,7 +60,7 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def _shorten_path(path: Path | str) -> Iterator[str]:
-    """The path, or a short name for it by way of an open handle of its folder (Linux)."""
+    """Return the path, or on Linux a short name for it through an open handle of its folder."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return

@@ -1,4 +1,4 @@
-"""Where transcripts lie: glob patterns, walked without following links and without entering tool folders."""
+"""Find transcripts by glob patterns, without following links and without entering tool folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAGIC = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A glob on absolute paths: `*` and `?` within one name, `**` across folders, `[…]` sets."""
+    """Hold a glob on absolute paths: `*` and `?` within one name, `**` across folders, `[…]` sets."""
 
     text: str
     root: Path  # the deepest folder without a wildcard
@@ -27,29 +27,29 @@ class Pattern:
 
     @property
     def deep(self) -> bool:
-        """Say whether it reaches below the root's own entries."""
+        """Return True if it reaches below the root's own entries."""
         return len(self.below) > 1
 
     @property
     def depth(self) -> int | None:
-        """How many folders below the root it can reach; None for any number."""
+        """Return how many folders below the root it can reach; None for any number."""
         return None if "**" in self.below else len(self.below) - 1
 
     def leaves_out(self, path: str) -> bool:
-        """Say whether this is the folder that is never entered, or lies in it."""
+        """Return True if this is a folder that is never entered, or is inside one."""
         return self.without is not None and f"{path}/".startswith(f"{self.without}/")
 
     def covers(self, path: str) -> bool:
-        """Say whether this absolute path lies in a folder that holds such files, whatever its own name."""
+        """Return True if this absolute path is in a folder that may hold matching files, whatever its own name."""
         return not self.leaves_out(path) and _is_below(self.root, path.rpartition("/")[0], self.below[:-1])
 
     def matches(self, path: str) -> bool:
-        """Say whether this absolute path is meant. `*.private` never is."""
+        """Return True if this absolute path matches. `*.private` never does."""
         return not (path.endswith(".private") or self.leaves_out(path)) and _is_below(self.root, path, self.below)
 
 
 def make_pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:
-    """Make a pattern of an absolute glob, or of one `below` a folder, whose own name is taken as it is.
+    """Parse an absolute glob, or a glob `below` a folder, whose own name is taken literally.
 
     The folder `without` is left out where a wildcard reaches it; one within it may still be named.
     """
@@ -77,7 +77,7 @@ def _fit(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
 
 
 def _as_met(root: Path, folder: Path) -> str | None:
-    """The name under which a walk from the root meets a folder; None where it does not."""
+    """Return the name under which a walk from the root reaches a folder; None if it does not."""
     for start, end in ((root, folder), (Path(os.path.realpath(root)), Path(os.path.realpath(folder)))):
         if end.is_relative_to(start):
             return str(root / end.relative_to(start))
@@ -86,14 +86,14 @@ def _as_met(root: Path, folder: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """What a walk found: matching files, and what it could not follow or enter, each with the reason."""
+    """Hold the result of a walk: matching files, and what it could not follow or enter, with the reasons."""
 
     paths: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
 
 def walk(wanted: Pattern) -> FoundFiles:
-    """Find the regular files a pattern means. Links are not followed; folders that vanish meanwhile are passed over."""
+    """Find the regular files of a pattern. Links are not followed; folders that vanish meanwhile are skipped."""
     paths: list[str] = []
     refused: list[tuple[str, str]] = []
     for entry in _entries(wanted, refused):
@@ -150,7 +150,7 @@ def count_folders(root: Path) -> int:
 
 
 def find_inode(folder: str, device: int, inode: int) -> str | None:
-    """Find a file by its identity in one folder: where a rotated transcript went."""
+    """Find a file by its inode in one folder, to learn where a rotated transcript went."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:

@@ -1,4 +1,4 @@
-"""A folder beside what is to be exchanged: what is new is made whole in it, what was there is kept in another."""
+"""Exchange files through a folder beside them: new files are complete in it, and the old ones are kept in another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in a state folder, by kind: how much of the disk it takes, and what of it has become old.
+"""List the files of a state folder by kind: their disk use, and which of them are old.
 
 database   memoryd.db with its -wal and -shm
 index      index.db with the same: what search looks into, made anew where it is missing
@@ -37,7 +37,7 @@ def disk_use(folder: Path) -> int:
 
 
 def measure_uses(state_dir: Path) -> dict[str, int]:
-    """Tell the bytes on disk of each kind."""
+    """Return the bytes on disk of each kind."""
     total = dict.fromkeys(KINDS, 0)
     for path in _entries(state_dir):
         total[_kind(path.name)] += _size(path) + (0 if path.is_symlink() else disk_use(path))
@@ -57,7 +57,7 @@ def old_copies(state_dir: Path, before: datetime) -> list[Path]:
 
 
 def remove(paths: list[Path]) -> list[str]:
-    """Delete files and folders of the state folder; what cannot be deleted stays. Returns the names of what is gone."""
+    """Delete files and folders of the state folder; skip what cannot be deleted. Return the names of the deleted."""
     gone = []
     for path in paths:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The names of temporary files, which say whose they are after a kill and which nobody can foresee.
+"""Name temporary files so that a later process recognises their owner and nobody can predict the name.
 
 A killed writer leaves files named `.memoryd-new-…tmp` (ours, perhaps half written) or `.memoryd-swap-…tmp` (ours
 before the exchange, the old file or somebody's edit after it).
@@ -17,7 +17,7 @@ _TEMP_NAME = re.compile(r"\.memoryd-(new|swap)-[0-9a-f]{16}-(.+)\.tmp", re.DOTAL
 
 
 class Leftover(NamedTuple):
-    """A temporary file of a writer that was stopped."""
+    """Hold a temporary file of a writer that was stopped."""
 
     entry: FolderEntry
     kind: str  # new | swap
@@ -25,14 +25,14 @@ class Leftover(NamedTuple):
 
 
 def make_name(entry: FolderEntry, kind: str) -> FolderEntry:
-    """A fresh name beside `entry` that `list_leftovers` recognises; kind: new | swap."""
+    """Return a fresh name beside `entry` that `list_leftovers` recognises; kind: new | swap."""
     import secrets  # loads OpenSSL, which a hook that only reads cannot afford
 
     return entry.get_sibling(f".memoryd-{kind}-{secrets.token_hex(8)}-{entry.name}.tmp")
 
 
 def list_leftovers(folder: OpenFolder) -> list[Leftover]:
-    """The temporary files that stopped writers left in a folder, sorted by name.
+    """Return the temporary files that stopped writers left in a folder, sorted by name.
 
     Raises:
         OSError: the folder cannot be listed.
@@ -42,7 +42,7 @@ def list_leftovers(folder: OpenFolder) -> list[Leftover]:
 
 
 def is_twin(entry: FolderEntry, status: os.stat_result) -> bool:
-    """Say whether the second name of a file is a temporary one beside its first.
+    """Return True if the second name of a file is a temporary one beside its first.
 
     A writer gives it that for an instant where the system cannot exchange two names, and leaves it when it is killed.
     """

@@ -1,4 +1,4 @@
-"""A secret of our own in a file that only its user can read, made when it is first asked for."""
+"""Keep memoryd's own secret in a file that only its user can read, created at first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HINT = "delete it: memoryd creates a new one, which every user of it needs"
 
 
 def read_or_make(path: Path) -> str:
-    """Return the token of a file, a new one where there is none.
+    """Return the token of a file; create one if there is none.
 
     Raises:
         StateError: it cannot be read or made, others can read it, or it holds no token.

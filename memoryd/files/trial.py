@@ -1,4 +1,4 @@
-"""A place to try something out: a private folder with copies of a workspace's memory files, gone when it is over."""
+"""Create a private folder with copies of a workspace's memory files for a trial, and remove it afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORE_FILE = "MEMORY.md"
 
 
 class TrialFolders(NamedTuple):
-    """The folders of a trial, both empty but for the copies."""
+    """Hold the folders of a trial, both empty except for the copies."""
 
     state: Path
     workspace: Path
@@ -25,7 +25,7 @@ class TrialFolders(NamedTuple):
 
 @contextmanager
 def make_folders(state_dir: Path, workspace: Path | None) -> Iterator[TrialFolders]:
-    """Make the place, inside the private state folder, and take it away again; without a workspace it is empty."""
+    """Create the folders inside the private state folder, and remove them afterwards; empty without a workspace."""
     with hold_folder(state_dir, PREFIX) as folder:
         made = TrialFolders(folder / "state", folder / "workspace")
         made.state.mkdir(mode=0o700)

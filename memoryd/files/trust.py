@@ -1,4 +1,4 @@
-"""Who else could write a file or folder that memoryd obeys, or that its agents obey.
+"""Find who else could write a file or folder that memoryd or its agents obey.
 
 The configuration names commands to run and folders to write; a workspace holds what agents take for their own memory.
 Whoever may write either commands the one or the other. So both must belong to this user or to root, and only their
@@ -34,12 +34,12 @@ def require(settings: Settings) -> None:
 
 
 def is_owner(workspace: Path) -> bool:
-    """Say whether this process runs as the user the workspace belongs to."""
+    """Return True if this process runs as the user who owns the workspace."""
     return not hasattr(os, "getuid") or workspace.stat().st_uid == os.getuid()
 
 
 def list_violations(settings: Settings) -> list[ConfigError]:
-    """Look at the configuration file, its folder and the workspaces of all enabled agents."""
+    """Check the configuration file, its folder and the workspaces of all enabled agents."""
     source = settings.source.resolve()
     # As root any owner's workspaces are served, but commands are taken from root alone.
     commands = settings.hooks.on_summary or settings.hooks.on_alarm
@@ -50,7 +50,7 @@ def list_violations(settings: Settings) -> list[ConfigError]:
 
 
 def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:
-    """What is wrong with one path.
+    """Return the fault of one path.
 
     `shared`: a folder will do in which anybody may make files, but only their owners rename or remove them.
     """
@@ -78,7 +78,7 @@ def _name(uid: int) -> str:
 
 
 def _is_private_group(gid: int, owner: int) -> bool:
-    """Whether only the owner and root are in a group; one that has no entry and the owner's own number is taken so."""
+    """Return True if only the owner and root are in a group, or if it has no entry and the owner's own number."""
     uids = {user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid}
     try:
         members = grp.getgrgid(gid).gr_mem

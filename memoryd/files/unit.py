@@ -1,4 +1,4 @@
-"""A service manager's file in its place: put there, the one that was there kept, taken away again."""
+"""Write and remove a service manager's file, and keep the file that was there."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class PlacedFile(NamedTuple):
-    """What was done."""
+    """Hold the result of writing or removing."""
 
     changed: bool
     backup: Path | None  # where the file lies that was there before
 
 
 def place_file(path: Path, data: bytes, now: str) -> PlacedFile:
-    """Make `data` the content of `path` (0644 less the umask); other content that was there is kept beside it."""
+    """Write `data` to `path` (0644 less the umask); keep other content beside it."""
     with as_state_error("cannot be made", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _open_parent(path.parent) as folder:
@@ -36,7 +36,7 @@ def place_file(path: Path, data: bytes, now: str) -> PlacedFile:
 
 
 def remove(path: Path, ours: bytes, now: str) -> PlacedFile:
-    """Take a file away; one with other content than `ours` is kept beside its place."""
+    """Remove a file; keep one with other content than `ours` beside its place."""
     if not path.parent.exists():
         return PlacedFile(changed=False, backup=None)
     with _open_parent(path.parent) as folder:
@@ -58,7 +58,7 @@ def _open_parent(path: Path) -> OpenFolder:
 
 
 def _keep(entry: FolderEntry, old: bytes, now: str) -> Path:
-    """The name ends in no suffix that a service manager reads."""
+    """Write the old content under a name without a suffix that a service manager reads."""
     stem = f"{entry.name}.before-{now.replace(':', '').replace('-', '')}"
     number = 1
     while (kept := entry.get_sibling(stem if number == 1 else f"{stem}-{number}")).exists():

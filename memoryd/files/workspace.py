@@ -1,4 +1,4 @@
-"""The folders of an agent's workspace, opened once and locked while its files are touched."""
+"""Open the folders of an agent's workspace once, and lock them while its files change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCK_TIMEOUT = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFolders:
-    """The open folders of a workspace: a change is planned on and written to the same ones, wherever names point."""
+    """Hold the open folders of a workspace: a change is planned on and written to the same ones."""
 
     workspace: OpenFolder
     continuum: OpenFolder
@@ -30,7 +30,7 @@ class WorkspaceFolders:
 
 @contextmanager
 def lock_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
-    """Open an agent's folders, and lock them for the moments that touch its files.
+    """Open an agent's folders, and lock them for a short change of its files.
 
     Raises:
         StateError: a folder cannot be opened.

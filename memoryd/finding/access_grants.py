@@ -1,4 +1,4 @@
-"""The silo: who may see what an agent remembers.
+"""Decide who may see the memory of an agent in private mode.
 
 Of an `open` agent its owner may, the user the workspace belongs to. Of a `silo` agent nobody may but under a grant: a
 person asks for it with a purpose and for a time, the agent consents in a file of its workspace, each read is audited.
@@ -48,7 +48,7 @@ _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class AgentGrants:
-    """The grants of one agent."""
+    """Hold the grants of one agent."""
 
     engine: Engine
     agent: Agent
@@ -77,7 +77,7 @@ class AgentGrants:
         return grant
 
     def all(self) -> list[Grant]:
-        """Return the grants with what the agent has answered by now, the newest first."""
+        """Return the grants with the agent's answers so far, newest first."""
         found = sqlite.read(self.engine, grants.of_agent, self.agent.id)
         data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
         answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
@@ -86,7 +86,7 @@ class AgentGrants:
         return found
 
     def revoke(self, grant_id: str) -> Grant:
-        """End a grant, or take a request back."""
+        """End a grant, or withdraw a request."""
         with sqlite.begin_write(self.engine) as connection:
             found = [one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id]
             if not found or found[0].state not in {"requested", "given"}:
@@ -97,7 +97,7 @@ class AgentGrants:
         return revoked
 
     def answer(self, grant_id: str, *, consents: bool) -> Grant:
-        """Answer a request as the agent, by its own tool; a no also ends what was given."""
+        """Answer a request as the agent, by its own tool; a no also ends an existing grant."""
         found = next((one for one in self.all() if one.id == grant_id), None)
         state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
         if found is None or state == found.state:
@@ -106,7 +106,7 @@ class AgentGrants:
         return next(one for one in answered if one.id == grant_id)
 
     def may_read(self, what: str) -> bool:
-        """Say whether the person may see content now; a read under a grant is audited."""
+        """Return True if the person may see content now; audit a read under a grant."""
         if self.agent.privacy == "open":
             return is_owner(self.agent.workspace)
         now = self.clock.text()
@@ -117,7 +117,7 @@ class AgentGrants:
         return True
 
     def _take(self, connection: Connection, answers: dict[str, str]) -> list[Grant]:
-        """Take the agent's answers; returns the grants as they are then."""
+        """Take the agent's answers; return the grants in their new state."""
         now = self.clock.text()
         for grant in grants.of_agent(connection, self.agent.id):
             state = self._state(grant, answers)
@@ -128,7 +128,7 @@ class AgentGrants:
         return grants.of_agent(connection, self.agent.id)
 
     def _state(self, grant: Grant, answers: dict[str, str]) -> str:
-        """The state that the agent's answer puts a grant into; one that is given can only be revoked."""
+        """Return the state of a grant after the agent's answer; an active grant can only be revoked."""
         answer = answers.get(grant.id)
         in_time = self.clock.now() - moment_of(grant.requested_at) <= ANSWERED_WITHIN
         if grant.state == "requested" and answer == "x" and in_time:

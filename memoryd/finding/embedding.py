@@ -1,4 +1,4 @@
-"""Embedding: what texts and questions mean, by a small model in child processes, beside all that search needs at once.
+"""Embed texts and questions with a small model in child processes, without delay for word search.
 
 Texts are embedded in the background, once they are in the index, and once for each text: a document's vector goes with
 it and is made anew where the model is another one. A question waits for its vector only so long; without one, search
@@ -37,13 +37,13 @@ _HARMLESS = "memory"  # if the child dies of this as well, it is no text's fault
 
 
 def is_wanted(settings: Settings) -> bool:
-    """Whether search may go by meaning: it is not switched off, and the optional packages are installed."""
+    """Return True if search may go by meaning: it is on, and the optional packages are installed."""
     return settings.search.embeddings == "auto" and not list_missing()
 
 
 @dataclass(slots=True)
 class Embedder:
-    """What questions and texts mean."""
+    """Embed questions and texts."""
 
     model: str  # its name, with its version
     questions: Worker  # a process of its own, so that none waits for a text
@@ -55,7 +55,7 @@ class Embedder:
     _rests_until: float = 0.0
 
     def ask(self, text: str, patience: timedelta = PATIENCE) -> Callable[[], Meaning]:
-        """Ask what a question means; gives what waits for the answer.
+        """Start to embed a question; return a handle that waits for the answer.
 
         That tells in time or says why not. The model goes on loading, for the next question.
         """
@@ -79,7 +79,7 @@ class Embedder:
         return Meaning(vector, self.model, "" if vector is not None else "nothing in it the model knows")
 
     def fill(self, indexer: Indexer, agent: Agent, go_on: Callable[[], bool]) -> None:
-        """Embed what an agent remembers and is not embedded yet, the newest first, a portion at a time."""
+        """Embed the texts of an agent that are not embedded yet, newest first, a portion at a time."""
         while go_on() and self.monotonic() >= self._rests_until:
             try:
                 if not self._fill_some(indexer, agent):
@@ -88,7 +88,7 @@ class Embedder:
                 return  # its texts come first
 
     def _fill_some(self, indexer: Indexer, agent: Agent) -> bool:
-        """Embed one portion; whether there may be more."""
+        """Embed one portion; return True if there may be more."""
         with indexer.index.begin_read() as tables, ExitStack() as opened:
             number = tables.find_number(agent.id)
             if number is None:
@@ -118,7 +118,7 @@ class Embedder:
         return True
 
     def _embed(self, texts: Sequence[str]) -> list[bytes | None]:
-        """The vectors of texts; where the child dies of them, each is tried alone: what it dies of is passed over."""
+        """Return the vectors of texts; if the child dies, try each text alone and skip the one that kills it."""
         try:
             return self.texts.embed(texts)
         except LostError:
@@ -138,6 +138,6 @@ class Embedder:
         self.texts.tick(now_monotonic)
 
     def close(self) -> None:
-        """Stop the children for good; whoever waits for one gets none."""
+        """Stop the children for good; pending questions get no answer."""
         self.questions.close()
         self.texts.close()

@@ -1,4 +1,4 @@
-"""Excerpts: lines of a file of the workspace, turns of a session, a fact, as they are now.
+"""Read excerpts: lines of a file of the workspace, turns of a session, or a fact, in their current state.
 
 Only memory can be named: `MEMORY.md`, and Markdown below `memory/` and `.continuum/memory/`. A workspace is often a
 project, with keys and settings beside its memory. No link is followed: the way down is opened one name at a time, and
@@ -38,7 +38,7 @@ _UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old vers
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Part of a text."""
+    """Hold part of a text."""
 
     path: str  # in the workspace; `session:ID` or `fact:ID`
     first_line: int  # from 1; of a session the number of the turn
@@ -49,33 +49,33 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """Which lines are wanted: from `first` on, `count` at most; None for all."""
+    """Select lines: from `first` on, `count` at most; None for all."""
 
     first: int = 1
     count: int | None = None
 
     def check(self) -> None:
-        """Refuse what cannot be meant."""
+        """Raise if the numbers are invalid."""
         if self.first < 1 or (self.count is not None and self.count < 1):
             raise ConfigError("lines are counted from 1, and at least one is wanted", f"{self.first}, {self.count}")
 
     def get_last(self, total: int) -> int:
-        """The last line that is there."""
+        """Return the number of the last line."""
         return total if self.count is None else min(total, self.first + self.count - 1)
 
 
 def get(
     agent: Agent, path: str, span: LineRange, *, database: Path, redact: Callable[[Sequence[str]], list[str]]
 ) -> Excerpt:
-    """Read part of what an agent remembers. Whether it may be shown is for the caller to know.
+    """Read part of an agent's memory. The caller checks whether it may be shown.
 
     A path begins at the workspace, or is what a hit calls a session, a fact, or the memory that it is; of a core memory
     those lines of `MEMORY.md` are read that it takes.
 
     Raises:
-        RefusedError: the path leads to what is no memory, or private.
-        NotFoundError: there is no such thing, or it ends before the span.
-        StateError: it is no regular file of one name, or cannot be read.
+        RefusedError: the path is not a memory file, or is private.
+        NotFoundError: there is no such file or id, or it ends before the span.
+        StateError: it is not a regular file with one name, or cannot be read.
         ConfigError: the span cannot be meant.
     """
     span.check()
@@ -105,7 +105,7 @@ def _lines(
 
 
 def strip_workspace(path: str) -> str:
-    """The path as it is named from the workspace on."""
+    """Return the path relative to the workspace."""
     if not path or "\0" in path or len(path) > LONGEST_PATH:
         raise RefusedError("this is not a path", path[:80].replace("\0", "\ufffd"), _HINT)
     pure = PurePosixPath(path)
@@ -156,7 +156,7 @@ def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
 def _of_core(
     agent: Agent, memory_id: str, span: LineRange, database: Path, redact: Callable[[Sequence[str]], list[str]]
 ) -> Excerpt:
-    """The lines of `MEMORY.md` where a memory stands now, counted from the first of them."""
+    """Return the current lines of a memory in `MEMORY.md`, counted from the first of them."""
     found = reads.ask(database, reads.find_memory, agent.id, memory_id)
     data = regular.read_in(agent.workspace, CORE_FILE) or b""
     place = None if found["deleted_at"] is not None else _place(data, found["content_hash"], found["heading"] or "")
@@ -171,7 +171,7 @@ def _of_core(
 
 
 def _place(data: bytes, said: str, heading: str) -> tuple[int, int] | None:
-    """The line at which a bullet of this hash begins, and how many it takes; rather one below its heading."""
+    """Return the first line and the number of lines of the bullet with this hash; prefer one below its heading."""
     file = core.parse(data)
     known = iter(file.bullets)
     line, found = 1, []

@@ -1,4 +1,4 @@
-"""How the index follows what is remembered: files by stat and text, turns by their row, facts by the ledger's audit.
+"""Keep the index up to date: files by stat and text, turns by their row, facts by the audit.
 
 Each step asks first whether anything has changed, which costs next to nothing, and takes in what did. It may be killed
 anywhere and run by several processes at once: what was taken in and how far that is stands in one transaction, and what
@@ -61,7 +61,7 @@ _TALK = (
 
 
 class _File(NamedTuple):
-    """A file as it was found, and what it is going to be in the index."""
+    """Hold a file as found, and its form for the index."""
 
     path: str
     tier: str
@@ -72,7 +72,7 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Keeps the index of a state folder up to date."""
+    """Keep the index of a state folder up to date."""
 
     index: Index
     database: KeptReader  # need not be there
@@ -81,12 +81,12 @@ class Indexer:
     log: Log
 
     def close(self) -> None:
-        """Let go of the index and the database; they are opened again when they are needed."""
+        """Close the index and the database; they open again when needed."""
         self.index.close()
         self.database.close()
 
     def refresh(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Take in what has changed of an agent; one that is up to date costs a few reads.
+        """Take in an agent's changes; if there are none, this costs a few reads.
 
         Where `go_on`, asked between portions, says no, the rest is for the next time.
         """
@@ -106,7 +106,7 @@ class Indexer:
                 return
 
     def settle(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Put together what a long history came in as, little by little: questions are answered faster then."""
+        """Merge the parts of a long history step by step, so that questions are answered faster."""
         with self.index.begin_read() as tables:
             number = tables.find_number(agent.id)
             is_settled = number is None or tables.segments(number) <= SEGMENTS
@@ -115,7 +115,7 @@ class Indexer:
                 is_settled = tables.find_number(agent.id) != number or number is None or not tables.merge(number)
 
     def _is_up_to_date(self, agent_id: str) -> bool:
-        """Whether all rows of an agent are in, in one look at both databases."""
+        """Return True if all rows of an agent are in the index, by one look at both databases."""
         with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             if reader is None:
@@ -125,7 +125,7 @@ class Indexer:
             return not progress.turn_id or _mark(reader, progress.turn_id) == progress.turn_mark
 
     def _check_database(self, agent_id: str) -> None:
-        """Begin anew where it is another database (a backup was restored, a damaged one made anew), or worn."""
+        """Start a new index if the database is another one (restored or rebuilt), or the index is damaged."""
         with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             is_same = not progress.turn_id or (
@@ -157,7 +157,7 @@ class Indexer:
                     tables.remove_source(number, there[path].id)
 
     def _file(self, agent_id: str, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> None:
-        """Take one file in as it is now; texts that are in already stay."""
+        """Index the current state of one file; texts that are already in stay."""
         file = self._read(path, entry, tier, known)
         for _ in range(AGAIN):
             if file is None:
@@ -198,7 +198,7 @@ class Indexer:
         return _File(path, tier, stamp, keyed, _front_tags(data))
 
     def _put(self, tables: Tables, number: int, file: _File, shown: Mapping[bytes, str]) -> bool:
-        """Write a file's documents; False where a text is wanted that was not made ready."""
+        """Write a file's documents; return False if a needed text was not prepared."""
         source = tables.put_source(number, file.path, file.tier, file.stamp, file.tags)
         held: dict[bytes, list[tuple[int, int, int]]] = {}
         for one in tables.list_held(source):
@@ -224,7 +224,7 @@ class Indexer:
     # --- turns ----------------------------------------------------------------------------------------------------
 
     def _turns(self, agent_id: str) -> bool:
-        """Take in one portion of the turns that are new; whether there may be more."""
+        """Index one portion of the new turns; return True if there may be more."""
         if not self.database.path.exists():
             return False
         with self.index.begin_read() as tables, self.database.begin_read() as reader:
@@ -249,7 +249,7 @@ class Indexer:
     def _session(
         self, tables: Tables, number: int, reader: DatabaseReader, session_id: str, seqs: tuple[int, int]
     ) -> None:
-        """Make the documents of a session's turns anew from one to another, and of those whose neighbours they are."""
+        """Rebuild the documents of a range of a session's turns, and of their neighbours."""
         low, high = seqs
         reach = 2 * documents.NEIGHBOURS
         before = [*reader.stream(
@@ -317,7 +317,7 @@ class Indexer:
     # --- whether it is right --------------------------------------------------------------------------------------
 
     def problems(self, agent: Agent) -> list[dict[str, str]]:
-        """What is in the index and not in files and rows, or the other way, after a refresh; told by names."""
+        """Return the differences between the index and files and rows after a refresh, by name."""
         hint = "delete index.db: memoryd rebuilds it"
         self.refresh(agent)
         why = self.index.why_damaged()
@@ -340,7 +340,7 @@ class Indexer:
     # --- what was found to be stale -------------------------------------------------------------------------------
 
     def fix_stale(self, agent_id: str, stale: Iterable[tuple[str, str, int]]) -> None:
-        """Take in anew what a search found to be other than it was: path, tier and first line of each."""
+        """Index again the files that a search found changed: path, tier and first line of each."""
         with self.index.begin_write() as tables, self.database.reading_any() as reader:
             number = tables.number(agent_id)
             for path, tier, line in set(stale):
@@ -356,7 +356,7 @@ class Indexer:
 
 
 def _list_files(agent: Agent, opened: ExitStack) -> Iterator[tuple[str, tuple[FolderEntry, str, str]]]:
-    """The memory files of a workspace: path, entry, tier, stamp. Diaries and backups are no evidence of anything."""
+    """Return the memory files of a workspace: path, entry, tier, stamp. Leaves out diaries and backups."""
     try:
         workspace = opened.enter_context(open_folder(agent.workspace))
     except FileNotFoundError:
@@ -394,7 +394,7 @@ def _with_stamps(
 
 
 def _stamp(found: os.stat_result, *, settles: bool) -> str:
-    """What tells two states of a file apart, as far as its entry in the folder does."""
+    """Return what tells two states of a file apart, from its entry in the folder."""
     mode, links = found.st_mode, found.st_nlink
     stamp = f"{found.st_dev} {found.st_ino} {mode} {links} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     age = utc_now().timestamp() * 1e9 - max(found.st_ctime_ns, found.st_mtime_ns)
@@ -402,7 +402,7 @@ def _stamp(found: os.stat_result, *, settles: bool) -> str:
 
 
 def _is_as(entry: FolderEntry, stamp: str) -> bool:
-    """Whether a file is still in the state a stamp is of."""
+    """Return True if a file is still in the state of a stamp."""
     try:
         return _stamp(entry.lstat(), settles=False) == stamp.removeprefix(_UNSETTLED)
     except FileNotFoundError:
@@ -420,12 +420,12 @@ def _about(name: str) -> tuple[str | None, str]:
 
 
 def _key(chunk: Chunk, about: str) -> bytes:
-    """What makes two chunks the same document, wherever they stand."""
+    """Return the key under which two chunks are the same document, whatever their place."""
     return documents.digest_of("\0".join((chunk.text, about, *chunk.heading)))
 
 
 def _front_tags(data: bytes) -> frozenset[str]:
-    """The tags that front matter names."""
+    """Return the tags in the front matter."""
     if not data.startswith(b"---"):
         return frozenset()
     head = data[3:].partition(b"\n---")[0].decode(errors="replace") + "\n"
@@ -440,7 +440,7 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 
 def _turn_work(reader: DatabaseReader, progress: Progress) -> bool:
-    """Whether there is anything to do about turns."""
+    """Return True if turns wait for the index."""
     newest = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
     return newest != progress.turn_id or bool(_read_waiting(reader, progress))
 
@@ -451,7 +451,7 @@ def _mark(reader: DatabaseReader, turn_id: int) -> str:
 
 
 def _read_waiting(reader: DatabaseReader, progress: Progress) -> list[tuple[int, str, int, str | None, int]]:
-    """Turns that waited for their text and have it now, or never will."""
+    """Return the turns that waited for their text and now have it, or never will."""
     if not progress.waiting:
         return []
     rows = reader.stream(
@@ -465,7 +465,7 @@ def _read_waiting(reader: DatabaseReader, progress: Progress) -> list[tuple[int,
 def _new_turns(
     reader: DatabaseReader, agent_id: str, progress: Progress
 ) -> list[tuple[int, str, int, str | None, int]]:
-    """The turns of one portion: row, session, number, why withheld, bytes."""
+    """Return the turns of one portion: row, session, number, why withheld, bytes."""
     found = _read_waiting(reader, progress)
     size = 0
     for row in reader.stream(
@@ -482,7 +482,7 @@ def _new_turns(
 
 
 def _ranges(rows: Iterable[tuple[int, str, int, str | None, int]]) -> dict[str, tuple[int, int]]:
-    """From which turn to which each session has new ones."""
+    """Return the first and last new turn of each session."""
     found: dict[str, tuple[int, int]] = {}
     for _, session_id, seq, _, _ in rows:
         low, high = found.get(session_id, (seq, seq))

@@ -1,4 +1,4 @@
-"""Search: what an agent remembers that a question is about, each hit as its file or row has it at this moment.
+"""Search an agent's memory; each hit is in the current state of its file or row.
 
 The index only says where to look. What it names is read again before it is shown: a text that has changed or gone since
 is taken in anew, and the question is asked once more.
@@ -46,7 +46,7 @@ LEAST = 50  # … but at least so many
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What a search is narrowed to."""
+    """Hold the limits of a search: tier, tags, days, number of hits."""
 
     tier: str | None = None  # one of `TIERS`
     tags: frozenset[str] = frozenset()  # all of which a hit must have: of a memory, of front matter, `#so` in its text
@@ -55,7 +55,7 @@ class Narrowing:
     limit: int = LIMIT
 
     def check(self) -> None:
-        """Refuse what cannot be meant."""
+        """Raise if the limits are invalid."""
         if self.tier is not None and self.tier not in TIERS:
             raise ConfigError(f"there is no tier {self.tier!r}", "tier", f"one of {', '.join(TIERS)}")
         if not 1 <= self.limit <= MOST:
@@ -64,7 +64,7 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One thing that was found."""
+    """Hold one search result."""
 
     path: str  # in the workspace; `session:ID` or `fact:ID`
     first_line: int  # of a session the number of the turn
@@ -79,7 +79,7 @@ class Hit:
 
 
 class Meaning(NamedTuple):
-    """What a question means, or why that is not known."""
+    """Hold the embedding of a question, or why there is none."""
 
     vector: bytes | None = None
     model: str = ""  # with its version: only vectors of the same can be compared
@@ -88,7 +88,7 @@ class Meaning(NamedTuple):
 
 
 class _SearchResult(NamedTuple):
-    """What a search came to: hits, or candidates that are not any more what the index says."""
+    """Hold the result of a search: hits, or candidates that the index holds in an outdated state."""
 
     hits: list[Hit]
     stale: list[Candidate]
@@ -96,7 +96,7 @@ class _SearchResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Searches what agents remember."""
+    """Search the memory of agents."""
 
     indexer: Indexer
     now: Callable[[], datetime]
@@ -109,7 +109,7 @@ class Recall:
         narrowing: Narrowing | None = None,
         go_on: Callable[[], bool] = lambda: True,
     ) -> list[Hit]:
-        """Return what is found, the most relevant first. Whether it may be shown is for the caller to know.
+        """Return the results, most relevant first. The caller checks whether they may be shown.
 
         A text is words, `"phrases"`, `prefix*`, names of things. Where `go_on` says no while the index takes in what is
         new, the rest of that is not found yet.
@@ -145,7 +145,7 @@ class Recall:
         return found.hits
 
     def _ask_meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
-        """Ask what a question means, where that is any use: without vectors to compare it with nobody is asked."""
+        """Embed a question if that helps: without vectors to compare with, ask no model."""
         if self.meaning is None:
             return Meaning
         with self.indexer.index.begin_read() as tables:
@@ -207,7 +207,7 @@ class Recall:
 def _read_known(
     agent_id: str, reader: DatabaseReader | None, candidates: Sequence[Candidate], sources: SourceTexts
 ) -> dict[int, KnownMemory]:
-    """What the ledger knows of the candidates that are memories."""
+    """Return what the memory store knows of those candidates that are memories."""
     if reader is None:
         return {}
     hashes: dict[int, str] = {}
@@ -230,13 +230,13 @@ def _read_known(
 
 @lru_cache(maxsize=4096)  # most of a core is the same before and after a dream
 def said_hash(text: str) -> str | None:
-    """The hash by which the ledger knows what the bullet of a chunk says; None where it has none."""
+    """Return the hash of a chunk's bullet in the memory store; None if it has none."""
     bullets = core.list_bullets(core.parse(text.encode(errors="replace")))
     return hash_of(core.unescape(bullets[0].text)) if bullets else None
 
 
 def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
-    """Whether a candidate has the tags and the day that are asked for."""
+    """Return True if a candidate has the wanted tags and day."""
     if narrowing.tags:
         tags = candidate.tags | (known.tags if known is not None else frozenset())
         tags |= documents.tags_in(sources.text(candidate) or "")
@@ -250,7 +250,7 @@ def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceT
 
 
 def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:
-    """Of a turn that is several documents, only the best."""
+    """Keep only the best document of each turn."""
     found: dict[tuple[str, int], RankedCandidate] = {}
     for one in ranked:
         found.setdefault((one.candidate.path, one.candidate.first_line), one)
@@ -286,7 +286,7 @@ def _hits(
 
 
 def _explain_hit(text: str, words: Sequence[str], one: RankedCandidate, note: str) -> str:
-    """Which words stand in the text, and which beside it or in its date or headings; what else brought it here."""
+    """Return the words in the text, beside it, and in its date or headings, and the other reasons for the hit."""
     own = find_held(text, words)
     beside = [word for word in words if word not in own]
     places = (("by words", one.by_words), ("by meaning", one.by_meaning))

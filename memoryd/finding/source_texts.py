@@ -1,4 +1,4 @@
-"""The texts that the documents of the index were made from, as their files and rows have them at this moment."""
+"""Read the source texts of the index's documents from their files and rows in their current state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SourceTexts:
-    """What candidates are made of, as it is now; each file is read once."""
+    """Read the current sources of candidates; each file is read once."""
 
     def __init__(self, agent: Agent, reader: DatabaseReader | None) -> None:
         self._agent = agent
@@ -29,7 +29,7 @@ class SourceTexts:
         self._origins: dict[int, str] = {}
 
     def text(self, candidate: Candidate) -> str | None:
-        """The text of a candidate; None where it is another one by now, or gone."""
+        """Return the text of a candidate; None if it has changed or is gone."""
         if candidate.id not in self._texts:
             text = self._text(candidate)
             is_same = text is not None and documents.digest_of(text) == candidate.digest
@@ -37,11 +37,11 @@ class SourceTexts:
         return self._texts[candidate.id]
 
     def origin(self, candidate: Candidate) -> str | None:
-        """Where the text of a turn is from, as `Origin` names it; None of all else, and before `text`."""
+        """Return the origin of a turn's text, as `Origin` names it; None for other documents, and before `text`."""
         return self._origins.get(candidate.id)
 
     def show_text(self, candidate: Candidate) -> str:
-        """What may be shown of a candidate: without its secrets, of a long turn its piece; empty where it is gone."""
+        """Return the text to show: without secrets, and only the piece of a long turn; empty if it is gone."""
         text = self.text(candidate)
         if text is None or candidate.shown is not None:
             return "" if text is None else candidate.shown or ""

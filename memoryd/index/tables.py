@@ -435,7 +435,7 @@ class Tables:
         return self._matching[number]
 
     def counts(self, agent_id: str) -> dict[str, int]:
-        """How many documents of each tier an agent has."""
+        """Return the number of documents of each tier of an agent."""
         rows = self._rows(
             "SELECT s.tier, count(*) FROM document d JOIN source s ON s.id = d.source"
             " JOIN agent a ON a.number = s.agent WHERE a.id = ? GROUP BY s.tier",

@@ -1,4 +1,4 @@
-"""The commands for agents: what one is told at its start, and how its sessions get there."""
+"""Define the commands for agents: `context`, `connect` and `hook`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--max-tokens", type=click.IntRange(min=0), metavar="N", help="Of the whole text, its marks among them.")
+@click.option("--max-tokens", type=click.IntRange(min=0), metavar="N", help="The most tokens of the text.")
 @click.option("--query", metavar="TEXT", help="Add the best results of a search for this.")
 @of_agent
 def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:
-    """Show what an agent is told of its memory at its start."""
+    """Show the text that memoryd injects at the start of a session."""
     from memoryd.requests import context as contexts
 
     access.require(settings, agent, "context")
@@ -32,14 +32,14 @@ def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None
 
 @click.command()
 @click.argument("tool", metavar="TOOL")
-@click.option("--write", is_flag=True, help="Change the files; without it they are only shown.")
-@click.option("--project", is_flag=True, help="For the sessions in the current folder only.")
-@click.option("--remove", is_flag=True, help="Take the connection away again.")
-@click.option("--instructions", "instruct", is_flag=True, help="Name MEMORY.md in CLAUDE.md, GEMINI.md, AGENTS.md too.")
+@click.option("--write", is_flag=True, help="Change the files; without it, only show the changes.")
+@click.option("--project", is_flag=True, help="Connect only the sessions in the current folder.")
+@click.option("--remove", is_flag=True, help="Remove the connection.")
+@click.option("--instructions", "instruct", is_flag=True, help="Also name MEMORY.md in CLAUDE.md or AGENTS.md.")
 @agent_option
 @click.pass_obj
 def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:  # noqa: FBT001
-    """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows what would change."""
+    """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows the changes first."""
     import os
     from pathlib import Path
 
@@ -57,7 +57,7 @@ def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="TOOL EVENT --socket PATH --workspace DIR")
 def hook(arguments: tuple[str, ...]) -> int:
-    """Answer an agent's hook, as connect writes it. EVENT: session-start, prompt, pre-compact or session-end."""
+    """Answer a hook that `connect` wrote. EVENT: session-start, prompt, pre-compact or session-end."""
     from memoryd.interfaces import hook as hooks
 
     return hooks.main(arguments)

@@ -1,4 +1,4 @@
-"""`memoryd backup` and `memoryd restore`: the state folder as one file, and back. Workspaces are not part of it."""
+"""Back up the state folder into one file, and restore it. Workspaces are not part of it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def backup(settings: Settings, path: Path) -> dict[str, Any]:
 
 
 def restore(settings: Settings, path: Path) -> dict[str, Any]:
-    """Put an archive in the place of the state folder's database and journal; what was there is kept beside it.
+    """Replace the state folder's database and journal by an archive, and keep a copy of the old ones.
 
-    Everything is checked before anything is changed. What the journal here knows stays known: memory that was written
-    into workspaces since the backup was made is there still, and must not be made once more.
+    Checks everything before it changes anything. The journal of this machine stays in force: it lists memory that was
+    written into workspaces after the backup, so that no job writes it twice.
     """
     state = make_private_dir(settings.state_dir)
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:

@@ -1,4 +1,4 @@
-"""What a command of the command line is given: the global options, the settings, the agent that is meant."""
+"""Give a command its context: the global options, the settings and the chosen agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STDIN = Path("-")
 
 
 class Call:
-    """What the global options say."""
+    """Hold the global options of one call."""
 
     def __init__(self, output: Output, config: Path | None) -> None:
         self.output = output
@@ -40,7 +40,7 @@ class Call:
 
     @contextmanager
     def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[DatabaseReader]:
-        """Open the state database to read, once the ledger has an agent's last edit of `MEMORY.md` if one is named."""
+        """Open the state database for reading; if an agent is named, import its last edit of `MEMORY.md` first."""
         from memoryd.database import reads
 
         if caught_up is not None:
@@ -63,10 +63,10 @@ class Call:
         return config.find(self.config, os.environ, Path.cwd(), user_folder)
 
     def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
-        """Load the configuration; where it is broken, defaults on its state folder, and what is wrong with it.
+        """Load the configuration. If it is broken, return defaults on its state folder, and the error.
 
         Raises:
-            ConfigError: it is broken and does not even say which state folder it means.
+            ConfigError: it is broken and does not even name a state folder.
         """
         from memoryd import config
 
@@ -80,7 +80,7 @@ class Call:
             return config.Settings(state_dir=state_dir, agents=(), source=path.absolute()), error.problems
 
     def state_dir(self, agent_id: str | None) -> tuple[Path, ConfigError | None]:
-        """Find the state folder, for a command that only reads it, and what is wrong with a broken configuration."""
+        """Return the state folder for a command that only reads, and the error of a broken configuration."""
         from memoryd import config
 
         settings, problems = self.settings_or_defaults()
@@ -91,7 +91,7 @@ class Call:
         return settings.state_dir, None
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
-        """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
+        """Choose the agent: by name, the only one, or the one whose workspace holds the current folder."""
         known = f"configured: {', '.join(agent.id for agent in settings.agents)}"
         found = list(settings.agents)
         if agent_id is not None:
@@ -106,7 +106,7 @@ class Call:
 
 
 def text_of(path: Path) -> str:
-    """Read a text file that an argument names; `-` is standard input."""
+    """Read the text file that an argument names; `-` is standard input."""
     try:
         return (sys.stdin.buffer.read() if path == STDIN else path.read_bytes()).decode()
     except FileNotFoundError:
@@ -117,11 +117,11 @@ def text_of(path: Path) -> str:
 
 passed = click.make_pass_decorator(Call)
 text_file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, if several are configured.")
 
 
 def of_agent(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the settings and the agent that is meant, behind the call, and the option that names it."""
+    """Add the option `--agent` to a command, and pass it the call, the settings and the chosen agent."""
 
     @agent_option
     @click.pass_obj
@@ -134,7 +134,7 @@ def of_agent(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def parse_span(_context: click.Context, option: click.Parameter, text: str | None) -> timedelta | None:
-    """Read the value of an option that is a length of time, such as `30s`."""
+    """Parse an option that is a duration, such as `30s`."""
     from memoryd import config_values
 
     if text is None:

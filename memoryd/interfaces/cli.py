@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs when it runs, so that `--help` and the reads stay quick."""
+"""Define the command line. Each command imports its modules when it runs, so that `--help` and reads stay fast."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ USAGE = 2
 @click.option(
     "--config", "config_path", type=click.Path(path_type=Path), metavar="FILE", help="The configuration file."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@click.option("--quiet", "-q", is_flag=True, help="Say only what was asked for.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result.")
 @click.pass_context
 def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: bool) -> None:  # noqa: FBT001
-    """Gives file-based AI agents a long-term memory they can trust.
+    """Give file-based AI agents a long-term memory they can trust.
 
-    `memoryd run` watches the agents' transcripts; `memoryd status` tells what it sees.
+    `memoryd run` watches the agents' transcripts. `memoryd status` shows what the daemon sees.
     """
     context.obj = Call(Output(as_json, quiet), config_path)
 
@@ -52,9 +52,9 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 
 
 @cli.command()
-@click.option("--once", is_flag=True, help="Read everything, run everything due, end.")
+@click.option("--once", is_flag=True, help="Read everything, run everything that is due, and end.")
 @click.option(
-    "--wait", callback=parse_span, metavar="TIME", help="Wait so long, such as 30s, for a daemon that is just ending."
+    "--wait", callback=parse_span, metavar="TIME", help="Wait this long, such as 30s, for another daemon to end."
 )
 @passed
 def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
@@ -100,21 +100,21 @@ def _logging(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[S
 
 
 @cli.command()
-@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Where to put the scratch workspace.")
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="The folder for the scratch workspace.")
 @passed
 def demo(call: Call, keep: Path | None) -> None:
-    """Replay a sample session under a live daemon and show what becomes of it."""
+    """Replay a sample session under a live daemon and show the memory it leaves."""
     from memoryd.interfaces import demo as show
 
     show.run(call.output, keep)
 
 
 @cli.command()
-@click.option("--all", "everything", is_flag=True, help="All sessions, not the newest 20 of each agent.")
+@click.option("--all", "everything", is_flag=True, help="Show all sessions, not only the newest 20 of each agent.")
 @click.option("--agent", "agent_id", metavar="ID", help="This agent only, and the alarms of no other agent.")
 @passed
 def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa: FBT001
-    """Show agents, gauges, runs and alarms."""
+    """Show agents, context usage, runs and alarms."""
     from memoryd import config
     from memoryd.interfaces import status as shown
 
@@ -147,7 +147,7 @@ def _add_pause_command(verb: str, does: str) -> None:
         call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {verb}d")
 
 
-_add_pause_command("pause", "Start no jobs by itself for an agent; transcripts are still read.")
+_add_pause_command("pause", "Stop the automatic jobs of an agent; memoryd still reads transcripts.")
 _add_pause_command("resume", "Start jobs again for a paused agent.")
 
 
@@ -156,24 +156,24 @@ _add_pause_command("resume", "Start jobs again for a paused agent.")
 
 @cli.group()
 def job() -> None:
-    """Run jobs and look at the job table."""
+    """Run jobs and show the job table."""
 
 
 @job.command("run")
 @click.argument("kind")
 @agent_option
-@click.option("--session", "session_id", metavar="ID", help="This session only (sleep, facts).")
+@click.option("--session", "session_id", metavar="ID", help="Process this session only (sleep, facts).")
 @click.option(
     "--force",
     is_flag=True,
-    help="Sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or"
-    " the same was rejected (dream, refine, dedup).",
+    help="Also process ended sessions (sleep); run even if nothing is new (dream), the core is small (refine) or the"
+    " same input was rejected (dream, refine, dedup).",
 )
 @click.option(
-    "--lookback-days", type=click.IntRange(1), metavar="N", help="The last N days, today's among them (dream)."
+    "--lookback-days", type=click.IntRange(1), metavar="N", help="Read the last N days, today included (dream)."
 )
-@click.option("--mode", type=click.Choice(["normal", "dedup", "strict"]), help="How far it may go (refine).")
-@click.option("--dry-run", is_flag=True, help="Show what would be asked or written, of what was read so far.")
+@click.option("--mode", type=click.Choice(["normal", "dedup", "strict"]), help="Limit the changes (refine).")
+@click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, from what was read so far.")
 @passed
 def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
     """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine, canary, eval."""
@@ -190,11 +190,11 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
 
 
 @cli.command()
-@click.option("--again", is_flag=True, help="Look through everything that is stored already.")
+@click.option("--again", is_flag=True, help="Scan everything that is already stored.")
 @agent_option
 @passed
 def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT001
-    """Redact what was stored before a rule was there: rows, memory files and their backups, the log."""
+    """Redact text that was stored before a rule existed: rows, memory files and their backups, the log."""
     from memoryd.requests import memory_changes, waiting
 
     if not again:
@@ -254,12 +254,12 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
 
 @job.command("show")
 @click.argument("run_id", metavar="RUN")
-@click.option("--content", is_flag=True, help="With what the run's memories and claims say, where you may see it.")
+@click.option("--content", is_flag=True, help="Also show the texts of memories and claims, if you may see them.")
 @passed
 def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
-    """Show a run with its receipt; of a refinement each call, what it was about and what became of it.
+    """Show a run with its report. For a refinement, also show each call with its ids and its verdict.
 
-    With --content, also what became of each claim of the model's reply.
+    With --content, also show the verdict on each claim of the model's reply.
     """
     import json
 
@@ -286,7 +286,7 @@ def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
 @click.argument("run_id", metavar="RUN")
 @passed
 def job_cancel(call: Call, run_id: str) -> None:
-    """Cancel a waiting run, or ask a running one to stop."""
+    """Cancel a waiting run, or ask a running run to stop."""
     from memoryd.requests import jobs_by_hand
 
     row = jobs_by_hand.cancel(call.settings(), run_id)
@@ -309,15 +309,15 @@ def _add_answer_command(verb: str, does: str) -> None:
         call.output.result(row, "\n".join(lines))
 
 
-_add_answer_command("accept", "Have a proposal written, guards permitting, on what the files hold now.")
-_add_answer_command("reject", "Drop a proposal; the same is not proposed again without --force.")
+_add_answer_command("accept", "Write a proposal into the current files, if the guards allow it.")
+_add_answer_command("reject", "Drop a proposal. memoryd does not propose it again without --force.")
 
 
 @job.command("trust")
 @click.argument("kind")
 @of_agent
 def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
-    """Let a kind of job go on as configured that is held back, as `status` shows."""
+    """Let a held job continue as configured; `status` shows which jobs are held."""
     from memoryd.requests import jobs_by_hand
 
     was_held = jobs_by_hand.trust(settings, agent, kind)
@@ -327,9 +327,9 @@ def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
 
 @cli.command("eval")
 @of_agent
-@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="How far back questions lie.")
+@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="The days of the questions.")
 def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
-    """Put the questions you asked to memory with its core and without, at the same cost: what does dreaming help?"""
+    """Measure whether dreams help: search for answers to your own questions with and without MEMORY.md."""
     from memoryd.requests import jobs_by_hand
     from memoryd.running import evaluating
 
@@ -342,7 +342,7 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 
 @cli.group()
 def session() -> None:
-    """Look at the sessions that were read."""
+    """Show the sessions that memoryd has read, or end one."""
 
 
 @session.command("list")
@@ -371,7 +371,7 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
 
 @session.command("messages")
 @click.argument("session_id", metavar="ID")
-@click.option("--compressed", is_flag=True, help="As the last sleep compressed them, beginning with the summary.")
+@click.option("--compressed", is_flag=True, help="Show the turns as the last sleep compressed them, summary first.")
 @agent_option
 @passed
 def session_messages(call: Call, session_id: str, compressed: bool, agent_id: str | None) -> None:  # noqa: FBT001
@@ -389,7 +389,7 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
 
 
 def _session_of(call: Call, settings: Settings, reader: DatabaseReader, session_id: str, agent_id: str | None) -> Row:
-    """A session, which is to be of the agent where one is named."""
+    """Return a session; it must belong to the agent if one is named."""
     from memoryd.database import reads
 
     row = reads.find_session(reader, session_id)
@@ -411,7 +411,7 @@ def _message_line(row: dict[str, Any]) -> str:
 @agent_option
 @passed
 def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
-    """Say that a session is over: what it said since its last sleep goes to the daily file."""
+    """End a session: write the turns since its last sleep to the daily file."""
     from memoryd.requests import jobs_by_hand, waiting
 
     settings = call.settings()
@@ -437,10 +437,10 @@ def _ended_text(row: dict[str, Any]) -> str:
 
 
 @cli.command()
-@click.option("--follow", "-f", is_flag=True, help="Go on as the log grows.")
+@click.option("--follow", "-f", is_flag=True, help="Continue while the log grows.")
 @click.option("--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]))
 @agent_option
-@click.option("--run", "run_id", metavar="RUN", help="Of one run.")
+@click.option("--run", "run_id", metavar="RUN", help="Show one run only.")
 @passed
 def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str | None) -> None:  # noqa: FBT001
     """Show the log."""
@@ -477,13 +477,13 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
 
 @cli.group()
 def config() -> None:
-    """Look at the configuration."""
+    """Check or show the configuration."""
 
 
 @config.command("check")
 @passed
 def config_check(call: Call) -> None:
-    """Check the configuration file and say what is wrong with it."""
+    """Check the configuration file and report every mistake."""
     from memoryd.files import trust
 
     settings = call.settings()
@@ -497,7 +497,7 @@ def config_check(call: Call) -> None:
 @config.command("show")
 @passed
 def config_show(call: Call) -> None:
-    """Show the settings in effect and where each comes from."""
+    """Show the settings in effect, each with its source line."""
     from memoryd.interfaces.cli_config import show_data, show_text
 
     settings = call.settings()
@@ -527,7 +527,7 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; ends the process with the contract's exit codes."""
+    """Run the command line and end the process with the exit codes of the contract."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     sys.exit(_main(_globals_first(given)))
 
@@ -542,7 +542,7 @@ def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
 
 
 def _globals_first(given: list[str]) -> list[str]:
-    """Let `--json`, `--quiet` and `--config` stand anywhere, as people write them."""
+    """Move `--json`, `--quiet` and `--config` to the front, because people write them anywhere."""
     end = given.index("--") if "--" in given else len(given)
     front: list[str] = []
     rest: list[str] = []

@@ -1,4 +1,4 @@
-"""What `config show` says: text for people, plain data for programs."""
+"""Render the output of `config show`: text for people, plain data for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMENT_COLUMN = 48
 
 
 def show_text(settings: Settings) -> str:
-    """The settings in effect, as YAML that reads back to the same settings; each key with the line it comes from."""
+    """Return the settings in effect as YAML that loads to the same settings; each key with its source line."""
     shown = [f"# {settings.source}"]
     for text, path in _lines(settings, "", ""):
         line = settings.lines.get(path or "")
@@ -28,7 +28,7 @@ def show_text(settings: Settings) -> str:
 
 
 def show_data(settings: Settings) -> dict[str, Any]:
-    """The settings in effect and, by key path, the line each comes from (null: the default)."""
+    """Return the settings in effect and, by key path, their source lines (null: the default)."""
     origins = {path: settings.lines.get(path) for _, path in _lines(settings, "", "") if path}
     return {"source": str(settings.source), "settings": _simplify(settings), "lines": origins}
 
@@ -38,7 +38,7 @@ def _is_section(value: object) -> bool:
 
 
 def _lines(section: Any, at: str, indent: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each line of the YAML and the path of the key it sets; None where it only begins a section."""
+    """Yield each line of the YAML and the path of the key it sets; None if it only begins a section."""
     for name in keys_of(type(section)):
         value, path = getattr(section, name), f"{at}.{name}" if at else name
         if _is_section(value):

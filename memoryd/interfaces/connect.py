@@ -1,7 +1,7 @@
-"""`memoryd connect TOOL`: what an agent's configuration needs so that its sessions get their memory.
+"""Connect an agent program to its memory: `memoryd connect TOOL`.
 
-Each tool is a function from the place to the edits of its files and to what only a person can do. An edit can be put,
-put again without a change, and taken back: to the very bytes that were there, where nothing else has changed since.
+Each tool is a function from the place to the edits of its files and to the steps that only a person can do. An edit can
+be added, added again without a change, and removed. Removal restores the exact old bytes if nothing else changed since.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WRITTEN = "Written by `memoryd connect openclaw`"
 
 @dataclass(frozen=True, slots=True)
 class OwnFile(Edit):
-    """A file that is memoryd's as a whole: another version of it is replaced, somebody else's is left."""
+    """Write or remove a file that belongs to memoryd alone: replace another version of it, leave a foreign file."""
 
     content: str | None  # None of a file that an earlier version wrote, and this one has no use for
 
@@ -65,7 +65,7 @@ class OwnFile(Edit):
 
 @dataclass(frozen=True, slots=True)
 class BothEdits(Edit):
-    """Two edits of one file."""
+    """Combine two edits of one file."""
 
     first: Edit
     second: Edit
@@ -86,7 +86,7 @@ class BothEdits(Edit):
 
 @dataclass(frozen=True, slots=True)
 class ConnectTarget:
-    """Whose agent is connected, and where its configuration is."""
+    """Describe the agent to connect and the location of its configuration."""
 
     settings: Settings
     agent: Agent  # whose memory its sessions get
@@ -96,14 +96,14 @@ class ConnectTarget:
     imported: bool = False  # whether the tool loads `MEMORY.md` by itself, so that the hook leaves it out
 
     def folder(self, usual: str, variable: str | None = None) -> Path:
-        """The tool's folder: of the project, where its variable says, or in the home."""
+        """Return the tool's folder: in the project, where its variable points, or in the home folder."""
         if self.project is not None:
             return self.project / Path(usual).name
         named = self.environ.get(variable) if variable else None
         return Path(named).expanduser() if named else self.home / usual
 
     def options(self) -> list[str]:
-        """The options of the hook, so that it need not read the configuration."""
+        """Return the options of the hook, so that it need not read the configuration."""
         words = ["--socket", str(self.settings.state_dir / SOCKET), "--workspace", str(self.agent.workspace)]
         if (files := self.settings.injection.files_max_tokens) != FILES_TOKENS:
             words += ["--files", str(files)]
@@ -114,17 +114,17 @@ class ConnectTarget:
         return words
 
     def command(self, tool: str, event: str) -> str:
-        """The hook as a shell's command line."""
+        """Return the hook as a command line of the shell."""
         return shlex.join([*service.find_program(), "hook", tool, event, *self.options()])
 
     def server(self) -> McpServer | None:
-        """What gives a session the memory's tools; None where sessions would get them that are none of this agent's."""
+        """Return the server of the memory's tools; None if sessions of other agents would get it too."""
         if not _is_own(self):
             return None
         return McpServer(service.find_program(), self.settings.source.absolute(), self.agent.id)
 
     def plugin(self, tool: str, name: str) -> str:
-        """The text of a plugin, with the hook's command in it."""
+        """Return the text of a plugin that holds the hook's command."""
         folder = resources.files("memoryd.interfaces") / "plugins"
         call = (folder / "call.js").read_text("utf-8").rstrip("\n")
         # As ASCII: whatever a path holds, it stays in its string.
@@ -134,13 +134,13 @@ class ConnectTarget:
 
 
 def _is_own(place: ConnectTarget) -> bool:
-    """Whether all sessions that find the configuration are this agent's."""
+    """Return True if all sessions that find the configuration belong to this agent."""
     return is_within(place.agent, None if place.project is None else str(place.project))
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectableTool:
-    """How one tool is connected: its edits, and what a person does next."""
+    """Describe how to connect one tool: its edits, and the next steps of a person."""
 
     edits: Callable[[ConnectTarget], Sequence[Edit]]
     next: tuple[str, ...]  # for all of them
@@ -152,7 +152,7 @@ class ConnectableTool:
     loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is
 
     def steps(self, place: ConnectTarget) -> list[str]:
-        """What a person does next."""
+        """Return the next steps of a person."""
         is_own = _is_own(place)
         if place.project is not None and not is_own:
             folders = ", ".join(map(str, folders_of(place.agent)))
@@ -349,7 +349,7 @@ TOOLS = {
 
 
 def tool_of(name: str) -> ConnectableTool:
-    """The tool of a name."""
+    """Return the tool of this name."""
     if name not in TOOLS:
         raise ConfigError(f"memoryd does not know {name!r}", hint=f"one of {', '.join(TOOLS)}")
     return TOOLS[name]
@@ -358,13 +358,13 @@ def tool_of(name: str) -> ConnectableTool:
 def connect(
     tool: str, place: ConnectTarget, now: str, *, write: bool, remove: bool, instruct: bool = False
 ) -> dict[str, Any]:
-    """Work out what changes, and change it where that is asked for.
+    """Return the changes that connect a tool, and write them if asked.
 
-    With `instruct` the memory is named in the file of instructions, too; once in there it stays until `remove`.
+    With `instruct`, also name the memory in the file of instructions. It stays there until `remove`.
 
     Returns:
-        `tool`, `written`, `files` (each with `path`, `changed`, `diff`, `backup`), `next` (what a person must do),
-        `unread` (why the tool's sessions are not read; None where they are, or it is taken away).
+        `tool`, `written`, `files` (each with `path`, `changed`, `diff`, `backup`), `next` (steps for a person),
+        `unread` (why memoryd does not read the tool's sessions; None if it does, or if the connection is removed).
     """
     known = tool_of(tool)
     if place.project is not None and not known.in_project:
@@ -393,7 +393,7 @@ def connect(
 
 
 def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
-    """Why an agent's configuration has no sessions of a tool read, and the key that does; None where it has."""
+    """Return why the agent's configuration reads no sessions of a tool, and the key to set; None if it reads some."""
     if tool not in _TRANSCRIPTS:
         known = " and ".join(_TRANSCRIPTS)
         return f"sessions of {tool} are not read: this version reads {known}, and any as format messages"
@@ -436,7 +436,7 @@ def _require_own(tool: str, place: ConnectTarget) -> None:
 
 
 def _remove_edit(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:
-    """The file without memoryd: the very bytes of before, where putting it in makes them what is there now."""
+    """Return the file without memoryd; return the exact earlier bytes if adding memoryd to them gives this file."""
     if old is None or edit.take(old) == old:
         return old
     for one in (*before, None):
@@ -454,7 +454,7 @@ def _diff(path: Path, old: bytes | None, new: bytes | None) -> str:
 
 
 def as_text(data: Mapping[str, Any], *, write: bool) -> str:
-    """Write for people what changes, or has changed, and what they must do."""
+    """Describe for people the planned or completed changes and the next steps."""
     changed = [one for one in data["files"] if one["changed"]]
     unread = [f"WARNING  {data['unread']}"] if data["unread"] else []
     if not changed:

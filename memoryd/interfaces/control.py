@@ -1,4 +1,4 @@
-"""The control socket, `state_dir/memoryd.sock`: a quick word with the daemon. Losing it costs only time.
+"""Serve the control socket, `state_dir/memoryd.sock`: short requests to the daemon. Losing it costs only time.
 
 One JSON object a line, 64 KiB there and 1 MiB back at most: `{"verb": "ping"}` → `{"ok": true, "data": {…}}` or
 `{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. Verbs are `ping`, `status`, `wake` (look at the queue
@@ -39,7 +39,7 @@ _READ = 16 * 1024
 
 
 class Control:
-    """Serves the socket as long as it is entered."""
+    """Serve the socket as a context manager."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Control:
             self._places.release()
 
     def _tend(self, line: socket.socket) -> None:
-        """Give one answer, which ends the talk, so that nobody keeps a place."""
+        """Give one answer and close the connection, so that no client keeps a thread."""
         try:
             with line, contextlib.suppress(OSError):
                 frame = self._receive_line(line)
@@ -126,7 +126,7 @@ class Control:
             self._places.release()
 
     def _receive_line(self, line: socket.socket) -> bytes | None:
-        """Receive one line; None where it is too long, or ends without an end."""
+        """Receive one line; return None if it is too long or ends without a line end."""
         until, received = self._monotonic() + SLOW_SECONDS, b""
         while b"\n" not in received:
             line.settimeout(max(until - self._monotonic(), 0.001))
@@ -162,7 +162,7 @@ class Control:
 
 
 def _is_ours(line: socket.socket) -> bool:
-    """Whether the other end is this user or root. Where the system does not say, the folder's mode alone decides."""
+    """Return True if the peer is this user or root; if the system does not report it, the folder's mode decides."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))

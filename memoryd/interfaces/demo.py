@@ -1,8 +1,8 @@
-"""`memoryd demo`: a sample session, replayed at speed under a real daemon, and what becomes of it.
+"""Replay a sample session at speed under a real daemon, and show the result: `memoryd demo`.
 
-Here the demo plays the agent: it writes the transcript, in pieces that end anywhere, as agents do. Everything else is
-the daemon of every day, in a process of its own, with the default settings. The session was written for this purpose;
-only its times are moved, so that it ends now.
+The demo plays the agent: it writes the transcript in pieces that end anywhere, as agents do. The daemon is the real
+one, in its own process, with the default settings. The session was written for this purpose; the demo only shifts its
+times so that it ends now.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _folder(keep: Path | None) -> Path:
 
 
 def _sample(now: datetime) -> tuple[str, dict[str, bytes]]:
-    """Return the session's id and its files, each by its place behind the id: its own, and those of its subagents."""
+    """Return the session's id and its files (its own and those of its subagents), each by its path behind the id."""
     text = resources.files("memoryd.interfaces").joinpath("demo_session.jsonl").read_text("utf-8")
     by = now - max(datetime.fromisoformat(stamp) for stamp in _TIMESTAMP.findall(text))
 
@@ -109,10 +109,10 @@ def _sample(now: datetime) -> tuple[str, dict[str, bytes]]:
 
 
 class Demo:
-    """What is played in a folder, and what was seen."""
+    """Hold the files of the demo and what it has shown so far."""
 
     def __init__(self, output: Output, folder: Path) -> None:
-        """Prepare the folder; nothing runs yet."""
+        """Prepare the folder; start nothing yet."""
         self.output = output
         self.folder = folder
         self.workspace = folder / "workspace"
@@ -134,7 +134,7 @@ class Demo:
         self.run: Row = {}
 
     def play(self) -> None:
-        """Play the whole of it."""
+        """Play the whole demo."""
         self.output.say(f"Everything happens in {self.folder}\n")
         self.start()
         self.replay()
@@ -144,7 +144,7 @@ class Demo:
         self.check_planted()
 
     def data(self) -> dict[str, Any]:
-        """Give what programs want to know."""
+        """Return the result for programs."""
         return {
             "folder": str(self.folder),
             "config": str(self.config),
@@ -158,7 +158,7 @@ class Demo:
         }
 
     def places(self) -> str:
-        """Tell people where everything is, and what to look at it with."""
+        """Print where the files are, and the commands that show them."""
         listed = [("memory", path) for path in self.memory_files()]
         listed += [("transcript", self.transcript), ("database", self.database), ("log", self.log)]
         if self.output.quiet:
@@ -169,13 +169,13 @@ class Demo:
         return "\n".join(["Nothing runs any more; all of it is left to look at:", *lines])
 
     def memory_files(self) -> list[Path]:
-        """List the daily files, the oldest first, and the core file, as far as there are any."""
+        """List the daily files that exist, oldest first, and the core file."""
         return [*sorted(self.workspace.glob("memory/*.md")), *self.workspace.glob("MEMORY.md")]
 
     # --- the daemon ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the daemon, running this very package, and wait until it watches."""
+        """Start the daemon from this package, and wait until it watches."""
         began = time.monotonic()
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
@@ -193,7 +193,7 @@ class Demo:
         self.output.say(f"The daemon is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
 
     def stop(self) -> None:
-        """Stop the daemon, if one runs, and wait until it has ended. Raises StateError if it had to be killed."""
+        """Stop the daemon if it runs, and wait for its end. Raises StateError if it had to be killed."""
         daemon, self.daemon = self.daemon, None
         if daemon is None:
             return
@@ -246,7 +246,7 @@ class Demo:
     # --- the replay and the sleep -------------------------------------------------------------------------------------
 
     def replay(self) -> None:
-        """Write the session as its agent would, and show the gauge as it climbs."""
+        """Write the session as its agent would, and print how its context usage rises."""
         lines, threshold = self.records.count(b"\n"), self.settings.sleep.threshold
         self.output.say(f"An agent works: {lines} records, {len(self.records):,} bytes, in pieces that end anywhere.\n")
         for path, data in self.subagents.items():
@@ -271,7 +271,7 @@ class Demo:
         )
 
     def show_gauge(self) -> None:
-        """Print the gauge where it has moved."""
+        """Print the context usage if it has changed."""
         row = self.session()
         if row is None or (self.gauge and self.gauge[-1]["tokens"] == row["tokens"]):
             return
@@ -314,7 +314,7 @@ class Demo:
         self.output.say("\n".join(lines))
 
     def check_planted(self) -> None:
-        """Say what became of the instructions that a web page in the session gives to agents."""
+        """Report whether the orders that a web page gives to agents reached memory."""
         memory = "".join(path.read_text("utf-8") for path in self.memory_files())
         if any(words in memory for words in PLANTED):
             raise StateError("what a web page told the agent to do is in the memory", where=str(self.workspace))

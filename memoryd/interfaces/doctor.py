@@ -1,7 +1,7 @@
-"""`memoryd doctor`: whether this machine and this configuration let memoryd do its work, each with what to do.
+"""Check whether this machine and this configuration let memoryd work, with a remedy for each fault.
 
-It reads, and asks nobody outside but the model's own endpoint, which costs nothing. What it says holds names, numbers
-and paths, never a key and never what was said or remembered.
+It only reads, and asks no server but the model's own endpoint, which costs nothing. Its output holds names, numbers and
+paths, never a key and never session content or memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _INOTIFY = Path("/proc/sys/fs/inotify")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: `level` is ok, warn or fail; `hint` says what to do where it is not ok."""
+    """Hold the result of one check: `level` is ok, warn or fail; `hint` is the remedy."""
 
     name: str
     level: str
@@ -64,7 +64,7 @@ class Check:
 
 
 def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()) -> dict[str, Any]:
-    """Look at everything; `ok` (nothing failed) and `checks`."""
+    """Run all checks; return `ok` (no check failed) and `checks`."""
     checks = [Check("configuration", FAIL, f"{error.where}: {error.what}", error.hint) for error in broken]
     if broken:
         told = f"no agent is looked at; the rest is, with defaults and the state folder {settings.state_dir}"
@@ -74,7 +74,7 @@ def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()
 
 
 def as_text(data: dict[str, Any]) -> str:
-    """Write what was found for people."""
+    """Render the checks for people."""
     lines = []
     for check in data["checks"]:
         lines.append(f"{check['level']:4} {check['name']:12} {check['text']}")
@@ -86,7 +86,7 @@ def as_text(data: dict[str, Any]) -> str:
 def _run_look(
     look: Callable[[Settings, datetime], Iterator[Check]], settings: Settings, now: datetime
 ) -> Iterator[Check]:
-    """One look; what it cannot even look at is itself a finding."""
+    """Run one check; a check that raises is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look(settings, now)
@@ -115,7 +115,7 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 def _open_database(settings: Settings) -> AbstractContextManager[reads.DatabaseReader | None]:
-    """The state database; None before the first start."""
+    """Return the state database; None before the first start."""
     return reads.KeptReader(settings.state_dir / DATABASE).reading_any()
 
 
@@ -348,7 +348,7 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
 
 
 def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
-    """Files of runs that the database does not know, as after a restore: nobody can answer them."""
+    """Find proposal files whose runs the database does not know, as after a restore: nobody can answer them."""
     with _open_database(settings) as reader:
         if reader is None:
             return

@@ -1,4 +1,4 @@
-"""The commands of the fact store."""
+"""Define the commands of the fact store."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _category = click.Choice([str(one) for one in Category])
 
 @click.group()
 def facts() -> None:
-    """Look at what is known about the user, and change it."""
+    """List and change the facts about the user."""
 
 
 @facts.command("list")
-@click.option("--query", metavar="WORDS", help="Those that hold any of these words, most words first.")
-@click.option("--category", type=_category, help="Of one category only.")
+@click.option("--query", metavar="WORDS", help="Find facts with any of these words, most words first.")
+@click.option("--category", type=_category, help="List one category only.")
 @of_agent
 def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, category: str | None) -> None:
-    """List the facts, the surest first."""
+    """List the facts, most certain first."""
     from memoryd.database import memories, reads
     from memoryd.ledger.facts import Store, fact_of
 
@@ -55,7 +55,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
 
 
 def as_row(fact: Fact) -> dict[str, Any]:
-    """A fact as programs see it."""
+    """Return a fact as a row for programs."""
     return {{"created_at": "createdAt"}.get(name, name): value for name, value in asdict(fact).items()}
 
 
@@ -65,7 +65,7 @@ def as_row(fact: Fact) -> dict[str, Any]:
 @click.option("--confidence", type=float, default=1.0, show_default=True, help="From 0 to 1.")
 @of_agent
 def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category: str, confidence: float) -> None:
-    """Store a fact; one that says the same already is left as it is."""
+    """Store a fact; an equal fact stays unchanged."""
     from memoryd.ledger.facts import NewFact
 
     with _store(settings, agent) as store:
@@ -89,7 +89,7 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
 @click.option("--confidence", type=float, help="From 0 to 1.")
 @of_agent
 def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **change: Any) -> None:
-    """Change what is given of a fact, and nothing else."""
+    """Change the given fields of a fact, and no other."""
     if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
     full = _full_id(call, settings, agent, fact_id)
@@ -103,7 +103,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
 @click.argument("fact_id", metavar="ID")
 @of_agent
 def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> None:
-    """Delete a fact. It comes back only if the user says it anew."""
+    """Delete a fact. A job stores it again only if the user repeats it."""
     full = _full_id(call, settings, agent, fact_id)
     with _store(settings, agent) as store:
         store.delete(full)
@@ -111,7 +111,7 @@ def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> 
 
 
 @facts.command("export")
-@click.option("--deerflow", is_flag=True, help="As a memory.json of DeerFlow.")
+@click.option("--deerflow", is_flag=True, help="Write the format of DeerFlow's memory.json.")
 @of_agent
 def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -> None:  # noqa: FBT001
     """Print the facts and the profile as JSON, for `facts import`."""
@@ -127,7 +127,7 @@ def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -
 @click.argument("file", type=text_file)
 @of_agent
 def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> None:
-    """Take in an export, or a memory.json of DeerFlow, all or nothing. What is known already stays as it is."""
+    """Import an export or DeerFlow's memory.json, all or nothing. Equal facts stay unchanged."""
     text = text_of(file)
     with _store(settings, agent) as store:
         brought = store.bring(text, str(file))
@@ -147,7 +147,7 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
 
 @contextmanager
 def _store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
-    """The store; what it refuses becomes the error of a command."""
+    """Open the store as a context; turn its refusals into errors of the command."""
     from memoryd.files import log
     from memoryd.requests import memory_changes
 

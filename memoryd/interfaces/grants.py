@@ -1,4 +1,4 @@
-"""The commands of the silo, and what other commands show of a memory to whom."""
+"""Define the commands of private mode: request, list and revoke access."""
 
 from __future__ import annotations
 
@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 
 @click.group()
 def grant() -> None:
-    """See what a siloed agent remembers, for a purpose, for a time, with the agent's consent."""
+    """Ask to read the memory of an agent in private mode, for a purpose and a limited time."""
 
 
 @grant.command("request")
-@click.option("--purpose", required=True, metavar="TEXT", help="What for; the agent reads it.")
+@click.option("--purpose", required=True, metavar="TEXT", help="The reason; the agent reads it.")
 @click.option(
-    "--for", "how_long", required=True, callback=parse_span, metavar="TIME", help="How long, such as 30m; 24h at most."
+    "--for",
+    "how_long",
+    required=True,
+    callback=parse_span,
+    metavar="TIME",
+    help="The duration, such as 30m; at most 24h.",
 )
 @of_agent
 def grant_request(call: Call, settings: Settings, agent: Agent, purpose: str, how_long: timedelta) -> None:
-    """Ask the agent, in the consent file of its workspace. Nothing can be read before it consents."""
+    """Ask the agent in the consent file of its workspace. You can read nothing before it agrees."""
     from memoryd.finding.access_grants import PATH
 
     if agent.privacy == "open":
@@ -45,7 +50,7 @@ def grant_request(call: Call, settings: Settings, agent: Agent, purpose: str, ho
 @grant.command("list")
 @of_agent
 def grant_list(call: Call, settings: Settings, agent: Agent) -> None:
-    """List requests and grants, the newest first."""
+    """List access requests and grants, newest first."""
     with access.silo_of(settings, agent) as silo:
         rows = [row_of(one) for one in silo.all()]
     columns = ("id", "state", "uid", "requested_at", "expires_at", "purpose")
@@ -56,12 +61,12 @@ def grant_list(call: Call, settings: Settings, agent: Agent) -> None:
 @click.argument("grant_id", metavar="ID")
 @of_agent
 def grant_revoke(call: Call, settings: Settings, agent: Agent, grant_id: str) -> None:
-    """End a grant at once, or take a request back."""
+    """End a grant or a request at once."""
     with access.silo_of(settings, agent) as silo:
         revoked = silo.revoke(grant_id)
     call.output.result(row_of(revoked), f"{revoked.id} is revoked")
 
 
 def row_of(one: Grant) -> dict[str, Any]:
-    """A grant as programs are shown it."""
+    """Return a grant as a row for programs."""
     return {{"agent_id": "agent"}.get(name, name): value for name, value in asdict(one).items()}

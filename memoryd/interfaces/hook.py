@@ -1,17 +1,16 @@
-"""`memoryd hook TOOL EVENT`: what an agent runs at the turns of its session, with JSON on its standard input.
+"""Answer a hook: an agent runs `memoryd hook TOOL EVENT` in its session, with JSON on standard input.
 
-A thin client of the daemon's socket, which an agent waits for: it imports next to nothing, takes two seconds at most
-whatever happens, and ends with 0 and no answer where something fails, which the log then tells. Where no daemon
-answers, the files of the workspace are read here, so that an agent is never without its memory: without facts, profile,
-what other sessions did and what is told of a prompt. The scanner needs longer to load than an agent waits, so lines of
-them that look as if they held a secret are withheld.
+A thin client of the daemon's socket. The agent waits for it, so it imports almost nothing, takes at most two seconds,
+and exits with 0 and no answer if something fails; the log then has the error. Without a daemon it reads the files of
+the workspace itself, so that an agent always has its memory, but without facts, profile, recent sessions and search
+results. The secret scanner loads too slowly for this, so lines that look like secrets are withheld.
 
 `memoryd connect` writes the whole command, with the socket and the workspace:
 
     memoryd hook TOOL EVENT --socket PATH --workspace DIR [--files TOKENS] [--imported] [--within DIR]…
 
-`--files` bounds what is read of files without the daemon, `--imported` leaves out `MEMORY.md` which the tool loads by
-itself, `--within` is the project whose sessions are meant.
+`--files` limits the text from files without the daemon. `--imported` leaves out `MEMORY.md` because the tool loads it
+by itself. `--within` names a project whose sessions get an answer.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact"
 
 
 class Dialect(NamedTuple):
-    """How a tool is answered."""
+    """Describe the form of the answer that a tool expects."""
 
     names: dict[str, str] | None  # what it calls the events that take context, in JSON; None: plain text
     units: int | None = None  # UTF-16 code units of context that it takes whole
@@ -66,11 +65,11 @@ DIALECTS = {
 
 
 class HookError(Exception):
-    """What a hook cannot do; said in the log only."""
+    """Report what a hook cannot do; only the log shows it."""
 
 
 class Hook(NamedTuple):
-    """One call."""
+    """Hold one call of a hook."""
 
     tool: str
     event: str
@@ -86,11 +85,11 @@ class Hook(NamedTuple):
 
     @property
     def state_dir(self) -> str:
-        return os.path.dirname(self.socket)  # noqa: PTH120 - pathlib is dear to load
+        return os.path.dirname(self.socket)  # noqa: PTH120 - pathlib is slow to load
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer a hook; returns 0, whatever happens."""
+    """Answer a hook; always return 0."""
     state_dir, nothing = "", ""
     told = {"tool": "", "what": ""}
     try:
@@ -114,7 +113,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _in_time() -> Iterator[None]:
-    """Nothing in here takes longer than `ALL_SECONDS`, be it a pipe that nobody closes or a disk that hangs."""
+    """Run a function for at most `ALL_SECONDS`, even if a pipe stays open or a disk hangs."""
 
     def raise_late(_number: int, _frame: FrameType | None) -> NoReturn:
         raise HookError(f"took longer than {ALL_SECONDS:g} s")
@@ -146,7 +145,7 @@ def _option(arguments: Sequence[str], name: str, default: str) -> str:
 
 
 def _payload() -> dict[str, Any]:
-    """What the agent tells about the event; nothing where standard input is a terminal."""
+    """Read the agent's description of the event; return nothing if standard input is a terminal."""
     if os.isatty(0):
         return {}
     data = b""
@@ -162,7 +161,7 @@ def _payload() -> dict[str, Any]:
 
 
 def _answer(hook: Hook, payload: dict[str, Any]) -> str:
-    """The text for the agent; empty where there is nothing to say."""
+    """Return the text for the agent; empty if there is none."""
     if os.isatty(1):
         raise HookError("this is for agents: memoryd context shows a person the injected text")
     if not _is_meant(hook, payload.get("cwd")):
@@ -202,7 +201,7 @@ def _text(payload: dict[str, Any], name: str) -> str | None:
 
 
 def _extract_prompt(dialect: Dialect, payload: dict[str, Any]) -> str:
-    """The prompt itself: what hooks told ahead of it would be looked for instead of it."""
+    """Return the prompt without text that other hooks put before it, so that the search uses the user's words."""
     prompt = _text(payload, "prompt") or ""
     if dialect.tag and prompt.startswith(f"<{dialect.tag}>"):
         _, closed, typed = prompt.partition(f"</{dialect.tag}>")
@@ -219,7 +218,7 @@ def _is_meant(hook: Hook, cwd: object) -> bool:
 
 
 def _from_files(hook: Hook) -> str:
-    """The memory files of the workspace; counted in bytes, of which no tokenizer makes more than as many tokens."""
+    """Return the memory files of the workspace, limited in bytes: no tokenizer makes more tokens than bytes."""
     if not hook.dialect.files:
         return ""
     from pathlib import Path
@@ -250,7 +249,7 @@ def _from_files(hook: Hook) -> str:
 
 
 def _looked_through(text: str, most: int, *, end: bool) -> str:
-    """The text without lines that look like secrets, as far as it can be told: no more than `most` bytes at one end."""
+    """Return the text without lines that look like secrets; at most `most` bytes."""
     from memoryd.scrub.likely import withhold_lines
 
     if len(text) <= most:
@@ -263,13 +262,13 @@ def _looked_through(text: str, most: int, *, end: bool) -> str:
 
 
 def _days() -> list[str]:
-    """The files of today and yesterday, by this machine's clock and zone: the daemon's own may be another."""
+    """Return the files of today and yesterday by this machine's zone; the daemon may use another zone."""
     now = time.time()
     return [time.strftime("memory/%Y-%m-%d.md", time.localtime(now - back * 86400)) for back in (0, 1)]
 
 
 def _render_answer(hook: Hook, text: str) -> str:
-    """The answer as the tool reads it."""
+    """Return the answer in the tool's form."""
     names = hook.dialect.names
     if names is None or not text:
         return text or hook.dialect.nothing

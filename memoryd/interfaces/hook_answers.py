@@ -1,9 +1,9 @@
-"""What the daemon answers to the hooks of agents, one request of the control socket after the other.
+"""Answer the requests of hooks on the control socket, one after the other.
 
-A hook is the agent's own way to its memory, as `memory_search` is: who listens at the other end of it is a model, not a
-person. So it is answered for a siloed agent as well, without a grant; that it was is in the log, by session. What keeps
-others away is the socket, which answers nobody but the user the daemon runs as. A person of that user could play the
-agent, as they could read the files of its workspace; the command refuses to do so on a terminal.
+A hook is the agent's own access to its memory, like `memory_search`: a model reads the answer, not a person. So an
+agent in private mode gets an answer without a grant, and the log names each use by session. The socket protects the
+memory: it answers only the user of the daemon. A person with that user's rights could pose as the agent or open its
+files. The command refuses to run on a terminal.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _InjectionRequest(NamedTuple):
     files: bool
     units: int | None
     imported: bool  # the tool loads MEMORY.md by itself
-    own: str | None = None  # the session that asks, where it has something to hand over itself
+    own: str | None = None  # the session that asks: it is no part of its recent sessions
 
 
 class _LastInjection(NamedTuple):
@@ -61,7 +61,7 @@ class _LastInjection(NamedTuple):
 
 
 class HookAnswerer:
-    """Answers hooks; remembers what it told last, so that what has not changed is not scanned and counted anew."""
+    """Answer hooks; cache the last texts, so that unchanged text is not scanned and counted again."""
 
     def __init__(self, app: App, loop: Loop) -> None:
         self._app = app
@@ -70,15 +70,15 @@ class HookAnswerer:
         self._sessions: dict[str, _LastInjection] = {}  # by the id that the agent gives it, as long as it goes on
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
-        """What may be asked."""
+        """Return the requests that hooks may make."""
         return {"context": self.context, "prompt": self.prompt, "announce": self.announce}
 
     def context(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Give an agent its memory; no text where the session is of a project that is none of its.
+        """Return the agent's memory; no text if the session belongs to a project of another agent.
 
-        The request has its `workspace`, the `cwd` of the session, its id as `session`, the `source` of its start where
-        what is told stays in its history, the `tool`, whether `files` are wanted, whether `MEMORY.md` is `imported`
-        already, and how many UTF-16 `units` the tool takes at most.
+        The request has its `workspace`, the `cwd` of the session, its id as `session`, the `source` of its start if the
+        text stays in its history, the `tool`, `files` (True to include them), `imported` (True if the tool loads
+        `MEMORY.md` itself), and the most UTF-16 `units` that the tool takes.
         """
         agent = self._agent(request)
         if not is_within(agent, request.get("cwd")):
@@ -93,17 +93,17 @@ class HookAnswerer:
         return {"text": made.text}
 
     def _is_second(self, request: Mapping[str, Any], text: str) -> bool:
-        """Whether another hook of the same start has told this text already: Codex runs all that it finds."""
+        """Return True if another hook of the same start got this text already: Codex runs every hook that it finds."""
         told, source = self._sessions.get(_session(request)[1] or ""), request.get("source")
         if told is None or source is None or (told.source, told.text) != (source, text):
             return False
         return self._app.clock.monotonic() - told.at < _AT_ONCE
 
     def prompt(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Give an agent what it remembers of a prompt, beyond what it was told at its start and what its session holds.
+        """Return memories that match a prompt and that the session does not hold yet.
 
-        The request is that of `context`, with the `prompt`, the session's `transcript`, and whether the tool `keeps`
-        what is told of a prompt: nothing that it still has is told twice. No text where nothing is about the prompt.
+        The request is that of `context`, with the `prompt`, the session's `transcript`, and `keeps`, True if the tool
+        keeps the injected text: then no text is injected twice.
         """
         agent = self._agent(request)
         text = request.get("prompt")
@@ -122,7 +122,7 @@ class HookAnswerer:
         return {"text": made.text}
 
     def _known_to(self, agent: Agent, request: Mapping[str, Any]) -> str:
-        """What a session was told; of one that began under another daemon, what it would be told now."""
+        """Return the text that a session got; for a session from before this daemon, the text it would get now."""
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
         return (
@@ -130,7 +130,7 @@ class HookAnswerer:
         )
 
     def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
-        """The session that asks; None where nothing of it was read yet."""
+        """Return the session that asks; None if memoryd has read nothing of it yet."""
         return session_of(self._app.engine, agent.id, *_session(request))
 
     def _note(self, request: Mapping[str, Any], text: str, source: str | None = None) -> None:
@@ -160,10 +160,10 @@ class HookAnswerer:
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
 
     def refresh(self) -> None:
-        """Work out what may be asked for next and is not known yet, while nobody waits.
+        """Prepare the answers to the next requests while no agent waits.
 
-        An agent waits for less than it takes to start the scanner. As long as a session goes on that was told
-        something, its prompts find the scanner ready.
+        An agent waits for less time than the scanner needs to start. While a session with injected text goes on, the
+        scanner stays loaded for its prompts.
         """
         agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
         gathered: dict[str, contexts.InjectionMaterial] = {}
@@ -184,7 +184,7 @@ class HookAnswerer:
             self._keep_ready()
 
     def _keep_ready(self) -> None:
-        """Have both children that are needed loaded: one beside the other, for somebody may be waiting."""
+        """Load both child processes in parallel, because an agent may be waiting."""
         try:
             scan = self._app.scrubber.begin([""])
             self._app.worker.count([""])
@@ -219,7 +219,7 @@ class HookAnswerer:
         return made
 
     def announce(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Take an `event` of a session, named by its `transcript` or its id; what it asks for is done soon after."""
+        """Take an `event` of a session, named by its transcript or id; carry it out soon after."""
         agent = self._agent(request)
         if request.get("event") not in set(HookEventKind):
             raise ConfigError("there is no such event", hint=", ".join(HookEventKind))
@@ -245,15 +245,16 @@ def _read_request(agent: Agent, request: Mapping[str, Any]) -> _InjectionRequest
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The transcript and the id by which an agent names its session."""
+    """Return the transcript and the id that the request gives for its session."""
     transcript, session = request.get("transcript"), request.get("session")
     return transcript if isinstance(transcript, str) else None, session if isinstance(session, str) else None
 
 
 def folders_of(agent: Agent) -> tuple[Path, ...]:
-    """Where the sessions run that are an agent's: in projects its transcripts are read of; none: anywhere.
+    """Return the folders whose sessions belong to the agent: the projects of its transcripts; empty: any folder.
 
-    A silo without projects is for sessions in its workspace: what it holds is not for all of a user's.
+    An agent in private mode without projects serves only sessions in its workspace, because its memory is not for all
+    sessions of a user.
     """
     projects = dict.fromkeys(source.project for source in agent.transcripts)
     if None not in projects and projects:
@@ -262,7 +263,7 @@ def folders_of(agent: Agent) -> tuple[Path, ...]:
 
 
 def is_within(agent: Agent, cwd: object) -> bool:
-    """Whether a session in a folder is one of this agent's."""
+    """Return True if a session in this folder belongs to the agent."""
     folders = folders_of(agent)
     if not folders:
         return True

@@ -50,28 +50,28 @@ _BY_HAND = "put this in by hand: "
 
 @dataclass(frozen=True, slots=True)
 class Edit(ABC):
-    """What a file is to hold. A file of another shape is refused with what a person would put in: it is not ours."""
+    """Change one file. Refuses a file of another shape and says what a person would write there."""
 
     path: Path
 
     @abstractmethod
     def put(self, old: bytes | None) -> bytes | None:
-        """The file with what memoryd needs in it, None for no file; the same bytes where that is there already."""
+        """Return the file with memoryd's part, None for no file; the same bytes if it is there already."""
 
     @abstractmethod
     def take(self, old: bytes) -> bytes | None:
-        """The file without it, None for no file; the same bytes where it was not there."""
+        """Return the file without memoryd's part, None for no file; the same bytes if it was not there."""
 
     @abstractmethod
     def by_hand(self) -> str:
-        """Say what a person would do instead."""
+        """Return what a person would do instead."""
 
     def doubts(self, _old: bytes | None) -> Sequence[str]:
-        """What a person looks at once it is taken away, since nobody knows how it was before."""
+        """Return what a person should check after the removal, because the earlier state is unknown."""
         return ()
 
     def text(self, old: bytes | None) -> str:
-        """Decode a file, empty where there is none."""
+        """Decode a file; return an empty text if there is none."""
         try:
             return (old or b"").decode()
         except UnicodeDecodeError as error:
@@ -95,7 +95,7 @@ class Edit(ABC):
 
 
 class JsonEdit(Edit):
-    """An edit of a JSON file that holds more than is memoryd's."""
+    """Change a JSON file that also holds foreign values."""
 
     @abstractmethod
     def required_settings(self) -> dict[str, Any]:
@@ -105,12 +105,12 @@ class JsonEdit(Edit):
         return _BY_HAND + json.dumps(self.required_settings(), ensure_ascii=False)[1:-1]
 
     def put_into(self, document: dict[str, Any]) -> None:
-        """Put in what memoryd needs; what a person added to it stays."""
+        """Add memoryd's part; keep what a person added to it."""
         _merge(document, self.required_settings())
 
     @abstractmethod
     def take_from(self, document: dict[str, Any]) -> bool:
-        """Take it out, and what is empty without it; False where it is not there."""
+        """Remove memoryd's part and what is then empty; return False if it was not there."""
 
     def put(self, old: bytes | None) -> bytes:
         document = self.read(old)
@@ -129,7 +129,7 @@ class JsonEdit(Edit):
 
     @contextmanager
     def expect_shape(self) -> Iterator[None]:
-        """Refuse a document that holds something else than it is looked through for."""
+        """Refuse a document whose value at this key has another type."""
         try:
             yield
         except (AttributeError, KeyError, TypeError) as error:
@@ -137,7 +137,7 @@ class JsonEdit(Edit):
             raise RefusedError(what, str(self.path), self.by_hand()) from error
 
     def read(self, old: bytes | None) -> dict[str, Any]:
-        """Read the file, empty where there is none; one with comments, a key twice or too deep is refused."""
+        """Read the file, empty if there is none; refuse comments, a key twice, or too deep nesting."""
         try:
             document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
             fault = (
@@ -173,7 +173,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _write_document(document: dict[str, Any], old: bytes | None) -> bytes:
-    """The document as the old file was written."""
+    """Render the document in the style of the old file."""
     text = (old or b"").decode()
     if "\n" not in text.strip() and text.strip() not in {"", "{}"}:
         compact = (",", ":") if '":' in text and '": ' not in text else (", ", ": ")
@@ -196,7 +196,7 @@ def _merge(document: dict[str, Any], wanted: Mapping[str, Any]) -> None:
 
 
 def _drop_empty(document: dict[str, Any], keys: Sequence[str]) -> None:
-    """Take out what lies at the end of a way of keys where it is empty, and what is empty without it."""
+    """Remove the value at the end of a key path if it is empty, and each parent that is then empty."""
     if not keys:
         return
     inner = document[keys[0]]

@@ -1,4 +1,4 @@
-"""The commands of the ledger: the core, the audit, the time machine, verify."""
+"""Define the commands of the memory store: core, audit, rollback, forget, verify."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _REJECTED = "proposal:"
 
 @click.group()
 def core() -> None:
-    """Look at the core memories and protect them: the bullets of MEMORY.md, with their identity and history."""
+    """List and protect the bullets of MEMORY.md, with their ids and history."""
 
 
 @core.command("list")
 @of_agent
 def core_list(call: Call, settings: Settings, agent: Agent) -> None:
-    """List the live core memories in the order of the file; protected ones carry a *."""
+    """List the bullets of MEMORY.md in the order of the file; a * marks a protected one."""
     from memoryd.database import reads
 
     with call.reader(settings, agent) as reader:
@@ -47,7 +47,7 @@ def core_list(call: Call, settings: Settings, agent: Agent) -> None:
 @click.argument("memory_id", metavar="ID")
 @of_agent
 def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -> None:
-    """Show what became of a memory, change by change."""
+    """Show every change of a memory."""
     from memoryd.database import reads
 
     with call.reader(settings, agent) as reader:
@@ -58,7 +58,7 @@ def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -
 
 
 def _add_owner_command(verb: str, does: str, done: str) -> None:
-    """Make the command by which a person has a say over one memory."""
+    """Define a command by which a person protects, unprotects or restores one memory."""
 
     @core.command(verb, help=does)
     @click.argument("memory_id", metavar="ID")
@@ -78,20 +78,20 @@ def _add_owner_command(verb: str, does: str, done: str) -> None:
         call.output.result({"id": memory["id"], "run": row["id"]}, f"{memory['id']} {done}")
 
 
-_add_owner_command("protect", "Let no job, tool or edit of the file change or remove a memory.", "is protected")
-_add_owner_command("unprotect", "Make a protected memory an ordinary one again.", "is an ordinary one")
 _add_owner_command(
-    "restore", "Bring a memory back that was deleted, archived or otherwise ended, into the file as well.", "is back"
+    "protect", "Protect a memory: no job, tool or edit of the file can change or remove it.", "is protected"
 )
+_add_owner_command("unprotect", "Remove the protection of a memory.", "is an ordinary one")
+_add_owner_command("restore", "Restore a deleted, archived or otherwise ended memory, also in MEMORY.md.", "is back")
 
 
 @click.command()
-@click.option("--run", "run_id", metavar="RUN", help="Of one run.")
-@click.option("--since", metavar="DATE", help="Not older than this: 2026-03-04, or a time in ISO 8601.")
+@click.option("--run", "run_id", metavar="RUN", help="Show one run only.")
+@click.option("--since", metavar="DATE", help="Show changes since 2026-03-04, or since a time in ISO 8601.")
 @agent_option
 @click.pass_obj
 def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | None) -> None:
-    """Show every change of memory: when, by whom, what. Digests, never content."""
+    """Show every change of memory: when, by whom, what. Shows digests, never content."""
     from memoryd.database import reads
     from memoryd.interfaces import timeline
 
@@ -123,7 +123,7 @@ def _parse_since(settings: Settings, text: str) -> str:
 @click.command()
 @click.pass_obj
 def verify(call: Call) -> None:
-    """Check audit, ledger, files, cursors and index against each other; 0 only where all agree."""
+    """Compare audit, memory store, files, cursors and index; exit with 0 only if all agree."""
     from memoryd.changing import verify as verifying
     from memoryd.requests import opening, scanner, searching
 
@@ -149,9 +149,9 @@ def verify(call: Call) -> None:
     "audit_id",
     type=int,
     metavar="AUDIT_ID",
-    help="Back to right after this change; with --agent, to what that agent had then, whoever's change it is.",
+    help="Revert everything after this change; with --agent, only that agent's changes.",
 )
-@click.option("--memory", "memory_id", metavar="ID", help="Of the RUN only its last change of this memory.")
+@click.option("--memory", "memory_id", metavar="ID", help="Revert only the last change of this memory in RUN.")
 @click.option("--dry-run", is_flag=True, help="Show what would be reversed.")
 @agent_option
 @click.pass_obj
@@ -163,7 +163,7 @@ def rollback(
     dry_run: bool,  # noqa: FBT001
     agent_id: str | None,
 ) -> None:
-    """Take back all that a run did to memory, one of its changes, or all since an entry of the audit."""
+    """Revert a run, one change of a run, or everything since an entry of the audit."""
     from memoryd.changing import ledger_runs, time_machine
     from memoryd.database import reads
     from memoryd.requests import memory_changes, opening, waiting
@@ -204,14 +204,14 @@ def rollback(
 
 @click.command()
 @click.argument("target", metavar="SESSION|ID")
-@click.option("--dry-run", is_flag=True, help="Show what would be forgotten.")
+@click.option("--dry-run", is_flag=True, help="Show what would be erased; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @agent_option
 @click.pass_obj
 def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | None) -> None:  # noqa: FBT001
-    """Erase a memory, or all that a session said, wherever memoryd has put it. There is no way back.
+    """Erase a memory or a session from everything that memoryd wrote. This cannot be undone.
 
-    The transcripts stay: they are the agent's own.
+    The transcripts stay, because they belong to the agent.
     """
     from memoryd.requests import forgetting, waiting
 
@@ -251,7 +251,7 @@ def _forgotten_text(told: dict[str, Any], *, is_tried: bool = False) -> str:
 
 
 def _files(receipt: dict[str, Any]) -> list[str]:
-    """What a rollback has done to files."""
+    """Return the changes of a rollback to files."""
     return [
         f"{one['path']} {'removed' if one.get('after') is None and 'appended' not in one else 'rewritten'}"
         for one in receipt.get("files", ())

@@ -1,7 +1,7 @@
-"""`memoryd mcp` as an entry of a tool's MCP servers: the command that starts it, and the name it stands under.
+"""Describe `memoryd mcp` as an entry in a tool's list of MCP servers: its command and its name.
 
-It is `memoryd`; where that name is taken by the memory of another agent, `memoryd-ID`. An entry is known again by its
-agent and its configuration; one whose configuration is no longer there is taken for a former self.
+The name is `memoryd`, or `memoryd-ID` if another agent has that name. An entry belongs to this server if it has the
+same agent and configuration. An entry whose configuration no longer exists counts as an old entry of this server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = "memoryd"
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """The server of one agent's memory."""
+    """Describe the server of one agent's memory."""
 
     program: Sequence[str]  # the `memoryd` command
     config: Path  # the configuration, by its absolute path
@@ -29,20 +29,20 @@ class McpServer:
 
     @property
     def words(self) -> list[str]:
-        """The command line."""
+        """Return the command line."""
         return [*self.program, "--config", str(self.config), "mcp", "--agent", self.agent]
 
     def is_started_by(self, entry: object) -> bool:
-        """Whether an entry of a tool starts this server."""
+        """Return True if an entry of a tool starts this server."""
         config, agent = _parse_target(words_of(entry))
         return agent == self.agent and config is not None and (config == self.config or not config.exists())
 
     def find(self, servers: Mapping[str, Any]) -> str | None:
-        """The name it has among a tool's servers, None where it is not among them."""
+        """Return this server's name in a tool's list; None if it is not in it."""
         return next((name for name, entry in servers.items() if self.is_started_by(entry)), None)
 
     def name_among(self, servers: Mapping[str, Any], path: Path, by_hand: str) -> str:
-        """The name it has, or is to have, among a tool's servers."""
+        """Return the name that this server has, or would get, in a tool's list."""
         if (name := self.find(servers)) is not None:
             return name
         for name in (NAME, f"{NAME}-{self.agent}"):
@@ -54,7 +54,7 @@ class McpServer:
 
 
 def words_of(entry: object) -> list[str]:
-    """The command line of an entry, be it `command` and `args` or one list; empty where it is no such entry."""
+    """Return the command line of an entry (`command` and `args`, or one list); empty if it is not such an entry."""
     if not isinstance(entry, dict):
         return []
     command, arguments = entry.get("command"), entry.get("args", [])
@@ -63,7 +63,7 @@ def words_of(entry: object) -> list[str]:
 
 
 def _parse_target(words: Sequence[str]) -> tuple[Path | None, str | None]:
-    """The configuration and the agent that a command line of `memoryd mcp` names."""
+    """Return the configuration and the agent that a command line of `memoryd mcp` names."""
     pairs = list(pairwise(words))
     if "mcp" not in words or not any(Path(word).name == NAME for word in words):
         return None, None

@@ -1,4 +1,4 @@
-"""The commands of those who operate memoryd: service, doctor, backup, restore."""
+"""Define the commands for operators: service, doctor, backup, restore."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from memoryd.interfaces.call import Call
     from memoryd.interfaces.service import Service
 
-_launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="For launchd (macOS).")
-_system = click.option("--system", is_flag=True, help="For the whole machine, not for your session.")
+_launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="Use launchd (macOS).")
+_system = click.option("--system", is_flag=True, help="Use a service of the machine, not of your session.")
 
 
 @click.group()
 def service() -> None:
-    """Let the system's service manager run memoryd. Nothing is started by itself."""
+    """Write or remove the service file of memoryd. Starts nothing by itself."""
 
 
 def _make_service(call: Call, *, launchd: bool, system: bool) -> Service:
@@ -32,7 +32,7 @@ def _make_service(call: Call, *, launchd: bool, system: bool) -> Service:
 @_system
 @click.pass_obj
 def service_print(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
-    """Show the service file that install would write."""
+    """Show the service file that `install` would write."""
     made = _make_service(call, launchd=launchd, system=system)
     call.output.result({"path": str(made.path), "text": made.text, "next": made.start}, made.text.rstrip("\n"))
 
@@ -42,7 +42,7 @@ def service_print(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT
 @_system
 @click.pass_obj
 def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
-    """Write the service file; another one that is there is kept beside it."""
+    """Write the service file; keep a copy of a file that is already there."""
     from memoryd.interfaces import service as services
 
     settings = call.settings()
@@ -58,7 +58,7 @@ def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: F
 @_system
 @click.pass_obj
 def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
-    """Take the service file away; one that was edited is kept beside its place."""
+    """Remove the service file; keep a copy if it was edited."""
     from memoryd.interfaces import service as services
 
     data = services.uninstall(_make_service(call, launchd=launchd, system=system))
@@ -70,7 +70,7 @@ def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa:
 @click.command()
 @click.pass_obj
 def doctor(call: Call) -> int:
-    """Say whether this machine lets memoryd do its work, and what to do where it does not; 1 if something fails."""
+    """Check machine, configuration and model server, with a remedy for each fault; exit with 1 if a check fails."""
     from datetime import UTC, datetime
 
     from memoryd.interfaces import doctor as checks
@@ -88,7 +88,7 @@ _file = click.argument("path", metavar="FILE", type=click.Path(path_type=Path, d
 @_file
 @click.pass_obj
 def backup(call: Call, path: Path) -> None:
-    """Write the state folder into a new FILE, also while the daemon runs."""
+    """Back up the state folder into a new FILE, also while the daemon runs."""
     from memoryd.interfaces import backup as backups
 
     data = backups.backup(call.settings(), path.absolute())
@@ -99,7 +99,7 @@ def backup(call: Call, path: Path) -> None:
 @_file
 @click.pass_obj
 def restore(call: Call, path: Path) -> None:
-    """Put the state folder back as FILE has it; what is there now is kept. Stop the daemon first."""
+    """Restore the state folder from FILE and keep a copy of the current one. Stop the daemon first."""
     from memoryd.interfaces import backup as backups
 
     data = backups.restore(call.settings(), path.absolute())

@@ -1,4 +1,4 @@
-"""What commands print: one JSON object for programs, plain lines for people."""
+"""Print the output of commands: one JSON object for programs, plain lines for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u20
 
 @dataclass(slots=True)
 class Output:
-    """How this call answers."""
+    """Print the answer of one call."""
 
     json: bool = False
     quiet: bool = False
@@ -35,7 +35,7 @@ class Output:
     def show(
         self, data: Mapping[str, Any] | Sequence[Mapping[str, Any]], text: str, error: MemorydError | None
     ) -> None:
-        """Print a result as `result` does; what is to be told all the same where there is an error is its data."""
+        """Print a result as `result` does; if it raises, the error carries the data."""
         if error is None or not self.json:
             self.result(data, text)
         if error is not None:
@@ -48,7 +48,7 @@ class Output:
             print(make_visible(text), flush=True)
 
     def print_note(self, text: str) -> None:
-        """Print a line for people on standard error, beside a result that goes on to a program."""
+        """Print a line for people on standard error, beside a result that continues to a program."""
         if not (self.json or self.quiet):
             print(make_visible(one_line(text)), file=sys.stderr)
 
@@ -64,17 +64,17 @@ class Output:
 
 
 def make_visible(text: str) -> str:
-    """The text with characters that act on a terminal replaced."""
+    """Return the text with replacements for characters that control a terminal."""
     return _UNSAFE.sub("\ufffd", text)
 
 
 def one_line(value: object) -> str:
-    """A value as part of one line: a file name or another program's words must not begin a line of their own."""
+    """Return a value for a line of output: a foreign text must not start a line of its own."""
     return " ".join(str(value).splitlines())
 
 
 def render_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Rows as aligned columns with a heading."""
+    """Return rows as aligned columns with a heading."""
     cells = [[column.replace("_", " ") for column in columns]]
     cells += [["" if row.get(column) is None else one_line(row[column]) for column in columns] for row in rows]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]

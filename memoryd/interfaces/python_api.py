@@ -1,4 +1,4 @@
-"""The Python door: what an agent remembers, for programs. Imported when `memoryd.Memory` is first used."""
+"""Define the Python API, `memoryd.Memory`. Python imports this module at the first use of that name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DreamResult:
-    """What became of a dream. Holds nothing of what it says."""
+    """Hold the outcome of a dream, without its content."""
 
     run: str
     # As `memoryd job show` has it: `succeeded`; `skipped` where nothing is new; `declined` where the guards let nothing
@@ -58,7 +58,7 @@ class DreamResult:
 
 
 class Memory:
-    """The memory of the agent that works in a folder.
+    """Give access to the memory of the agent that works in a folder.
 
         memory = memoryd.Memory("~/agent")
         memory.facts.add("Prefers trains to planes.", "preference", 0.9)
@@ -77,7 +77,7 @@ class Memory:
             config_file: the configuration; by default it is found as the command line finds it.
 
         Raises:
-            ConfigError: there is no configuration, or it is not what it should be.
+            ConfigError: there is no configuration, or it has mistakes.
             NotFoundError: no agent of it works in this folder.
         """
         folder = Path(workspace).expanduser().resolve()
@@ -95,20 +95,20 @@ class Memory:
     def flush(
         self, messages: Sequence[Mapping[str, Any]], on_summary: Callable[[str], object] | None = None
     ) -> FlushResult:
-        """Record messages as a session of the agent, without their secrets, and let it sleep; waits for it.
+        """Record messages as a session of the agent, without their secrets, let it sleep, and wait.
 
-        What was flushed before is known again: the same messages once more change nothing, a list that has grown adds
-        what is new, also behind what `compress` has left of it. Any other list is a session of its own.
+        Recognises messages of earlier calls: the same messages change nothing, and a list that has grown adds its new
+        messages, also after `compress`. Any other list becomes a new session.
 
         Args:
             messages: as a chat API takes them, `{"role": …, "content": …}`.
-            on_summary: called once with the text of each daily block that is new. What it raises undoes nothing: it is
-                warned of, and is among the `errors` of what is returned.
+            on_summary: called once with the text of each new daily block. An exception in it reverts nothing: memoryd
+                warns and returns it among the `errors`.
 
         Raises:
-            ValueError: a message is none.
-            RefusedError: the agent is not enabled; or `on_summary` is given and content is not for whoever runs this.
-            StateError: the messages could not be scanned for secrets, and are not kept; or they are recorded and could
+            ValueError: a message has no valid form.
+            RefusedError: the agent is not enabled; or `on_summary` is given and this person has no access to content.
+            StateError: the messages could not be scanned for secrets and are not stored; or they are recorded and could
                 not be read yet.
         """
         checked = chat.check(messages)
@@ -124,22 +124,22 @@ class Memory:
         *,
         summary: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the messages that stand for a list within a budget, as a chat API takes them. Stores nothing.
+        """Return a shorter list of messages that fits a budget, as a chat API takes it. Stores nothing.
 
-        Their order stays, and so do system messages. The newest `sleep.keep_recent` come first; a tool's call and its
-        results stay or go together, and results without their call go.
+        Keeps the order and all system messages. The newest `sleep.keep_recent` come first. A tool call and its results
+        stay or go together; results without their call are left out.
 
         Args:
-            messages: as a chat API takes them, `{"role": …, "content": …}`; they are not changed.
+            messages: as a chat API takes them, `{"role": …, "content": …}`; they stay unchanged.
             budget: tokens, counted with tiktoken's o200k_base, with four more for each message.
             strategy: `sliding-window` (the newest, without a gap), `progressive-summary` (only `sleep.keep_recent`,
-                with the summary for the rest), `importance-based` (what weighs most for its length), or `hybrid`.
-            summary: what stands for the messages that go, such as the texts that `flush` tells; as much of it as fits
-                half of the room begins the list, as a message of the system's.
+                with the summary for the rest), `importance-based` (the highest weight for its length), or `hybrid`.
+            summary: replaces the messages that are left out, such as the texts of `flush`; it becomes a first system
+                message and may fill half of the free room.
 
         Raises:
-            ValueError: a message is none, the strategy is none of the four, or the budget is no positive number or less
-                than the system messages alone.
+            ValueError: a message has no valid form, the strategy is unknown, or the budget is not positive or smaller
+                than the system messages.
         """
         with Worker(self._settings.state_dir) as worker:
             return compression.compress(
@@ -152,13 +152,13 @@ class Memory:
             )
 
     def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> DreamResult:
-        """Consolidate the core and the daily files into a new core; waits for it.
+        """Consolidate the core and the daily files into a new core, and wait.
 
-        Live sessions sleep first, so that their day is told.
+        Live sessions sleep first, so that the dream includes their day.
 
         Args:
-            lookback_days: so many calendar days, ending today; by default `dream.lookback_days`.
-            force: dream though the daily files say nothing new since the last dream.
+            lookback_days: the number of calendar days, ending today; by default `dream.lookback_days`.
+            force: dream even if the daily files hold nothing new since the last dream.
 
         Raises:
             ValueError: the number of days is less than one.
@@ -170,18 +170,18 @@ class Memory:
         return DreamResult(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
-        """Erase a memory, or all that a session said, wherever memoryd has put it; there is no way back.
+        """Erase a memory or a session from everything that memoryd wrote. This cannot be undone.
 
         Args:
-            target: the id of a memory or a session, or a beginning that no other has.
-            dry_run: only tell what it would come to.
+            target: the id of a memory or a session, or a unique beginning of one.
+            dry_run: only report what would be erased.
 
         Returns:
-            What `memoryd forget --json` tells: ids, reasons and counts, never a text.
+            The data of `memoryd forget --json`: ids, reasons and counts, never a text.
 
         Raises:
-            NotFoundError: this agent has none of this id.
-            RefusedError: what would have to go is protected.
+            NotFoundError: this agent has no such id.
+            RefusedError: a protected memory would have to go.
         """
         _, options = forgetting.find_target(self._settings, target, lambda _: self._agent)
         if dry_run:
@@ -200,35 +200,35 @@ class Memory:
         before: date | None = None,
         limit: int = LIMIT,
     ) -> list[Hit]:
-        """Return what is remembered that a query is about, the most relevant first.
+        """Return the remembered texts that match a query, most relevant first.
 
         Args:
             query: any text: words, `"phrases"`, `prefix*`, names such as `snake_case`.
             tier: core, daily, recent, archive, fact or session; by default all.
-            tags: all of which a hit has: of a memory, of a file's front matter, or `#so` in its text.
-            after: not older than this day.
-            before: not younger than this day.
-            limit: hits at most, 200 being the most there are.
+            tags: a hit has all of these: of a memory, of a file's front matter, or `#so` in its text.
+            after: the first day.
+            before: the last day.
+            limit: the most hits, at most 200.
 
         Raises:
-            ConfigError: there is no word in the query, no such tier, the limit is none, or `after` and `before` are no
-                days (`datetime.date`) or not in their order.
+            ConfigError: the query has no word, the tier is unknown, the limit is invalid, or `after` and `before` are
+                not days (`datetime.date`) in their order.
         """
         narrowing = Narrowing(tier, frozenset(tags), after, before, limit)
         return searching.search(self._settings, self._agent, query, narrowing, "python: search")
 
     def get(self, path: str, first: int = 1, lines: int | None = None) -> Excerpt:
-        """Return lines of a file of the workspace, or of what a hit names: `session:ID`, `fact:ID`, the id of a memory.
+        """Return lines of a memory file, or of the text behind `session:ID`, `fact:ID` or the id of a memory.
 
         Args:
-            path: from the workspace on; for the id of a core memory the lines of `MEMORY.md` are told where it stands.
-            first: the first line, counted from 1; of a session the number of the turn, of a memory a line of its own.
-            lines: how many at most; by default all.
+            path: relative to the workspace; for the id of a core memory, its lines of `MEMORY.md`.
+            first: the first line, counted from 1; of a session, the number of a turn.
+            lines: the most lines; by default all.
 
         Raises:
             RefusedError: the path leads out of the workspace.
-            NotFoundError: there is no such thing, or it ends before `first`.
-            StateError: it is no regular file of one name.
+            NotFoundError: there is no such file or id, or it ends before `first`.
+            StateError: it is not a regular file with one name.
         """
         return searching.get(self._settings, self._agent, path, LineRange(first, lines), "python: get")
 
@@ -237,11 +237,11 @@ class Memory:
         return memory_changes.describe_run(memory_changes.save(self._settings, self._agent, text))
 
     def update(self, *, append: str | None = None, replace: str | None = None) -> dict[str, Any]:
-        """Add a memory to `MEMORY.md`, or make it another text; what that leaves out ends, guards permitting.
+        """Add a memory to `MEMORY.md`, or replace its text; memories that the text leaves out end, if guards allow it.
 
         Raises:
-            ValueError: both are given, or neither.
-            RefusedError: a guard says no; nothing was changed.
+            ValueError: both arguments are given, or neither.
+            RefusedError: a guard refused the change; nothing changed.
         """
         if (append is None) == (replace is None):
             raise ValueError("give append or replace")
@@ -250,14 +250,14 @@ class Memory:
         )
 
     def context(self, max_tokens: int | None = None, query: str | None = None) -> Injection:
-        """Return what the agent is told of its memory at its start: `text`, `tokens`, `left_out`.
+        """Return the text for the start of a session: `text`, `tokens`, `left_out`.
 
         Args:
-            max_tokens: of the whole text; by default the configured budgets alone count.
-            query: as `search` takes it; what it finds best is told behind the files, within their budget.
+            max_tokens: of the whole text; by default only the configured budgets apply.
+            query: as in `search`; adds the best results after the files, within their budget.
 
         Raises:
-            ConfigError: there is no such number of tokens.
+            ConfigError: `max_tokens` is invalid.
         """
         if max_tokens is not None and max_tokens < 0:
             raise ConfigError(f"a text has no {max_tokens} tokens", "max_tokens", "give 0 or more")
@@ -266,19 +266,19 @@ class Memory:
 
 
 class MemoryFacts:
-    """What is known about the user: `memoryd.Memory(…).facts`.
+    """Give access to the facts about the user: `memoryd.Memory(…).facts`.
 
-    An unknown id is a KeyError, a value that is no good a ValueError, a protected fact a RefusedError; so is a reading
-    where content is not for whoever runs this.
+    Raises KeyError for an unknown id, ValueError for an invalid value, and RefusedError for a protected fact or for a
+    read by a person without access.
     """
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Of one agent."""
+        """Take the agent."""
         self._settings = settings
         self._agent = agent
 
     def all(self) -> list[Fact]:
-        """Return the facts, the surest first."""
+        """Return the facts, most certain first."""
         return self._store("facts").all()
 
     def get(self, fact_id: str) -> Fact:
@@ -286,27 +286,27 @@ class MemoryFacts:
         return self._store("facts").get(fact_id)
 
     def search(self, query: str, limit: int = 20) -> list[Fact]:
-        """Return the facts that hold any word of `query`, in content or category: most words first, then the surest."""
+        """Return facts with any word of `query` in content or category: most words first, then most certain."""
         return self._store("facts").search(query, limit)
 
     def add(self, content: str, category: str = Category.CONTEXT, confidence: float = 1.0) -> FactOutcome:
-        """Store a fact; one that says the same already is returned as it is, `created` being False."""
+        """Store a fact. Return an equal fact unchanged, with `created` False."""
         return self.create([NewFact(content, category, confidence)]).outcomes[0]
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
-        """Store facts, all or none; says what each came to, and which went because the store was full."""
+        """Store facts, all or none; return the outcome of each, and the facts that ended because the store was full."""
         with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.create(batch)
 
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> None:
-        """Change what is given of a fact, and nothing else."""
+        """Change the given fields of a fact, and no other."""
         with memory_changes.fact_store(self._settings, self._agent) as store:
             store.update(fact_id, content, category, confidence)
 
     def delete(self, fact_id: str) -> None:
-        """Delete a fact; it comes back only if the user says it anew."""
+        """Delete a fact. A job stores it again only if the user repeats it."""
         with memory_changes.fact_store(self._settings, self._agent) as store:
             store.delete(fact_id)
 
@@ -317,7 +317,7 @@ class MemoryFacts:
             return store.dump(deerflow=deerflow)
 
     def bring(self, text: str) -> FactImport:
-        """Take in what `dump` gave, all or nothing. What is known already stays as it is."""
+        """Import an export of `dump`, all or nothing. Equal facts stay unchanged."""
         with memory_changes.fact_store(self._settings, self._agent) as store:
             return store.bring(text)
 
@@ -342,10 +342,10 @@ def _live_facts(reader: DatabaseReader, agent_id: str) -> list[memory.Memory]:
 
 
 class MemoryCore:
-    """The bullets of `MEMORY.md` with their identities: `memoryd.Memory(…).core`."""
+    """Give access to the bullets of `MEMORY.md` with their ids: `memoryd.Memory(…).core`."""
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Of one agent."""
+        """Take the agent."""
         self._settings = settings
         self._agent = agent
 

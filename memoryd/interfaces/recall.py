@@ -1,4 +1,4 @@
-"""The commands of recall: search, get, save, update, feedback."""
+"""Define the commands search, get, save, update and feedback."""
 
 from __future__ import annotations
 
@@ -32,23 +32,22 @@ def _day(_context: click.Context, option: click.Parameter, text: str | None) -> 
 @click.command("search")
 @click.argument("query", nargs=-1, required=True)
 @of_agent
-@click.option("--tier", metavar="T", help="Only: core, daily, recent, archive, fact, session.")
+@click.option("--tier", metavar="T", help="Search one tier: core, daily, recent, archive, fact or session.")
 @click.option(
     "--tags",
     metavar="A,B",
     default="",
-    help="Only what has all of these tags: of a memory, of a file's front matter (tags: [a]), or #a in its text.",
+    help="Find texts with all of these tags: of a memory, of a file's front matter (tags: [a]), or #a in the text.",
 )
-@click.option("--after", callback=_day, metavar="DAY", help="Not older than this day, such as 2026-03-04.")
-@click.option("--before", callback=_day, metavar="DAY", help="Not younger than this day.")
+@click.option("--after", callback=_day, metavar="DAY", help="Find this day and later, such as 2026-03-04.")
+@click.option("--before", callback=_day, metavar="DAY", help="Find this day and earlier.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200))
 def search_command(
     call: Call, settings: Settings, agent: Agent, query: tuple[str, ...], tags: str, **narrowed: Any
 ) -> None:
-    """Find what is remembered: words, "phrases", prefix*, names such as snake_case or src/app.py.
+    """Search the memory for words, "phrases", prefix*, or names such as snake_case or src/app.py.
 
-    What follows -- is a query whatever it begins with. Behind each place stands how relevant it is, in per cent of
-    the most relevant one.
+    Put -- before a query that begins with a dash. Each hit shows its relevance in per cent of the best hit.
     """
     from memoryd.finding.recall import Narrowing
     from memoryd.requests import searching
@@ -72,9 +71,9 @@ def _lines(hit: Hit, most: float) -> list[str]:
 @click.argument("path")
 @of_agent
 @click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1), help="The first line.")
-@click.option("--lines", "count", type=click.IntRange(1), help="How many lines; all by default.")
+@click.option("--lines", "count", type=click.IntRange(1), help="The number of lines; all by default.")
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
-    """Show lines of a memory file, turns of session:ID, fact:ID, or what an id stands for that search shows."""
+    """Show lines of a memory file, turns of session:ID, fact:ID, or the text of an id that `search` prints."""
     from memoryd.finding.excerpt import LineRange
     from memoryd.requests import searching
 
@@ -100,10 +99,10 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     "--replace",
     type=text_file,
     metavar="FILE",
-    help="Make MEMORY.md what FILE holds (- is standard input); what it leaves out ends, guards permitting.",
+    help="Replace MEMORY.md by FILE (- is standard input). Memories that FILE leaves out end, if the guards allow it.",
 )
 def update_command(call: Call, settings: Settings, agent: Agent, append: str | None, replace: Path | None) -> None:
-    """Change MEMORY.md through the guards; `memoryd rollback RUN` brings back what was there."""
+    """Change MEMORY.md through the guards; `memoryd rollback RUN` restores the old text."""
     from memoryd.requests import memory_changes
 
     if (append is None) == (replace is None):
@@ -118,7 +117,7 @@ def update_command(call: Call, settings: Settings, agent: Agent, append: str | N
 @click.argument("verdict", type=click.Choice(["good", "bad"]))
 @of_agent
 def feedback_command(call: Call, settings: Settings, agent: Agent, memory_id: str, verdict: str) -> None:
-    """Say that a memory was good or bad to have; it weighs in what search shows first."""
+    """Rate a memory as good or bad; the rating counts in the ranking of search."""
     from memoryd.requests import memory_changes
 
     full = memory_changes.record_feedback(settings, agent, memory_id, verdict)

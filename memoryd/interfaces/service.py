@@ -1,6 +1,6 @@
-"""memoryd as a service: the unit of systemd and the property list of launchd, with the paths of one configuration.
+"""Write the service file of memoryd: a systemd unit or a launchd property list with the paths of one configuration.
 
-Nothing here starts or stops anything: the command that does is said, so that a person gives it.
+This module starts and stops nothing. It returns the command, so that a person runs it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHARED_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A file for a service manager, where it belongs, and what a person says to the manager."""
+    """Describe a service file: its content, its path, and the manager's commands."""
 
     path: Path
     text: str
@@ -40,7 +40,7 @@ class Service:
 
 
 def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
-    """Work out the file for this configuration, this interpreter and this installation."""
+    """Return the service file for this configuration, interpreter and installation."""
     if launchd and system:
         raise ConfigError("there is no launchd service for the whole machine", hint="leave out --system or --launchd")
     if launchd:
@@ -57,7 +57,7 @@ def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
 
 
 def install(made: Service, settings: Settings) -> dict[str, Any]:
-    """Put the file in its place; `path`, `changed`, `backup`, `next` (the command that starts it)."""
+    """Write the file; return `path`, `changed`, `backup`, `next` (the command that starts the service)."""
     make_private_dir(settings.state_dir)
     make_private_dir(settings.state_dir / "log")
     placed = unit.place_file(made.path, made.text.encode(), Clock().text())
@@ -65,7 +65,7 @@ def install(made: Service, settings: Settings) -> dict[str, Any]:
 
 
 def uninstall(made: Service) -> dict[str, Any]:
-    """Take the file away; `path`, `changed`, `backup`, `next` (the command that stops what still runs)."""
+    """Remove the file; return `path`, `changed`, `backup`, `next` (the command that stops a running service)."""
     return _describe_placed(made.path, unit.remove(made.path, made.text.encode(), Clock().text()), made.stop)
 
 
@@ -75,12 +75,12 @@ def _describe_placed(path: Path, placed: unit.PlacedFile, command: str) -> dict[
 
 
 def command_line(settings: Settings) -> list[str]:
-    """The daemon's command."""
+    """Return the daemon's command."""
     return [*find_program(), "--config", str(settings.source), "run", "--wait", PATIENCE]
 
 
 def find_program() -> list[str]:
-    """The `memoryd` command, by absolute paths, closed against modules of the current folder and the environment."""
+    """Return the `memoryd` command by absolute paths; it ignores modules of the current folder and the environment."""
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
     # -I leaves out the user's site folder; an installation that lies in it gets the rest of -I.
@@ -112,7 +112,7 @@ def _unit(settings: Settings, *, system: bool) -> str:
 
 
 def _quote_word(word: str, *, command: bool = False) -> str:
-    """A word as systemd.syntax(7) reads it: specifiers doubled, variables too in a command, quoted where needed."""
+    """Quote a word for systemd.syntax(7): specifiers doubled, in a command variables too."""
     if re.search(r"[\x00-\x1f\x7f]", word) or word != word.encode("utf-8", "replace").decode():
         raise ConfigError(f"the path {word!r} cannot be written into a unit", hint="rename the folder")
     safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
@@ -121,7 +121,7 @@ def _quote_word(word: str, *, command: bool = False) -> str:
 
 
 def _owner(settings: Settings) -> str:
-    """The name of the one who owns the workspaces."""
+    """Return the name of the user who owns the workspaces."""
     uids = {agent.workspace.stat().st_uid for agent in settings.agents} or {os.getuid()}
     if len(uids) > 1:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The daemon in the foreground, what may be asked of it, and one round of it."""
+"""Run the daemon in the foreground, answer its control socket, and run one round of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked o
 
 
 def serve_forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
-    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for."""
+    """Run the daemon until it must stop; return False if a thread remains that the process must not wait for."""
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         hooked = HookAnswerer(app, loop)
@@ -41,7 +41,7 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
 
 
 def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
-    """What may be asked on the control socket, one request after the other."""
+    """Return the requests of the control socket, by name."""
 
     def show_status(_request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
@@ -85,7 +85,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
 
 def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:
-    """Read everything, run everything due, end."""
+    """Read everything, run everything that is due, and end."""
     with open_app(settings, patience=patience) as app:
         done = run_once(app)
         with reads.open_reader(app.database) as reader:

@@ -1,4 +1,4 @@
-"""`memoryd status`: agents, gauges, runs, alarms. Numbers, names and times; never what was said or remembered."""
+"""Report the status: agents, context usage, runs, alarms. Numbers, names and times, never content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WHY = 120  # characters of why a run ended so; `job show` has all of it
 
 
 def status(settings: Settings, reader: DatabaseReader, *, everything: bool, waits: bool = False) -> dict[str, Any]:
-    """Gather the status as the contract's object; `waits`: the daemon says that it waits for its disk."""
+    """Return the status as the contract's object; `waits`: the daemon reports that it waits for its disk."""
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
     known = reads.read_daemon(reader)
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
@@ -66,7 +66,7 @@ def status(settings: Settings, reader: DatabaseReader, *, everything: bool, wait
 
 
 def list_readers(settings: Settings, reader: DatabaseReader) -> list[dict[str, Any]]:
-    """How fit each model is that reads claims as a second reader, as far as it was tested; none where nobody reads."""
+    """Return the test result of each model that works as a second reader; empty if there is none."""
     if not has_reader(settings):
         return []
     from memoryd.jobs.reader import JOB
@@ -92,7 +92,7 @@ def _fitness(row: Mapping[str, Any]) -> Fitness:
 
 
 def reader_line(one: Mapping[str, Any]) -> str:
-    """Return how fit a second reader is, for people."""
+    """Return the test result of a second reader, for people."""
     from memoryd.running.second_reader import describe_fitness
 
     how = (
@@ -102,7 +102,7 @@ def reader_line(one: Mapping[str, Any]) -> str:
 
 
 def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
-    """A status without the other agents and their alarms; all of it for None."""
+    """Return the status of one agent and the alarms without an agent; everything for None."""
     if agent_id is None or not data:
         return data
     agents = [agent for agent in data["agents"] if agent["id"] == agent_id]
@@ -110,7 +110,7 @@ def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
 
 
 def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
-    """Of how many of each agent's texts it is known what they mean; none where search goes by words alone."""
+    """Count the embedded texts of each agent; empty if search goes by words only."""
     index = Index(settings.state_dir, get_logger(part="status"))
     if not is_wanted(settings) or not index.path.exists():
         return {}
@@ -123,7 +123,7 @@ def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
 
 
 def _alarms(settings: Settings, reader: DatabaseReader, *, waits: bool) -> list[Row]:
-    """The open alarms; that of a disk which takes no alarm is found by asking the disk and the daemon."""
+    """Return the open alarms; for a disk that cannot store an alarm, ask the disk and the daemon."""
     found = reads.list_alarms(reader)
     why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
     if why is None or any(alarm["kind"] == "disk" for alarm in found):
@@ -160,14 +160,14 @@ def _agent(
 
 
 def left_as_history(settings: Settings, reader: DatabaseReader, agent: Agent) -> int:
-    """Count the sessions that nothing is written of because they were over when they were first seen."""
+    """Count the sessions that had ended before memoryd first saw them and are not written to memory."""
     if settings.ingest.history != "index" or settings.modes.sleep == "off" or not agent.enabled:
         return 0
     return reads.left_as_history(reader, agent.id, settings.sessions.idle_end, text_of(datetime.now(UTC)))
 
 
 def left_line(sessions: int, agent: str = "") -> list[str]:
-    """The line for people about sessions that are left as history: why, and what writes them."""
+    """Return the line about sessions that are left as history: the reason, and the command that writes them."""
     if not sessions:
         return []
     which = f" --agent {agent}" if agent else ""
@@ -177,7 +177,7 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
-    """The line for people about messages that are not read because of who speaks in them."""
+    """Return the line about messages that memoryd skips because of their role."""
     if not roles:
         return []
     named = ", ".join(f"{role} {count}" for role, count in roles.items())
@@ -187,7 +187,7 @@ def passed_over_line(roles: Mapping[str, int]) -> list[str]:
 
 
 def _loads(reader: DatabaseReader, agent: Agent) -> list[dict[str, Any]]:
-    """How much of what each agent program loads of `MEMORY.md` by itself the file takes."""
+    """Return what share of each agent program's limit for `MEMORY.md` the file takes."""
     formats = {*reads.list_formats(reader, agent.id), *(source.format for source in agent.transcripts)}
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md") or b""
@@ -198,7 +198,7 @@ def _loads(reader: DatabaseReader, agent: Agent) -> list[dict[str, Any]]:
 
 
 def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
-    """How many lines of `MEMORY.md` have a place in what a session is told, by estimate; None where all have."""
+    """Estimate how many lines of `MEMORY.md` fit into the injected text; None if all do."""
     most = settings.injection.files_max_tokens
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md") or b""
@@ -249,7 +249,7 @@ def session_row(row: Row, configured: int | None) -> dict[str, Any]:
 
 
 def _disk(settings: Settings) -> dict[str, Any]:
-    """The bytes on disk of the state folder, by kind, and of the backups that runs made in the workspaces."""
+    """Return the bytes on disk of the state folder, by kind, and of the backups in the workspaces."""
     uses = state_files.measure_uses(settings.state_dir)
     backups = [agent.workspace / ".continuum" / "memory" / "backup" for agent in settings.agents]
     kept = asdict(settings.retention)
@@ -269,7 +269,7 @@ def _disk_line(disk: dict[str, Any]) -> str:
 
 
 def as_text(data: dict[str, Any]) -> str:
-    """Write the status for people."""
+    """Render the status for people."""
     daemon = data["daemon"]
     lines = [
         f"daemon   pid {daemon['pid']}, version {daemon['version']}, since {daemon['started_at']}"

@@ -141,7 +141,7 @@ class AiderConf(Edit):
 
 @dataclass(frozen=True, slots=True)
 class TomlServers(Edit):
-    """One table of the list."""
+    """Add or remove one table of the list."""
 
     server: McpServer  # what the table starts
 
@@ -185,7 +185,7 @@ class TomlServers(Edit):
         return [begin, f"[{_KEY}.{name}]", f"command = {words[0]}", f"args = [{args}]", *patience, end]
 
     def _remove_block(self, text: str, name: str) -> str:
-        """The text without the block; as it is where it has none."""
+        """Return the text without the block; unchanged if it has none."""
         found = self.block(text, *_marks(name))
         return text if found is None else text[: found.start()] + text[found.end() :]
 

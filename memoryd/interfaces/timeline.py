@@ -1,4 +1,4 @@
-"""A refinement as people read it: each call with its ids, tokens and verdict; what memories say only by leave."""
+"""Render a refinement for people: each call with ids, tokens and verdict; texts only with permission."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CORE = PREFIXES[MemoryKind.CORE]
 
 
 def read_contents(settings: Settings, agent: Agent, reader: DatabaseReader, run_id: str) -> list[dict[str, Any]]:
-    """What the memories that a run has changed said before and after, as far as the person may see it."""
+    """Return the texts of a run's changed memories, before and after, as far as the person may see them."""
     told = [
         {"id": row["memory_id"], "content": _read_content(row["after"]), "was": _read_content(row["before"])}
         for row in reads.states_of_run(reader, run_id)
@@ -35,7 +35,7 @@ def read_contents(settings: Settings, agent: Agent, reader: DatabaseReader, run_
 def read_claims(
     settings: Settings, reader: DatabaseReader, run: Mapping[str, Any], *, wanted: bool
 ) -> list[Any] | dict[str, int]:
-    """Return what became of each claim of a run's reply; how many ended how, if not wanted or not for the person."""
+    """Return the verdict on each claim of a run's reply; only counts if that is all the person wants or may see."""
     found = reads.read_claims(reader, run["id"])
     agent = next((one for one in settings.agents if one.id == run["agent_id"]), None)
     if not found or (wanted and agent is not None and access.may_read(settings, agent, "job show")):
@@ -44,7 +44,7 @@ def read_claims(
 
 
 def claim_lines(found: list[Any] | dict[str, int]) -> list[str]:
-    """Return claims as people read them, a line each, or their counts on one line."""
+    """Render claims for people, a line each, or their counts on one line."""
     if isinstance(found, dict):
         return [f"claims         {', '.join(f'{verdict} {count}' for verdict, count in found.items())}"]
     return [
@@ -60,12 +60,12 @@ def _read_content(state: object) -> str | None:
 
 
 def count_refined(refined: Mapping[str, Any]) -> str:
-    """Return what a refinement's part of a receipt counts, in words."""
+    """Render the counts of a refinement in words."""
     return RefinementTally(**refined.get("counted", {})).describe()
 
 
 def render_lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
-    """A refinement's part of a receipt, a line for each call, below it what was said, where that is given."""
+    """Render a refinement: a line for each call, and below it its texts if they are given."""
     start, end = refined["start"], refined.get("end")
     size = (
         f"{start['memories']} memories, {start['tokens']:,}{' → ' + format(end['tokens'], ',') if end else ''} tokens"

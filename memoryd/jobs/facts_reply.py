@@ -1,4 +1,4 @@
-"""The grammar of a reply of the facts job: one JSON object, whatever a model says around it.
+"""Parse a reply of the facts job: one JSON object, whatever text a model puts around it.
 
     {"new": [{"content": "…", "category": "preference", "confidence": 0.9, "cites": ["t3.2"], "replaces": ["fact_…"]}],
      "remove": [{"id": "fact_…", "cites": ["t3"]}],

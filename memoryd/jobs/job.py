@@ -166,10 +166,10 @@ class AddMemories:
 
 @dataclass(frozen=True, slots=True)
 class Operate:
-    """Change the ledger by operations, guards permitting, and `MEMORY.md` with it.
+    """Change the memory store and `MEMORY.md` by operations, if the guards allow it.
 
-    `seen` holds the texts, by id, of the memories that the decision was made on: what somebody has changed since is
-    left as it is.
+    `seen` holds the texts, by id, on which the decision was made: a memory that somebody has changed since stays as it
+    is.
     """
 
     operations: tuple[Operation, ...]
@@ -186,7 +186,7 @@ class RewriteCore:
     """
 
     operations: tuple[Operation, ...]
-    rewrite: Rewrite  # what it speaks of
+    rewrite: Rewrite  # the memories it was made from, and those it mentions
     seen: Mapping[str, str]  # texts by id of the memories it was decided on
     old: bytes  # of the file
     new: bytes
@@ -266,7 +266,7 @@ Edit = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | EditFac
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The job is decided: carry out the edits, all or none."""
+    """End the job with edits: the runner carries out all of them or none."""
 
     edits: tuple[Edit, ...]
     receipt: dict[str, Any] = field(default_factory=dict)  # counts and names only, never content

@@ -375,7 +375,7 @@ class Judging:
     done: tuple[JudgedClaim, ...] = ()
 
     def ask_reader(self) -> Generator[Ask, Reply, Judging]:
-        """Ask the second reader all that is open; return this with its answers."""
+        """Ask the second reader every open question; return this with its answers."""
         if self.context.offline:
             return self
         judges = self.context.judges

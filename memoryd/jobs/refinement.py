@@ -148,7 +148,7 @@ class RefinementSession:
         return told, replace(cut, operation=operation)
 
     def step(self) -> RefinementSession:
-        """Count a call, or an answer without one; the last one that may be made ends it."""
+        """Count a call, or an answer without one; the last allowed call ends the refinement."""
         counted = replace(self, steps=self.steps + 1)
         return counted.end("out of steps") if counted.steps > self.most_steps else counted
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryLine:
-    """One line of the summary with the turns it stands on."""
+    """Hold one line of the summary and the turns that support it."""
 
     sources: tuple[int, ...]
     text: str

@@ -62,7 +62,7 @@ RUNNING_TOKENS = 1500
 
 @dataclass(frozen=True, slots=True)
 class SleepInputs:
-    """A frozen snapshot of all that one sleep of one session depends on."""
+    """Hold the frozen input of one sleep of one session."""
 
     agent_id: str
     session_id: str

@@ -138,10 +138,10 @@ class Store:
         taken: Container[str] = (),
         protected: Container[str] = (),
     ) -> FactBatch:
-        """Return what storing a batch does.
+        """Return the operations that store a batch of facts.
 
-        One that says the same as a fact, also of this batch, gets that fact, unchanged in every field. In a full
-        store the fact of lowest confidence goes, of several the oldest, and the new one comes in.
+        A fact equal to a stored one, or to one of this batch, becomes that fact, unchanged in every field. In a full
+        store, the fact of lowest confidence ends, of several the oldest, and the new one is stored.
 
         Args:
             batch: the facts, in order.
@@ -149,7 +149,7 @@ class Store:
             now: UTC, ISO 8601 with Z.
             new_id: draws an id that is not among those it is given.
             taken: every id ever given, also to facts that have ended.
-            protected: ids of constitutional facts; a full store does not let them go.
+            protected: ids of constitutional facts; a full store does not end them.
 
         Raises:
             ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.

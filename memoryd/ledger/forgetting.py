@@ -230,11 +230,11 @@ def hash_likenesses(text: str) -> tuple[str, ...]:
 
 
 def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
-    """Return when a text was last forgotten, also with another label or punctuation; None if it never was.
+    """Return when a text was last forgotten, also with another label or punctuation; None if never.
 
     Args:
-        text: that is to come in.
-        forgotten: hashes of what was forgotten on purpose, each with when that was last.
+        text: the new text.
+        forgotten: hashes of the deliberately forgotten texts, each with its last time.
     """
     return (
         max((forgotten[one] for one in hash_likenesses(text) if one in forgotten), default=None) if forgotten else None

@@ -180,15 +180,15 @@ def judge(
     operations: Sequence[Operation],
     checks: Sequence[Callable[[Operation], RefusedOperation | None]] = (),
 ) -> JudgedOperations:
-    """Return which of the operations may be done, and why the others may not.
+    """Return the operations that the guards accept, and why they refuse the others.
 
     Args:
-        context: what the guards go by.
+        context: the state that the guards check against.
         operations: in order.
         checks: further guards of single operations, such as those that read the texts.
 
     Raises:
-        OperationError: what the guards let through cannot be done, see `apply`.
+        OperationError: the accepted operations cannot be applied, see `apply`.
     """
     refusals: list[RefusedOperation] = []
     accepted: list[Operation] = []

@@ -37,7 +37,7 @@ _NEIGHBOURS = 10.0
 _HEADING = 5.0
 _TRIED = 16  # most similar bullets looked at for each memory
 _PART = 0.8  # share of its words a part has in common with the whole
-_PART_WORDS = 2  # fewer say nothing about where they come from
+_PART_WORDS = 2  # fewer words do not show the source
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile("[\u0e00-\u0fff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")

@@ -39,7 +39,7 @@ class Ending(StrEnum):
     ARCHIVED = "archived"
     SUPERSEDED = "superseded"
     MERGED = "merged"
-    EVICTED = "evicted"  # a full store let it go
+    EVICTED = "evicted"  # ended because the store was full
     REPLACED = "replaced"  # left out of a text that replaced the whole file
     UNDONE = "undone"  # added by a run that was rolled back
     ERASED = "erased"  # the text is gone as well, everywhere

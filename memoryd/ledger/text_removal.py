@@ -34,7 +34,7 @@ _FEWEST_WIDE = 5  # characters of one in a script without spaces
 _LABEL = rf"(?:\b(?:{LABELS}):\s+)"
 _LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_LABEL}\Z", re.IGNORECASE)
-_FARTHEST = 80  # characters that may stand between the beginning of a line and what it says
+_FARTHEST = 80  # characters that may precede the text of a line
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
 _LINE_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f]*[ \t]*(?:\r?\n|\Z)")

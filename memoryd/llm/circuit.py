@@ -24,7 +24,7 @@ class Circuit:
     open_until: float | None = None  # None: closed
     pause: float = FIRST_PAUSE  # seconds, the next time it opens for a failure
     probing: bool = False  # half open, and the one question that is let through is on its way
-    blocked: str = ""  # why only a person can mend it; else empty
+    blocked: str = ""  # why only a person can fix it; else empty
 
 
 def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:

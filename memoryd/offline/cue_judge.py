@@ -63,5 +63,5 @@ class CueJudge:
         return MemoryClass.PROJECT if any(one.kind in _THINGS for one in find_tokens(said)) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
-        """Return the class of what stands below a heading; None where the heading does not say."""
+        """Return the class of the bullets below a heading; None if the heading does not name one."""
         return next((kind for kind, cue in _OF_HEADING.items() if heading and cue.search(heading)), None)

@@ -75,7 +75,7 @@ def choose(candidates: Sequence[Statement], budget: int, *, working: bool) -> li
             continue
         gain = values[i] * (1 - _REPEATED * len(one.told & seen) / len(one.told))
         if heap and -gain > heap[0][0]:
-            # It is worth less by now than the next: back in line, at a value that later discounts only lower.
+            # Discounts made it worth less than the next one: put it back with its new value, an upper bound for later.
             heappush(heap, (-gain, i))
             continue
         taken.append(i)

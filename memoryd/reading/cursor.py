@@ -1,4 +1,4 @@
-"""The cursor of one transcript at work: looks at the file, tells its fate, and reads on.
+"""Read one transcript: look at the file, decide its fate (appended, rewritten, rotated …), and read on.
 
 What it learns goes to a `Batch`; nothing here writes. A cursor is opened by hashing the consumed prefix once; from then
 on it carries the hash along, and verifies it again whenever the file behaves unlike an append (transcripts/fate.py).
@@ -39,7 +39,7 @@ HEAD_READ_MAX = LONGEST_LINE
 
 @dataclass(slots=True)
 class Cursor:
-    """How far one transcript has been read, and by what it is known again."""
+    """Hold how far one transcript has been read, and the marks by which it is recognised."""
 
     agent_id: str
     path: str
@@ -74,11 +74,11 @@ class Cursor:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the file was away at the last look."""
+        """Return True if the file was missing at the last look."""
         return self.fate in {"deleted", "still-gone"}
 
     def row(self) -> dict[str, Any]:
-        """The cursor as its row of `transcript`."""
+        """Return the cursor as its row of `transcript`."""
         return {name: getattr(self, name) for name in _COLUMNS} | {"skipped": json.dumps(self.skipped, sort_keys=True)}
 
 
@@ -87,14 +87,14 @@ _COLUMNS = _COLUMNS[: _COLUMNS.index("skipped")]
 
 
 def from_row(row: Mapping[str, Any] | RowMapping) -> Cursor:
-    """Make a cursor of its row; it is not opened yet."""
+    """Build a cursor from its row; it is not opened yet."""
     known = {name: value for name, value in row.items() if name != "skipped"}
     skipped = json.loads(row["skipped"])
     return Cursor(**known, skipped=Counter(skipped), unheard=any(name.startswith(UNHEARD) for name in skipped))
 
 
 class FoundTurn(NamedTuple):
-    """One turn with the place it was read from."""
+    """Hold one turn and the place it was read from."""
 
     cursor: Cursor
     turn: Turn
@@ -105,7 +105,7 @@ class FoundTurn(NamedTuple):
 
 
 def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:
-    """Tell what became of the transcript; hashes what must be hashed to know.
+    """Return the fate of the transcript; hash only what is needed to know it.
 
     Afterwards the cursor is open (its hash runs on) unless its bytes changed.
     """
@@ -136,7 +136,7 @@ def _evidence(cursor: Cursor, path: str, stat: Stat) -> FateEvidence:
 
 
 def is_same(cursor: Cursor, handle: Handle) -> bool:
-    """Say whether the file begins with what was consumed; if so, the cursor is open afterwards."""
+    """Return True if the file still begins with the consumed bytes; the cursor is then open."""
     hasher = hashlib.sha256()
     left = cursor.offset
     for piece in handle.chunks(0, cursor.offset):
@@ -159,7 +159,7 @@ def _same_ends(cursor: Cursor, handle: Handle) -> bool:
 
 
 def start(cursor: Cursor) -> None:
-    """Stand at byte 0 with nothing consumed."""
+    """Go to byte 0 with nothing consumed."""
     cursor.offset = 0
     cursor.hasher = hashlib.sha256()
     cursor.since_verified = 0
@@ -169,25 +169,25 @@ def start(cursor: Cursor) -> None:
 
 
 def close(cursor: Cursor) -> None:
-    """Let go of the running hash; the next look at the file hashes what was consumed."""
+    """Drop the running hash; the next look at the file hashes the consumed bytes again."""
     seal(cursor)
     cursor.hasher, cursor.meetings = None, None
 
 
 def seal(cursor: Cursor) -> None:
-    """Write the running hash down, before the cursor is stored."""
+    """Save the running hash before the cursor is stored."""
     cursor.prefix_sha256 = cursor.hasher.hexdigest() if cursor.hasher is not None else cursor.prefix_sha256
 
 
 class Head(NamedTuple):
-    """The first records of a file."""
+    """Hold the first records of a file."""
 
     whole: list[dict[str, Any]]  # of lines that hold nothing else
     salvaged: list[dict[str, Any]]  # of damaged lines: what looks like a record may be a part of one
 
 
 def head_records(handle: Handle, size: int, limit: int) -> Head:
-    """Read the first records of a file within about `limit` bytes, to tell its format and whose it is."""
+    """Read the first records of a file, about `limit` bytes, to find its format and its owner."""
     head = Head([], [])
     at = cost = 0
     most = HEAD_LINES if limit <= HEAD_READ else HEAD_LINES_MAX
@@ -208,7 +208,7 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
 
 
 class FileStretch(NamedTuple):
-    """What is consumed at once: whole lines, or one line too long to hold, or a hole before a line."""
+    """Hold what is consumed in one step: whole lines, one line too long to hold, or a hole before a line."""
 
     data: bytes  # whole lines, each with its line end; empty for the other two
     end: int  # offset behind it
@@ -216,7 +216,7 @@ class FileStretch(NamedTuple):
 
 
 def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileStretch | None:
-    """Tell what comes next, at most about `limit` bytes (default `CHUNK`); None while there is only a torn line.
+    """Return what comes next, at most about `limit` bytes (default `CHUNK`); None if only an unfinished line is left.
 
     Whether a line is too long depends on nothing but the line, so that a second reading takes it the same way.
     """
@@ -237,7 +237,7 @@ def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileS
 
 
 def _long_stretch(handle: Handle, first: int, size: int) -> FileStretch | None:
-    """Of a long line: the NUL bytes it begins with, as a truncation under a writer leaves them; else the whole line."""
+    """Return a long line; if it begins with NUL bytes, as after a truncation under a writer, only those."""
     at = first
     for piece in handle.chunks(first, size - first):
         rest = piece.lstrip(b"\0")
@@ -256,7 +256,7 @@ def _long_stretch(handle: Handle, first: int, size: int) -> FileStretch | None:
 
 
 class Meetings(splitting.Pass):
-    """A pass whose counts are rebuilt from the file only if a record without any mark of its own turns up."""
+    """Count records in one pass; the counts are rebuilt from the file only if a record has no mark of its own."""
 
     __slots__ = ("handle", "upto")
 
@@ -292,7 +292,7 @@ def _count_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> dic
 
 @dataclass(slots=True)
 class CursorReading:
-    """What one stretch of reading gave."""
+    """Hold the result of reading one stretch."""
 
     found: list[FoundTurn] = field(default_factory=list)
     bad: list[BadSpan] = field(default_factory=list)
@@ -321,7 +321,7 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
 
 
 def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReading) -> None:
-    """Take a last line without a line end, if it is a whole record: the file has been left alone."""
+    """Take a last line without a line end if it is a whole record, because the file has been left alone."""
     assert cursor.meetings is not None  # noqa: S101 - as above
     if not 0 < size - cursor.offset <= LONGEST_LINE:
         return
@@ -334,7 +334,7 @@ def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReadin
 
 
 def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[FileLine], result: CursorReading) -> None:
-    """Take lines and move past them; whatever can fail is done before anything is changed."""
+    """Take lines and move past them; anything that can fail happens before the first change."""
     ends = _ends(cursor, handle, cursor.offset + len(data), data)
     taken = _take(cursor, listed)
     cursor.hasher.update(data)
@@ -344,7 +344,7 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[FileLine]
 
 
 def _take(cursor: Cursor, listed: list[FileLine]) -> CursorReading:
-    """Turn lines into turns. The hot path of a backfill."""
+    """Convert lines to turns. This is the hot path of a backfill."""
     assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
     assert cursor.identity is not None  # noqa: S101
     assert cursor.meetings is not None  # noqa: S101
@@ -367,7 +367,7 @@ def _take(cursor: Cursor, listed: list[FileLine]) -> CursorReading:
 
 
 def _consume_long(cursor: Cursor, handle: Handle, stretch: FileStretch, result: CursorReading) -> None:
-    """Take one line too long to parse, hashed as a stream and kept as an excerpt; or a hole, which is only reported."""
+    """Take one line too long to parse: hash it as a stream and keep an excerpt; only report a hole."""
     first = cursor.offset
     last = stretch.end if stretch.hole else stretch.end - 1
     running, digest = cursor.hasher.copy(), hashlib.sha256()
@@ -388,7 +388,7 @@ def _consume_long(cursor: Cursor, handle: Handle, stretch: FileStretch, result: 
 
 
 def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> tuple[int, str, str]:
-    """What a file is known again by, beside the hash of its prefix: length and hash of its head, hash of its marker."""
+    """Return the marks that identify a file beside its prefix hash: length and hash of its head, hash of its marker."""
     head_length, head_sha256 = cursor.head_length, cursor.head_sha256
     if head_length < HEAD_BYTES:
         head_length = min(offset, HEAD_BYTES)
@@ -406,5 +406,5 @@ def _move(cursor: Cursor, offset: int, ends: tuple[int, str, str]) -> None:
 
 
 def to_posix(path: str) -> PurePosixPath:
-    """A path as the pure readers take it."""
+    """Return a path in the form of the pure readers."""
     return PurePosixPath(path)

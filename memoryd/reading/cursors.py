@@ -1,4 +1,4 @@
-"""All cursors of this process, found by path or by file; and what becomes of them when a transaction fails."""
+"""Hold all cursors of this process by path and by file, and reload them after a failed transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPEN_CURSORS = 512
 
 
 class Cursors:
-    """The cursors of all agents, also of files that are gone: such a file may come back, here or elsewhere."""
+    """Hold the cursors of all agents, also of missing files: such a file may come back, here or elsewhere."""
 
     def __init__(self) -> None:
         self._by_path: dict[tuple[str, str], Cursor] = {}
@@ -37,18 +37,18 @@ class Cursors:
                 self.add(reading.from_row(row))
 
     def add(self, cursor: Cursor) -> None:
-        """Take a cursor in; one whose file is gone never hides one whose file is there."""
+        """Add a cursor; a cursor of a missing file never hides one of an existing file."""
         if _yields(self._by_path.get(_path_key(cursor)), cursor):
             self._by_path[_path_key(cursor)] = cursor
         if _yields(self._by_file.get(_file_key(cursor)), cursor):
             self._by_file[_file_key(cursor)] = cursor
 
     def find(self, agent_id: str, path: str) -> Cursor | None:
-        """Find the cursor of a path."""
+        """Return the cursor of a path."""
         return self._by_path.get((agent_id, path))
 
     def of_file(self, agent_id: str, stat: Stat) -> Cursor | None:
-        """Find the cursor of a file, by device and inode: a hint only, since inodes are used again."""
+        """Return the cursor of a file by device and inode; only a hint, because inodes are reused."""
         return self._by_file.get((agent_id, stat.dev, stat.ino))
 
     def all(self) -> list[Cursor]:
@@ -56,14 +56,14 @@ class Cursors:
         return list(self._by_path.values())
 
     def place(self, cursor: Cursor, path: str, stat: Stat) -> None:
-        """Record where a transcript lies and how it looked."""
+        """Record where a transcript is and how it looked."""
         self._remove(cursor)
         cursor.path, cursor.device, cursor.inode = path, stat.dev, stat.ino
         cursor.size, cursor.mtime_ns, cursor.ctime_ns = stat.size, stat.mtime_ns, stat.ctime_ns
         self._by_path[_path_key(cursor)] = self._by_file[_file_key(cursor)] = cursor
 
     def keep_open(self, cursor: Cursor) -> None:
-        """Count a cursor among those read last; the one read least lately is closed, and its next look hashes anew."""
+        """Mark a cursor as read last and close the one read least recently; its next look hashes again."""
         self._open[id(cursor)] = cursor
         self._open.move_to_end(id(cursor))
         while len(self._open) > OPEN_CURSORS:
@@ -72,7 +72,7 @@ class Cursors:
                 reading.close(closed)
 
     def lose(self, cursors: Iterable[Cursor]) -> None:
-        """Forget what could not be stored; `find_again` goes back to what is."""
+        """Drop cursors that could not be stored; `find_again` reloads them."""
         for cursor in cursors:
             self._remove(cursor)
             self._open.pop(id(cursor), None)

@@ -1,4 +1,4 @@
-"""Transcripts that are rewritten as a whole: NOW files, and files that are one JSON array.
+"""Read transcripts that are rewritten as a whole: NOW files, and files that are one JSON array.
 
 They are read only when they have been left alone for `settle`, so that no half-saved version is taken; what was read
 before is known by its lines or records, not by an offset.
@@ -31,7 +31,7 @@ LINES_HEAD = 1 << 20
 
 
 class Documents:
-    """Reads documents for `Ingest`."""
+    """Read documents for `Ingest`."""
 
     def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
@@ -39,11 +39,11 @@ class Documents:
         self._ahead: dict[str, Stat] = {}  # files with a time in the future, as they looked when they were met
 
     def is_one(self, cursor: Cursor) -> bool:
-        """Say whether this transcript was read as a document."""
+        """Return True if this transcript was read as a document."""
         return cursor.format == now_file.NAME or now_file.is_now_path(reading.to_posix(cursor.path))
 
     def wants(self, source: SourcePattern, cursor: Cursor, path: str, handle: Handle) -> bool:
-        """Say whether this transcript is a document."""
+        """Return True if this transcript is a document."""
         if now_file.NAME in {cursor.format, source.format}:
             return True
         if source.format == "auto" and now_file.is_now_path(reading.to_posix(path)):
@@ -53,7 +53,7 @@ class Documents:
         return not messages.is_lines(handle.read(0, LINES_HEAD))
 
     def read(self, source: SourcePattern, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
-        """Read the document as it is now, if it has settled."""
+        """Read the current document, if it has settled."""
         ingest = self.ingest
         settle = ingest.settings.ingest.settle.total_seconds()
         age = ingest.clock.now().timestamp() - stat.mtime_ns / 1e9
@@ -130,7 +130,7 @@ class Documents:
         return [FoundTurn(cursor, turn, 0, len(data), digest) for turn in fresh]
 
     def _lines_of(self, session_id: str) -> Counter[str]:
-        """Which lines of a session are stored: rebuilt from its turns after a start."""
+        """Return which lines of a session are stored; after a start, rebuild this from its turns."""
         lines: Counter[str] = Counter()
         with sqlite.begin_read(self.ingest.engine) as connection:
             stored = turns.stored_turns(connection, session_id)
@@ -161,6 +161,6 @@ class Documents:
         ]
 
     def forget(self, session_ids: set[str]) -> None:
-        """Drop what was remembered of sessions whose turns could not be stored."""
+        """Drop the state of sessions whose turns could not be stored."""
         for session_id in session_ids:
             self._lines.pop(session_id, None)

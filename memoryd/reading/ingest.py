@@ -1,4 +1,4 @@
-"""Ingest: transcripts are looked at, read on, and stored exactly once in effect, without their secrets.
+"""Ingest transcripts: look at them, read on, and store each record exactly once in effect, without its secrets.
 
 While one batch is being scanned the next is read. Turns and the cursor that read them move in one transaction, so a
 kill between any two instructions costs nothing but reading the last stretch again; and a record whose id is stored
@@ -63,7 +63,7 @@ _KNOW = (
 
 
 class Ingest:
-    """Reads all transcripts of all agents. Used by one thread."""
+    """Read all transcripts of all agents. For one thread only."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Ingest:
         self._stale = False  # nothing is remembered yet
 
     def configure(self, settings: Settings) -> None:
-        """Take new settings: agents come and go, patterns change; cursors stay."""
+        """Take new settings: agents and patterns change, cursors stay."""
         if self.scrubber.configure(settings):
             self.forget()  # lines are known by what the policy makes of them
         self.settings = settings
@@ -122,11 +122,11 @@ class Ingest:
         self.documents.forget(session_ids)
 
     def forget(self) -> None:
-        """From any thread: what is remembered of transcripts and sessions is read anew before the next look."""
+        """Drop the state of transcripts and sessions, so that the next look reloads it; from any thread."""
         self._stale = True
 
     def _remember(self) -> None:
-        """Go back to the rows of all cursors, where they are other ones by now."""
+        """Reload the rows of all cursors if they may have changed."""
         self.cursors.find_again(self.engine)
         if self._stale:
             self._stale = False
@@ -143,7 +143,7 @@ class Ingest:
     # --- looking --------------------------------------------------------------------------------------------------
 
     def scan(self) -> None:
-        """Look at every transcript there is or was: the truth that watcher events only hint at."""
+        """Look at every known transcript: the scan is the truth, and watcher events are only hints."""
         self._remember()
         seen: set[tuple[str, str]] = set()
         refused: set[tuple[str, str]] = set()
@@ -166,7 +166,7 @@ class Ingest:
             self.unscanned.retry()
 
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
-        """Look at the transcripts that no pattern led to: rotated, moved or deleted ones."""
+        """Look at the transcripts that no pattern found: rotated, moved or deleted ones."""
         for cursor in self.cursors.all():
             if (cursor.agent_id, cursor.path) not in seen and not cursor.is_gone:
                 source = self._source_of(cursor, cursor.path)
@@ -174,17 +174,17 @@ class Ingest:
                     self.look(source, cursor.path)
 
     def hint(self, path: str) -> None:
-        """Look at one path a watcher named, for each agent of whom it is or was a transcript."""
+        """Look at one path that a watcher named, for each agent to which it belongs or belonged."""
         self._remember()
         for source in self._sources_of(path):
             self.look(source, path)
 
     def means(self, path: str) -> bool:
-        """Say whether a path is of interest."""
+        """Return True if a path may be a transcript."""
         return bool(self._sources_of(path))
 
     def _sources_of(self, path: str) -> list[SourcePattern]:
-        """One source of each agent that has to do with a path."""
+        """Return one source of each agent to which a path belongs."""
         found: dict[str, SourcePattern] = {}
         for source in self.sources:
             if source.pattern.matches(path):
@@ -197,14 +197,14 @@ class Ingest:
         return list(found.values())
 
     def _claims(self, agent_id: str, path: str) -> list[SourcePattern]:
-        """The sources of an agent that name a path; else those of the folder it lies in, as for a rotated file."""
+        """Return the sources of an agent that match a path, else those of its folder, as for a rotated file."""
         own = [source for source in self.sources if source.agent.id == agent_id]
         return [source for source in own if source.pattern.matches(path)] or [
             source for source in own if source.format != now_file.NAME and source.pattern.covers(path)
         ]
 
     def _source_of(self, cursor: Cursor, path: str) -> SourcePattern | None:
-        """The source by which a transcript is read at a path, which need not be where it was."""
+        """Return the source that reads a transcript at a path, which may differ from its old path."""
         source = next(iter(self._claims(cursor.agent_id, path)), None)
         if source is None or source.pattern.matches(path):
             return source
@@ -214,7 +214,7 @@ class Ingest:
         return replace(source, format=cursor.format or source.format, project=project)
 
     def look(self, source: SourcePattern, path: str) -> None:
-        """Look at one path and read what is new in it."""
+        """Look at one path and read its new bytes."""
         key = source.agent.id, path
         if key in self._looking:
             return  # two files that changed names with each other
@@ -238,7 +238,7 @@ class Ingest:
         self.progress()
 
     def _give_up(self, agent_id: str, path: str, error: Exception) -> None:
-        """Nobody expected this of a transcript; it must not keep the others from being read."""
+        """Skip a transcript with an unexpected error, so that it does not stop the others."""
         cursor = self.cursors.find(agent_id, path)
         if cursor is not None:
             cursor.meetings = None  # it may have counted lines that were not taken
@@ -287,7 +287,7 @@ class Ingest:
             self._read(source, path, stat, cursor, handle)
 
     def _part(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle) -> Cursor | None:
-        """The path names another file now: the old one is read to its end, under its new name if it has one.
+        """Separate a path from its old file: read that file to its end, under its new name if it has one.
 
         Where the new file begins with what was consumed, or is a document, it is the transcript and the old one a
         backup; else the old one was rotated away and keeps its cursor.
@@ -302,17 +302,17 @@ class Ingest:
         return left
 
     def _leave(self, source: SourcePattern, cursor: Cursor | None) -> None:
-        """Its path has become that of a file with a cursor of its own."""
+        """Leave a path that now belongs to a file with its own cursor."""
         if cursor is not None and not cursor.is_gone:
             self._drain(source, cursor)
             self.set_fate(cursor, "deleted")
 
     def look_again(self, path: str, seconds: float) -> None:
-        """Ask for another look at a path, some seconds from now."""
+        """Schedule another look at a path in some seconds."""
         self.again[path] = self.clock.monotonic() + seconds
 
     def _look_for(self, source: SourcePattern, cursor: Cursor) -> None:
-        """The file is not where it was: find where it went, or read its last bytes while it is still open."""
+        """Find where a missing file went, or read its last bytes while it is still open."""
         path = cursor.path
         self._follow(cursor)
         if cursor.path == path:
@@ -321,14 +321,14 @@ class Ingest:
             self.files.forget(cursor.device, cursor.inode)
 
     def _follow(self, cursor: Cursor) -> None:
-        """Look at the file where it is now, if it only got another name."""
+        """Look at the file at its new place, if it was only renamed."""
         moved_to = sources.find_inode(str(Path(cursor.path).parent), cursor.device, cursor.inode)
         source = None if moved_to is None else self._source_of(cursor, moved_to)
         if moved_to is not None and source is not None:
             self.look(source, moved_to)
 
     def _drain(self, source: SourcePattern, cursor: Cursor, *, last: bool = False) -> None:
-        """Read what was added to a file before it lost its name, if it is still open."""
+        """Read what was appended to a file before it lost its name, if it is still open."""
         with self.files.borrow_known(cursor.device, cursor.inode) as handle:
             if handle is None or self.documents.is_one(cursor):
                 return
@@ -345,7 +345,7 @@ class Ingest:
                     self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, size))
 
     def _has_rested(self, cursor: Cursor, stat: ranges.Stat) -> bool:
-        """Whether a file has been left alone for long and was not looked at since."""
+        """Return True if a file has been quiet for long and has not been looked at since."""
         if cursor.rested or self.clock.now().timestamp() - stat.mtime_ns / 1e9 < QUIET_SECONDS:
             return False
         return cursor.since_verified > 0 or cursor.offset < stat.size
@@ -389,14 +389,14 @@ class Ingest:
             self.take(cursor, result)
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
-        """Record where the transcript lies and how it looked."""
+        """Record where the transcript is and how it looked."""
         self.cursors.place(cursor, path, stat)
         cursor.doubtful = abs(self.clock.now().timestamp() - stat.ctime_ns / 1e9) < CLOCK_TICK_SECONDS
         if not same:
             self.batch.cursors[id(cursor)] = cursor
 
     def set_fate(self, cursor: Cursor, name: str) -> None:
-        """Record what became of a transcript."""
+        """Record the fate of a transcript."""
         if name == "unchanged":
             return
         if name not in QUIET_FATES:
@@ -405,7 +405,7 @@ class Ingest:
         self.batch.cursors[id(cursor)] = cursor
 
     def _prepare(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int) -> bool:
-        """Know the format and the session before the first turn; False while they cannot be told."""
+        """Find the format and the session before the first turn; return False while they are unknown."""
         if cursor.reader is None or cursor.identity is None:
             cursor.note = None
             told = self._tell(source, cursor, handle, size, reading.HEAD_READ)
@@ -438,7 +438,7 @@ class Ingest:
         return True
 
     def without_secrets(self, identity: Identity) -> Identity:
-        """Return whose session it is, as it may be kept."""
+        """Return the owner of the session without secrets."""
         parent, cwd = identity.parent_session_id, identity.cwd
         return identity._replace(
             session_id=self.scrubber.name(identity.session_id),
@@ -447,7 +447,7 @@ class Ingest:
         )
 
     def _is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
-        """Whether the session's recorded folder lies in the project of a source that names the file."""
+        """Return True if the session's recorded folder is in the project of a source that matches the file."""
         projects = {source.project, *(other.project for other in self._claims(cursor.agent_id, cursor.path))}
         if None in projects:
             return True
@@ -461,7 +461,7 @@ class Ingest:
         return False
 
     def _pass_over(self, cursor: Cursor, why: str) -> None:
-        """Not for us, and not for lack of more to read: said once, where a person looks who misses a session."""
+        """Skip a transcript for good and report it once, so that a person who misses a session finds the reason."""
         if cursor.note != why:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
         cursor.note = why
@@ -476,7 +476,7 @@ class Ingest:
     # --- storing --------------------------------------------------------------------------------------------------
 
     def session_for(self, cursor: Cursor, identity: Identity) -> str:
-        """Find or make the session of a transcript; a copy or a moved file joins the one it is of."""
+        """Find or create the session of a transcript; a copied or moved file joins its original's session."""
         waiting = [] if self._frozen is None else [self._frozen[0]]
         return store.session_for(self.engine, [*waiting, self.batch], cursor, identity, self.clock.text())
 
@@ -486,7 +486,7 @@ class Ingest:
         self.finish()
 
     def pass_on(self) -> None:
-        """Hand what was read to the scanner and read on meanwhile; what it was handed before is stored first."""
+        """Pass the batch to the scanner and continue to read; store the previous batch first."""
         self.finish()
         batch, self.batch = self.batch, IngestBatch()
         if not batch.is_empty():
@@ -494,7 +494,7 @@ class Ingest:
             self._frozen = batch, self.scrubber.begin(batch.texts())
 
     def finish(self) -> None:
-        """Store what is being scanned, if anything is."""
+        """Store the batch that is being scanned, if there is one."""
         if self._frozen is None:
             return
         (batch, scan), self._frozen = self._frozen, None
@@ -531,7 +531,7 @@ class Ingest:
         self.unscanned.note(batch)
 
     def _store_apart(self, batch: IngestBatch, unscanned: set[str]) -> None:
-        """Something in the batch cannot be stored: find whose it is, say so, and store the rest."""
+        """Find the cursor whose turns cannot be stored, report it, and store the rest of the batch."""
         for part in store.split_batch(batch):
             if unscanned and unscanned.intersection(part.names()):
                 batch.sessions.update(part.sessions)
@@ -552,7 +552,7 @@ class Ingest:
                     self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
 
     def _hold(self, batch: IngestBatch) -> None:
-        """Read it again later: an id that is stored otherwise than as it is would make it another record."""
+        """Read a transcript again later: an id that is stored in another form would make another record."""
         self._lose_place(batch)
         for cursor in batch.cursors.values():
             key = cursor.agent_id, cursor.path
@@ -584,7 +584,7 @@ class Ingest:
         self._tell_unheard(batch)
 
     def _tell_unheard(self, batch: IngestBatch) -> None:
-        """Say once of each file that messages in it are passed over, by roles that nobody known has."""
+        """Report once for each file that messages were skipped because memoryd does not know their roles."""
         for key, cursor in batch.cursors.items():
             skipped = json.loads(batch.rows[key]["skipped"])
             roles = {name: count for name, count in skipped.items() if name.startswith(UNHEARD)}
@@ -593,7 +593,7 @@ class Ingest:
                 cursor.unheard = True
 
     def _lose_place(self, batch: IngestBatch) -> None:
-        """The transaction failed: what these cursors consumed is not stored, so they go back to what is."""
+        """Return cursors to their stored state after a failed transaction."""
         self.documents.forget({cursor.session_id for cursor in batch.cursors.values() if cursor.session_id})
         self.cursors.lose(batch.cursors.values())
         for cursor in batch.cursors.values():
@@ -609,18 +609,18 @@ def _is_as_read(cursor: Cursor, stat: ranges.Stat) -> bool:
 
 
 def _is_trouble(error: BaseException) -> bool:
-    """Whether the machine or the database is at fault, not what was read."""
+    """Return True if the machine or the database is at fault, not the transcript."""
     return isinstance(error, OperationalError) or is_disk_trouble(error)
 
 
 def _place(error: BaseException) -> str:
-    """What happened and where, without the message, which may quote the transcript."""
+    """Return the error's type and place without its message, which may quote the transcript."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     return " ".join([type(error).__name__, *(f"at {Path(frame.filename).name}:{frame.lineno}" for frame in last)])
 
 
 def _both_forms(folder: str) -> set[Path]:
-    """A folder as it was written, and as it is without links: programs record the one or the other."""
+    """Return a folder as written and without links, because programs record either form."""
     folder = clean(folder)
     forms = {Path(os.path.normpath(folder))}
     return forms | {Path(os.path.realpath(folder))} if Path(folder).is_absolute() else forms

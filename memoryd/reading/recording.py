@@ -1,4 +1,4 @@
-"""Sessions that a program hands over: they become transcripts of memoryd's own, which are read as any other.
+"""Record the sessions that a program passes to memoryd as transcripts, which are then read like any other.
 
     state_dir/sessions/AGENT/flushed-BEGIN-RANDOM.jsonl     one message a line, redacted, with an id and a time
 
@@ -35,7 +35,7 @@ _SYSTEM = "system"  # stands for the neighbour of a message of the system's
 
 
 class Recording(NamedTuple):
-    """Where a conversation is recorded."""
+    """Hold where a conversation is recorded."""
 
     path: Path
     size: int  # bytes that are to be read
@@ -49,14 +49,14 @@ class _Session(NamedTuple):
 
 
 def folder_of(state_dir: Path, agent_id: str) -> Path:
-    """Tell where an agent's sessions are recorded."""
+    """Return the folder of an agent's recorded sessions."""
     return state_dir / FOLDER / agent_id
 
 
 def record(
     state_dir: Path, agent_id: str, messages: Sequence[dict[str, Any]], scrubber: Scrubber, clock: Clock
 ) -> Recording:
-    """Record what of a conversation is new; nothing where it was recorded before.
+    """Record the new part of a conversation; write nothing if all of it was recorded before.
 
     The messages are checked, and at least one of them is not the system's.
     """
@@ -79,7 +79,7 @@ def list_paths(state_dir: Path, agent_id: str) -> list[Path]:
 
 
 def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bool:
-    """Change the messages of a recorded session; returns whether one was another one then."""
+    """Change the messages of a recorded session; return True if one changed."""
     with _lock_recording(path.parent):  # who appended meanwhile would do so to a file that has lost its name
         old = Journal(path).entries()
         new = changed(old)
@@ -95,13 +95,13 @@ def _lock_recording(folder: Path) -> Lock:
 
 
 def remove_text(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
-    """A recorded message without what is forgotten of it; handed over again, it is known by its digest."""
+    """Return a recorded message without forgotten text; its digest still identifies it when it comes again."""
     left: dict[str, Any] = chat.with_texts(message, lambda text, is_name: text if is_name else cut(text))
     return message if left == message else {**left, chat.FORGOTTEN: chat.compute_digest(message)}
 
 
 def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
-    """The session that goes on, or has been handed over before; else a new one."""
+    """Return the session that a conversation continues or repeats; else a new one."""
     digests = _list_texts(given)
     head = digests[0][:_HEAD_CHARS]
     paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
@@ -115,7 +115,7 @@ def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
 
 
 def _as_kept(folder: Path, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages without what was forgotten of them in any session that is recorded.
+    """Return messages without text that was forgotten in any recorded session.
 
     Each is known by its digest and by a neighbour, or by being the first: a conversation that branches off from a
     forgotten one brings nothing of it back, and what is said anew elsewhere, be it but a word, is kept.
@@ -140,7 +140,7 @@ def _in_its_place(message: dict[str, Any], left: dict[str, Any]) -> dict[str, An
 
 
 def _links(messages: Sequence[dict[str, Any]]) -> Iterator[list[tuple[str, str]]]:
-    """By what each message is known: with the one before it, and with the one after; the system's by itself."""
+    """Return the marks of each message: with its predecessor and with its successor; a system message stands alone."""
     digests = _list_texts(messages)
     place = 0
     for message in messages:
@@ -158,7 +158,7 @@ def _list_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is not recorded: all behind what is known, and the system's messages that never were."""
+    """Return what is not recorded: all messages after the known ones, and new system messages."""
     known = {chat.compute_digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
     new, spoken = [], 0
     for message in given:

@@ -1,4 +1,4 @@
-"""No secret is stored or sent: every text passes the scanner first, and what goes out passes it once more.
+"""Redact every text before it is stored, and check it again before it is sent.
 
 The scanner works in a child process (`worker`), since its rules are dear to load. Whatever cannot be scanned is not
 kept: `None` takes the place of its text, and it is for the caller to withhold it and to come back.
@@ -41,13 +41,13 @@ _PLAIN = re.compile(
 
 
 class SecretError(MemorydError):
-    """A text that was to be sent or written holds a secret. Nothing of it was; the error names only the rules."""
+    """Report that a text to be sent or written holds a secret. Nothing was sent; the error names only the rules."""
 
     code = "secret"
 
 
 class UnscannedError(StateError):
-    """A text that was to be sent or written could not be scanned, so it was not."""
+    """Report that a text to be sent or written could not be scanned. Nothing was sent."""
 
 
 def _do_nothing() -> None:
@@ -55,10 +55,10 @@ def _do_nothing() -> None:
 
 
 class Scan:
-    """A scan on a thread of its own."""
+    """Run a scan on its own thread."""
 
     def __init__(self, work: Callable[[Progress], list[ScrubbedText | None]]) -> None:
-        """Args: what scans, given what to call between parts."""
+        """Take the scan, a function that gets a callback for each part."""
         self._more: SimpleQueue[bool] = SimpleQueue()
         self._outcome: Future[list[ScrubbedText | None]] = Future()
         threading.Thread(target=self._run, args=(work,), name="scan", daemon=True).start()
@@ -72,14 +72,14 @@ class Scan:
             self._more.put(item=False)
 
     def result(self, progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
-        """Wait for the texts, once; `progress` is called, on this thread, for each part that was done."""
+        """Wait for the texts, once; call `progress` on this thread for each finished part."""
         while self._more.get():
             progress()
         return self._outcome.result()
 
 
 class _CleanTexts(NamedTuple):
-    """A policy, names as they may be kept by it, and the hashes of texts in which nothing was found by it."""
+    """Cache a policy's results: names as they may be kept, and the hashes of texts without a finding."""
 
     policy: Policy
     names: dict[str, str]
@@ -87,7 +87,7 @@ class _CleanTexts(NamedTuple):
 
 
 class Scrubber:
-    """Scans by the policy in force. Safe to use from several threads."""
+    """Scan texts by the policy in force. Safe to use from several threads."""
 
     def __init__(self, scanner: Worker, log: Log) -> None:
         self._scanner = scanner
@@ -97,11 +97,11 @@ class Scrubber:
 
     @property
     def policy(self) -> Policy:
-        """The policy in force."""
+        """Return the policy in force."""
         return self._known.policy
 
     def configure(self, settings: config.Settings) -> bool:
-        """Take the policy of the configuration; returns whether it is another one."""
+        """Take the policy of the configuration; return True if it differs."""
         given = settings.scrub
         policy = Policy(given.secrets, given.pii, given.allow)
         if policy == self.policy:
@@ -110,7 +110,7 @@ class Scrubber:
         return True
 
     def tick(self, now_monotonic: float) -> None:
-        """Let the scanner's child end when it has been idle."""
+        """Let the scanner's child process end when it has been idle."""
         self._scanner.tick(now_monotonic)
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class Scrubber:
         return self._scan(texts, _make_redacting(self.policy, private=private), _do_nothing)
 
     def begin(self, texts: Sequence[str]) -> Scan:
-        """Scan on another thread, while the caller does something else."""
+        """Start a scan on another thread, so that the caller can continue."""
         return Scan(lambda progress: self.scan(texts, progress))
 
     def _scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[ScrubbedText | None]:
@@ -197,7 +197,7 @@ class Scrubber:
         return [changed.get(text, text) for text in texts]
 
     def redact_own(self, texts: Sequence[str]) -> list[str]:
-        """Return texts of a person's own files without their secrets; `<private>` tags are text like other there."""
+        """Return the texts of a person's own files without secrets; there, `<private>` tags are ordinary text."""
         if self.policy.secrets == self.policy.pii == "off":
             return list(texts)  # without starting the scanner, which does nothing then
         found = [scrubbed for scrubbed in self.scan_redacting(texts, private=False) if scrubbed is not None]
@@ -206,13 +206,13 @@ class Scrubber:
         return [scrubbed.text for scrubbed in found]
 
     def redact_path(self, path: str) -> str:
-        """Return a path, with what is a secret in it masked."""
+        """Return a path with its secrets masked."""
         return path if self.name(path) == path else self.redact([path])[0]
 
     # --- what goes out --------------------------------------------------------------------------------------------
 
     def require_clean(self, texts: Sequence[str], where: str) -> None:
-        """Make sure that texts which are about to be sent or written hold no secret: an assertion, not a filter.
+        """Raise if a text to be sent or written holds a secret: an assertion, not a filter.
 
         Raises:
             SecretError: one does; with the rules that say so, and `where`.
@@ -232,7 +232,7 @@ class Scrubber:
 
 
 def hash_name(name: str) -> str:
-    """Return what stands in place of an id that must not be kept."""
+    """Return the replacement of an id that must not be kept."""
     return f"sha256:{_hash_of(name).hex()}"
 
 
@@ -248,7 +248,7 @@ def strings_of(value: Any) -> list[str]:
 
 
 def with_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a plain value with each string changed, keys included; of two that become the same one gets a mark."""
+    """Return a plain value with each string changed, keys included; if two keys become equal, one gets a mark."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -265,7 +265,7 @@ def with_strings(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def get_kept_name(kept: Mapping[str, str | None], name: str | None) -> str | None:
-    """Return a name as `names` found it; as it is where it could not be scanned: it must not be stored then."""
+    """Return a name as `names` found it; unchanged if it could not be scanned: the caller must not store it then."""
     return None if name is None else kept[name] or name
 
 

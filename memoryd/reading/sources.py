@@ -1,4 +1,4 @@
-"""The sources of transcripts: which files of which agents are read, and what reads one file asks of the whole reading.
+"""List the sources of transcripts, and declare what the reader of one file needs from the whole reading.
 
 Files that are rewritten as a whole, and turns that wait for the scanner, are read by classes of their own. They see the
 reading that they are part of by the protocol here, so that no file of this package imports its way back.
@@ -34,7 +34,7 @@ NOW_PATTERN = ".continuum/memory/NOW-*.md"
 
 @dataclass(frozen=True, slots=True)
 class SourcePattern:
-    """One pattern of one agent."""
+    """Hold one pattern of one agent."""
 
     agent: Agent
     pattern: sources.Pattern
@@ -44,7 +44,7 @@ class SourcePattern:
 
 
 def sources_of(settings: Settings) -> list[SourcePattern]:
-    """List the patterns of all enabled agents; NOW files, and what programs hand over, are always among them."""
+    """List the patterns of all enabled agents, always with NOW files and recorded sessions."""
     found = []
     for agent in settings.agents:
         if not agent.enabled:
@@ -60,7 +60,7 @@ def sources_of(settings: Settings) -> list[SourcePattern]:
 
 
 class WholeReading(Protocol):
-    """The reading of all transcripts, as the reader of one kind of them sees it; `Ingest` is the one."""
+    """Give the reader of one kind of transcript its access to the whole reading; `Ingest` implements it."""
 
     engine: Engine
     settings: Settings
@@ -83,19 +83,19 @@ class WholeReading(Protocol):
         """Forget which documents of these sessions were read."""
 
     def look_again(self, path: str, seconds: float) -> None:
-        """Ask for another look at a path, some seconds from now."""
+        """Schedule another look at a path in some seconds."""
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
-        """Record where the transcript lies and how it looked."""
+        """Record where the transcript is and how it looked."""
 
     def set_fate(self, cursor: Cursor, name: str) -> None:
-        """Record what became of a transcript."""
+        """Record the fate of a transcript."""
 
     def without_secrets(self, identity: Identity) -> Identity:
-        """Return whose session it is, as it may be kept."""
+        """Return the owner of the session without secrets."""
 
     def take(self, cursor: Cursor, result: CursorReading) -> None:
         """Add the results of a reading to the batch to be stored."""
 
     def session_for(self, cursor: Cursor, identity: Identity) -> str:
-        """Find or make the session of a transcript."""
+        """Find or create the session of a transcript."""

@@ -1,4 +1,4 @@
-"""Storing what was read: turns, the cursors that read them, and their sessions, in one transaction."""
+"""Store turns, the cursors that read them, and their sessions in one transaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of
 
 @dataclass(slots=True)
 class IngestBatch:
-    """What was read and is not stored yet."""
+    """Hold what was read and is not stored yet."""
 
     found: list[FoundTurn] = field(default_factory=list)
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)
@@ -52,33 +52,33 @@ class IngestBatch:
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the cursors as they were when it was frozen
 
     def is_full(self) -> bool:
-        """Whether it is time to store."""
+        """Return True if it is time to store."""
         return len(self.found) >= FLUSH_TURNS or self.size >= FLUSH_BYTES
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to store."""
+        """Return True if there is nothing to store."""
         return not (self.found or self.cursors or self.bad)
 
     def freeze(self) -> None:
-        """Keep the cursors' rows as they are now: the cursors read on while the texts are being scanned."""
+        """Copy the cursors' rows as they are now, because the cursors read on during the scan."""
         for key, cursor in self.cursors.items():
             reading.seal(cursor)
             self.rows[key] = cursor.row()
 
     def texts(self) -> list[str]:
-        """List the texts of its turns, in their order."""
+        """Return the texts of its turns, in their order."""
         return [found.turn.text for found in self.found]
 
     def names(self) -> set[str]:
-        """Gather what else of its turns a transcript decides: ids and names."""
+        """Return the ids and names that its transcripts provide."""
         return {name for _, turn, *_ in self.found for field in _NAMES if (name := getattr(turn, field)) is not None}
 
     def collect_skipped(self) -> set[str]:
-        """Gather the names of the records that were passed over, which a transcript decides as well."""
+        """Return the names of skipped records, which a transcript provides as well."""
         return {name for row in self.rows.values() for name in json.loads(row["skipped"])}
 
     def take_scanned(self, scanned: Sequence[ScrubbedText | None], kept: Mapping[str, str | None]) -> None:
-        """Put redacted texts and names in the place of those that were read; a name not scanned stays as it is."""
+        """Replace texts and names by their redacted forms; a name that was not scanned stays."""
         for row in self.rows.values():
             row["skipped"] = _counts(json.loads(row["skipped"]), kept)
         changed = {name for name, as_kept in kept.items() if as_kept != name}
@@ -94,7 +94,7 @@ class IngestBatch:
 
 @dataclass(slots=True)
 class StoreResult:
-    """What a batch came to."""
+    """Hold the result of storing a batch."""
 
     turns: int = 0
     sessions: set[str] = field(default_factory=set)  # that have new turns, or ended
@@ -102,7 +102,7 @@ class StoreResult:
 
 
 def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
-    """Return counts by name as they are stored: what is no plain name counts as one of the others."""
+    """Return counts by name for storing; any name that is not plain counts under one common name."""
     counts: Counter[str] = Counter()
     for name, count in skipped.items():
         counts[name if kept.get(name) == name else "other"] += count
@@ -138,7 +138,7 @@ def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None
 
 
 def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
-    """Part a batch that could not be stored into one for each cursor.
+    """Split a batch that could not be stored into one batch for each cursor.
 
     A session waits with the first of its cursors; whoever could not store that one puts `sessions` back for the next.
     """
@@ -155,7 +155,7 @@ def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
 
 
 def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, identity: Identity, now: str) -> str:
-    """Find the session of a transcript, or have it made with the last batch; a copy joins the session it is of."""
+    """Find the session of a transcript, or create it with the last batch; a copy joins its original's session."""
     number = 1
     with sqlite.begin_read(engine) as connection:
         while True:
@@ -189,7 +189,7 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
 
 
 def _is_own(cursor: Cursor, identity: Identity) -> bool:
-    """Whether the id is the session's own; others are made of the file's name, which another file may have."""
+    """Return True if the id is the session's own; others come from the file's name, which another file may have."""
     if cursor.format == now_file.NAME:
         return identity.session_id != PurePath(cursor.path).stem
     if cursor.format == Codex.name:
@@ -275,7 +275,7 @@ def _insert(
 def _confirm_origin(
     connection: Connection, session_id: str, turn: Turn, calls: Mapping[tuple[str, str], str | None]
 ) -> Turn:
-    """Return an answer as the person's if it belongs to such a call of the session, else as nobody's."""
+    """Attribute an answer to the person if it belongs to such a call of the session, else to nobody."""
     call = turn.tool_call_id or ""
     name = calls.get((session_id, call)) or turns.tool_of(connection, session_id, call)
     if dialogs.is_confirmed(name, turn.tool_name):
@@ -297,7 +297,7 @@ def _iter_unseen(
     seen: turns.SeenRecords,
     result: StoreResult,
 ) -> Iterable[FoundTurn]:
-    """Pass on what is new; a record whose text was changed under its id is new under an id of its own."""
+    """Yield new records; a record whose text changed under its id counts as new under another id."""
     confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
     waiting: dict[tuple[str, int], list[FoundTurn]] = {}  # passed on in this batch, by the record's own id
     forgotten = _ForgottenTexts(connection, listed[0].cursor.agent_id)
@@ -334,7 +334,7 @@ def _iter_unseen(
 
 
 class _ForgottenTexts:
-    """What an agent has forgotten, while a batch is being looked through."""
+    """Hold what an agent has forgotten, while a batch is checked."""
 
     def __init__(self, connection: Connection, agent_id: str) -> None:
         self.connection = connection
@@ -342,7 +342,7 @@ class _ForgottenTexts:
         self.left: dict[tuple[str, str], int] = {}  # how often a text without a time may still be met, by session
 
     def as_kept(self, found: FoundTurn, session_id: str) -> FoundTurn:
-        """A turn without its text, where that was forgotten; one without a time may say it once more."""
+        """Return a turn without its text if that was forgotten; a turn without a time may be said once more."""
         turn = found.turn
         key = erasure.text_key(turn.role, turn.at, turn.text) if self.keys else ""
         if key not in self.keys or not (turn.at or self._is_left(found, session_id, key)):
@@ -368,7 +368,7 @@ def _is_later(known: turns.KnownTurn | turns.TurnVersion, found: FoundTurn, gene
 
 
 def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion | None:
-    """The stored version that says the same; else one whose text is not known, and may be taken to."""
+    """Return the stored version with the same text; else one whose text is unknown and may be this one."""
     versions = turns.versions_of(connection, found.cursor.agent_id, found.turn.record_id, found.turn.part)
     exact = (
         one
@@ -381,7 +381,7 @@ def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion
 
 
 def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTurn) -> set[str]:
-    """Give a turn its text that was stored without one; gauge, counts and what has not slept yet follow.
+    """Give a stored turn its missing text, and update context usage, counts and what has not slept yet.
 
     Where a consumer has passed the turn, or a run that is open already settled on passing it, a message moves to the
     end of its session: it is consumed late rather than never. All else means something only where it stands. Returns
@@ -403,7 +403,7 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTu
 
 
 class _SessionState:
-    """A session's row while a batch is being added to it."""
+    """Hold a session's row while a batch is added to it."""
 
     def __init__(self, connection: Connection, session_id: str) -> None:
         row = turns.session_row(connection, session_id)
@@ -419,7 +419,7 @@ class _SessionState:
         self.moment = row["last_turn_at"] if row["turns"] else ""
 
     def take(self, turn: Turn, mtime_ns: int) -> int:
-        """Add one turn; returns its seq."""
+        """Add one turn; return its seq."""
         self.seq += 1
         self.turns += bool(turn.text)  # an empty one only carries usage
         self.gauge = live.advance(self.gauge, turn, self.seq)
@@ -431,14 +431,14 @@ class _SessionState:
         return int(self.seq)
 
     def reveal(self, turn: Turn, seq: int, new_seq: int, measured_at: int) -> None:
-        """Add the text of a turn that had been taken without it."""
+        """Add the text of a turn that was added without it."""
         self.seq = max(self.seq, new_seq)
         self.turns += 1
         if seq >= measured_at and seq >= self.gauge.since_seq:
             self.gauge = live.with_text(self.gauge, turn)
 
     def store(self, connection: Connection) -> None:
-        """Write the row; a session that had ended goes on."""
+        """Write the row; a session that had ended becomes live again."""
         last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
         query.run(
             connection,
@@ -449,7 +449,7 @@ class _SessionState:
 
 
 def _moment(text: str | None, mtime_ns: int) -> str:
-    """A transcript's time as the database writes it; the file's own time where it is missing or no time at all."""
+    """Return a transcript's time as the database writes it; the file's time if it is missing or invalid."""
     try:
         return text_of(moment_of(text or ""))
     except (ValueError, OverflowError):

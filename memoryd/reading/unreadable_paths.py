@@ -1,4 +1,4 @@
-"""Transcripts that cannot be read: said once, and taken back when it is over."""
+"""Report transcripts that cannot be read, once, and clear the report when they can."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KIND = "unreadable"
 
 
 class UnreadablePaths:
-    """What is reported of which path of which agent; it outlives the process as alarms."""
+    """Hold the reported paths of each agent; stored as alarms, so it survives the process."""
 
     def __init__(self, engine: Engine, clock: Clock, log: Log, scrubber: Scrubber) -> None:
         self.engine = engine
@@ -31,12 +31,12 @@ class UnreadablePaths:
         self._reported: dict[tuple[str, str], str] = {}
 
     def load(self, connection: Connection) -> None:
-        """Read what an earlier process reported and nobody took back."""
+        """Load the reports that an earlier process left open."""
         opened = (one for one in alarms.list_open(connection) if one.kind == KIND)
         self._reported = {(one.agent_id, one.subject): one.text for one in opened}
 
     def report(self, agent_id: str, path: str, why: str) -> None:
-        """Say that a path cannot be read."""
+        """Report that a path cannot be read."""
         subject = self._show_path(path)
         why = make_printable(why).replace(make_printable(path), subject)
         if self._reported.get((agent_id, subject)) == why:
@@ -46,7 +46,7 @@ class UnreadablePaths:
         self.log.warning("transcript cannot be read", agent=agent_id, path=subject, why=why)
 
     def take_back(self, agent_id: str, path: str) -> None:
-        """Say that it can be read, or is there no more."""
+        """Clear a report: the path can be read again, or no longer exists."""
         key = agent_id, self._show_path(path)
         if key not in self._reported:
             return
@@ -54,7 +54,7 @@ class UnreadablePaths:
         del self._reported[key]
 
     def review(self, met: AbstractSet[tuple[str, str]]) -> None:
-        """After a scan: take back what was not met on it, except what cannot even be looked for."""
+        """After a scan, clear the reports of paths that it did not meet, except those it could not look for."""
         if not self._reported:
             return
         known = {(agent_id, self._show_path(path)) for agent_id, path in met}
@@ -68,7 +68,7 @@ class UnreadablePaths:
             self.take_back(agent_id, path)
 
     def _show_path(self, path: str) -> str:
-        """A path as it may be shown: one that holds a secret is masked, one that could not be scanned is its hash."""
+        """Return a path for display: secrets are masked, and a path that could not be scanned becomes its hash."""
         text = make_printable(path)
         try:
             return self.scrubber.redact_path(text)
@@ -77,5 +77,5 @@ class UnreadablePaths:
 
 
 def make_printable(path: str) -> str:
-    """A path as text: bytes of a name that are no UTF-8 are shown as escapes."""
+    """Return a path as text: bytes of a name that are not UTF-8 become escapes."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,8 +1,9 @@
-"""Turns that could not be scanned: their rows are there, their texts are not, and are fetched from the transcripts.
+"""Fetch the texts of turns that could not be scanned from their transcripts, and scan them again.
 
-Each has its span; the bytes there are read again, and if they are the same, scanned again. A document has no spans of
-its own: it is read anew as a whole. How often depends on how often it failed; each start tries everything once. A sleep
-does not wait for such turns, but their number is on its receipt; one that it passed comes back at the session's end.
+The rows of such turns are stored without texts, but with spans. The bytes at a span are read again and, if they are the
+same, scanned again. A document has no spans: it is read again as a whole. The interval depends on the number of
+failures; each start tries everything once. A sleep does not wait for such turns. Its run report holds their number, and
+a turn that it missed comes back at the session's end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ AT_ONCE = 200
 
 
 class UnscannedTurns:
-    """Keeps after them for `Ingest`."""
+    """Retry such turns for `Ingest`."""
 
     def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
@@ -47,7 +48,7 @@ class UnscannedTurns:
         self._failed: set[tuple[str, str]] = set()  # agent and path of what was stored without its text
 
     def note(self, batch: IngestBatch) -> None:
-        """Take note of what was stored without its text."""
+        """Add the turns that were stored without their text."""
         failed = [found.cursor for found in batch.found if found.withheld == store.UNSCANNED]
         self._failed.update((cursor.agent_id, cursor.path) for cursor in failed)
         if failed:
@@ -55,7 +56,7 @@ class UnscannedTurns:
             self._tell()
 
     def retry(self) -> None:
-        """Try those whose time has come."""
+        """Retry the turns that are due."""
         if not self._known:
             return
         now = self.ingest.clock.monotonic()
@@ -94,7 +95,7 @@ class UnscannedTurns:
     # --- records ---------------------------------------------------------------------------------------------------
 
     def _read(self, row: RowMapping) -> FoundTurn | None:
-        """Read a turn's bytes again; None where they are not there any more."""
+        """Read a turn's bytes again; None if they are gone."""
         with self.ingest.files.borrow(Path(row["path"])) as handle:
             length = row["last_byte"] - row["first_byte"]
             digest = handle.sha256_range(row["first_byte"], length)
@@ -123,7 +124,7 @@ class UnscannedTurns:
         return next((turn for turn in found if turn.part == row["part"]), None)
 
     def _store(self, rows: dict[int, RowMapping], found: dict[int, FoundTurn | None]) -> None:
-        """Store what could be scanned this time, and that the others are lost."""
+        """Store the texts that could be scanned this time, and mark the others as lost."""
         ingest = self.ingest
         there = {turn_id: one for turn_id, one in found.items() if one is not None}
         batch = store.IngestBatch(found=list(there.values()))
@@ -143,7 +144,7 @@ class UnscannedTurns:
     # --- documents ------------------------------------------------------------------------------------------------
 
     def _read_anew(self, path: str, rows: Sequence[RowMapping]) -> None:
-        """Read a document as if for the first time: its turns are known by their records, and get their texts."""
+        """Read a document again from its start: its records identify the turns, which get their texts."""
         ingest = self.ingest
         key = rows[0]["agent_id"], path
         ingest.forget_documents({row["session_id"] for row in rows if row["session_id"]})

@@ -153,7 +153,7 @@ class _Days:
 
 
 class _MemoryIndex:
-    """What was held at one time, by its words."""
+    """Hold the words of a memory at one time."""
 
     def __init__(self, days: _Days, since: str, core: Sequence[str]) -> None:
         self.days, self.core = days, list(core)

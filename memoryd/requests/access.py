@@ -1,4 +1,4 @@
-"""Who may see what an agent remembers, and what is shown in the place of what may not be seen."""
+"""Decide who may see an agent's memory, and replace texts that a person may not see."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HINT = 'memoryd grant request --purpose "…" --for 30m'
 
 
 def may_read(settings: Settings, agent: Agent, what: str) -> bool:
-    """Say whether the person at the command line may see an agent's content now; a read under a grant is audited."""
+    """Return True if the person at the command line may see content now; audit a read under a grant."""
     from memoryd.files.trust import is_owner
 
     if agent.privacy == "open":
@@ -29,13 +29,13 @@ def may_read(settings: Settings, agent: Agent, what: str) -> bool:
 
 
 def require(settings: Settings, agent: Agent, what: str) -> None:
-    """Let only those pass who may see an agent's content."""
+    """Raise unless the person may see the agent's content."""
     if not may_read(settings, agent, what):
         raise RefusedError("what the agent remembers is its own", agent.id, HINT)
 
 
 def require_agents_own(agent: Agent) -> None:
-    """Let only the agent's own program pass, as which counts what runs as the user its workspace belongs to."""
+    """Raise unless this process runs as the owner of the workspace, which counts as the agent's own program."""
     from memoryd.files.trust import is_owner
 
     if not is_owner(agent.workspace):
@@ -46,7 +46,7 @@ def require_agents_own(agent: Agent) -> None:
 def show_rows(
     settings: Settings, agent: Agent, what: str, rows: Sequence[dict[str, Any]], *texts: str
 ) -> list[dict[str, Any]]:
-    """The rows as the person may see them: without leave the texts are null, their sizes and hashes are beside them."""
+    """Return the rows for this person: without permission, texts are null, with sizes and hashes beside them."""
     if may_read(settings, agent, what):
         return list(rows)
     return [_hide_texts(row, texts) for row in rows]
@@ -59,13 +59,13 @@ def _hide_texts(row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
 
 
 def text_of(value: object, row: dict[str, Any]) -> str:
-    """A text of a row for people; what stands in its place where it is not shown."""
+    """Return a text of a row for people, or its replacement if it is hidden."""
     return f"({row['bytes']} bytes, not shown: {HINT})" if value is None and "bytes" in row else str(value)
 
 
 @contextmanager
 def silo_of(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
-    """The grants of an agent, for whoever runs this process."""
+    """Return the grants of an agent for the user of this process."""
     from memoryd.clock import Clock
     from memoryd.finding.access_grants import AgentGrants
     from memoryd.requests import opening

@@ -1,6 +1,6 @@
-"""What an agent is told of its memory at its start: gathered here, for the command, the library and the hooks.
+"""Build the text for the start of a session, for the command, the Python API and the hooks.
 
-It is redacted once more on the way, since it goes to a model: files are people's own, and may hold anything.
+The text is redacted once more, because it goes to a model and files may hold any text of people.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SAID_BY = {
 
 
 class InjectionMaterial(NamedTuple):
-    """What is told, before it is cut to its budget."""
+    """Hold an agent's memory before it is cut to the budget."""
 
     profile: tuple[str, ...]
     facts: tuple[str, ...]
@@ -72,12 +72,12 @@ class InjectionMaterial(NamedTuple):
     notes: tuple[tuple[str, str], ...] = ()  # of facts and bullets, by their lines
 
     def exclude_session(self, session_id: str | None) -> InjectionMaterial:
-        """The same as it is told to a session, which is not told of itself."""
+        """Return the memory for a session, without that session itself."""
         return self._replace(others=tuple(one for one in self.others if one[0] != session_id))
 
 
 def gather(settings: Settings, agent: Agent, now: datetime) -> InjectionMaterial:
-    """Read what an agent remembers. Where there is no database yet, its files are all of it."""
+    """Read an agent's memory. Without a database, this is only its files."""
     sections: list[str] = []
     lines: list[str] = []
     notes: list[tuple[str, str]] = []
@@ -110,7 +110,7 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> InjectionMaterial
 
 
 def _read_others(reader: DatabaseReader, agent: Agent, now: datetime) -> list[tuple[str, injection.Part]]:
-    """What sessions of today and yesterday were about that no sleep has written yet, the newest first."""
+    """Return sessions of today and yesterday that no sleep has written yet, newest first."""
     since = (now - timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     found = []
     for row in reads.unslept_sessions(reader, agent.id, text_of(since), OTHERS):
@@ -164,7 +164,7 @@ def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]
 def redact_material(
     remembered: InjectionMaterial, redact: Callable[[Sequence[str]], Sequence[str]]
 ) -> InjectionMaterial:
-    """The same without secrets."""
+    """Return the same memory without secrets."""
     files = (*remembered.parts, *remembered.found, *(part for _, part in remembered.others))
     texts = [*remembered.profile, *remembered.facts, *(part.text for part in files)]
     texts += [note for _, note in remembered.notes]
@@ -180,7 +180,7 @@ def redact_material(
 
 
 def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
-    """What was found, as parts of an injection."""
+    """Return the memory as parts of an injection."""
     return tuple(
         injection.Part(
             f"{hit.path}, {injection.lines_of(hit.first_line, hit.last_line)}"
@@ -192,9 +192,9 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
 
 
 def list_new_parts(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
-    """Those of them that an agent was told neither in a text nor by one before.
+    """Return the texts that the agent got neither in another text nor from an earlier part.
 
-    "Never uses tabs" does not tell "uses tabs".
+    "Never uses tabs" does not count as "uses tabs".
     """
     said, more = _lines_of(text), []
     for part in found:
@@ -209,7 +209,7 @@ def _lines_of(text: str) -> str:
 
 
 def _statement(snippet: str) -> re.Pattern[str]:
-    """Finds what a snippet says, by whomever; where it is cut, also within a statement."""
+    """Return a pattern for a snippet's statement by any author; a cut snippet also matches inside a statement."""
     words = neutralize(snippet.strip(_ELLIPSIS)).casefold().removeprefix("- ").removeprefix(injection.BY_USER)
     begins = "" if snippet.startswith("…") else _BEGINS
     ends = "" if snippet.endswith("…") else r"(?:(?<=[.!?])|(?=[.!?]|$))"
@@ -217,9 +217,9 @@ def _statement(snippet: str) -> re.Pattern[str]:
 
 
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
-    """What an agent is told within a budget; files that cannot be read are named among what is left out.
+    """Return the injected text within a budget; unreadable files are listed in what is left out.
 
-    Notes are told where nothing has to go for them.
+    Notes come in only if they displace nothing.
     """
     others = [part for _, part in remembered.others]
     made = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others)
@@ -236,13 +236,13 @@ def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count:
 
 
 def budget_of(settings: Settings, whole: int | None = None, units: int | None = None) -> injection.Budget:
-    """The configured budget, less where the whole is to be."""
+    """Return the configured budget, limited to `whole` tokens and `units` UTF-16 units."""
     told = settings.injection
     return injection.Budget(told.max_tokens, told.files_max_tokens, whole, units, told.handover_max_tokens)
 
 
 def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:
-    """What an agent is told, and what a question finds besides; worked out here, with a daemon or without."""
+    """Return the injected text, and the results for a query; works with and without a daemon."""
     worker = Worker(settings.state_dir)  # for both, to count and to scan
     with scanner.open_scrubber(settings, worker) as scrubber:
         remembered = gather(settings, agent, Clock().now())

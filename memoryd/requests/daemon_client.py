@@ -1,4 +1,4 @@
-"""Asking the daemon by its control socket. Imports only what a hook can afford to load."""
+"""Ask the daemon through its control socket. Imports only modules that a hook can afford to load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 5.0
 
 
 def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> dict[str, Any] | None:
-    """Ask the daemon; its answer, None where none listens or it does not answer in time."""
+    """Ask the daemon; return its answer, or None if it does not answer in time."""
     line = socket_file.connect(os.path.join(state_dir, SOCKET), seconds)  # noqa: PTH118 - pathlib is dear to load
     if line is None:
         return None
@@ -33,7 +33,7 @@ def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **a
 
 
 def ask_data(state_dir: Path, verb: str) -> dict[str, Any]:
-    """Ask the daemon for something it knows; empty where none answers, or answers something else."""
+    """Ask the daemon for data; return an empty value if it does not answer with data."""
     answer = ask(state_dir, verb) or {}
     told = answer.get("data") if answer.get("ok") else None
     return told if isinstance(told, dict) else {}

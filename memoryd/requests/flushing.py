@@ -1,4 +1,4 @@
-"""Messages that a program hands over: recorded as a session, read, and slept over."""
+"""Record the messages of a program as a session, read it, and let it sleep."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What became of messages that were flushed. Holds nothing of what they say."""
+    """Hold the outcome of flushed messages, without their content."""
 
     session: str | None  # of which they are part; None where there was nothing to record
     added: int  # messages that were new
@@ -52,7 +52,7 @@ def flush(
     messages: Sequence[dict[str, Any]],
     on_summary: Callable[[str], object] | None = None,
 ) -> FlushResult:
-    """Record messages as a session, have them read, and let it sleep, by the daemon or here; tell of what is new."""
+    """Record messages as a session, have it read and let it sleep, by the daemon or here; report new blocks."""
     if not agent.enabled:
         raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
@@ -101,7 +101,7 @@ def _call_back(on_summary: Callable[[str], object], text: str) -> Exception | No
 
 
 def _read_until(settings: Settings, agent_id: str, recorded: Recording, patience: float) -> str | None:
-    """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
+    """Wait until a recorded session is read; return its id, or None if no process is left to read it."""
     path = str(recorded.path)
     until = time.monotonic() + patience
     session_id = waiting.await_read(settings, agent_id, path, recorded.size, until)

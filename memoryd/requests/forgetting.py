@@ -1,4 +1,4 @@
-"""Forgetting a memory or a session for a person: what is meant, what would go, and that it goes."""
+"""Forget a memory or a session for a person: find it, preview the result, and erase it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked 
 
 
 def find_target(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
-    """What somebody means who wants it forgotten: a memory or a session, by its whole id."""
+    """Return the memory or session that a person names, by its whole id."""
     if name.startswith(tuple(PREFIXES.values())):
         chosen = agent(None)
         opening.catch_up(settings, chosen)
@@ -40,7 +40,7 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
 
 
 def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Have a memory or a session forgotten, and wait for it; returns the row of its run."""
+    """Forget a memory or a session, and wait; return the row of the run."""
     key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
@@ -60,7 +60,7 @@ def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[s
 
 
 def _whole_lines(path: Path) -> int:
-    """Up to which byte a transcript can be read by now: a line without an end waits for it."""
+    """Return the last byte of a transcript that can be read now: an unfinished line must wait."""
     try:
         with path.open("rb") as file:
             at = max(0, file.seek(0, os.SEEK_END) - _TAIL)
@@ -71,12 +71,12 @@ def _whole_lines(path: Path) -> int:
 
 
 def describe_forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run that forgot something tells: ids, reasons and counts, never a text."""
+    """Return the result of a run that forgot something: ids, reasons and counts, never a text."""
     return {"run": row["id"], **row["receipt"][forgetting.KIND], "files": row["receipt"]["files"]}
 
 
 def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """What forgetting would come to: ids, reasons and counts."""
+    """Return the result that forgetting would have: ids, reasons and counts."""
     target = forgetting.target_of(options)
     with (
         opening.open_beside(settings) as engine,

@@ -1,4 +1,4 @@
-"""Requests about jobs: run one now, try one without writing, cancel one, answer a proposal, end a session."""
+"""Handle requests about jobs: run, dry run, cancel, answer a proposal, end a session."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SLEEP = "sleep"
 
 
 def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
-    """Pause or resume an agent; a running daemon sees it at its next look at the queue."""
+    """Pause or resume an agent; a running daemon notices at its next look at the queue."""
     with opening.open_to_change(settings) as (engine, _), sqlite.begin_write(engine) as connection:
         if not runs.set_paused(connection, agent_id, paused=paused):
             raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=opening.RELOAD)
 
 
 class JobRequest(NamedTuple):
-    """How a job is asked for by hand."""
+    """Hold the options of a job that a person asks for."""
 
     session_id: str | None = None  # this session only (sleep, facts)
     # Sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or the same was
@@ -45,7 +45,7 @@ class JobRequest(NamedTuple):
 
 
 def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: JobRequest) -> list[dict[str, Any]]:
-    """Run a job and wait for it; returns the rows of its runs, of a dream without the sleeps that its receipt names."""
+    """Run a job and wait; return the rows of its runs, for a dream without the sleeps that its report names."""
     check_kind(kind)
     require_mode(kind, asked.mode)
     agent = agent_id()
@@ -61,7 +61,7 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: J
 
 
 def require_mode(kind: str, mode: str | None) -> None:
-    """Make sure that a mode is given only to what has one."""
+    """Raise if a mode is given to a job that has none."""
     if mode is not None and kind != refining.KIND:
         raise RefusedError(f"{kind!r} jobs have no modes", hint=f"leave --mode out; {refining.KIND} has them")
 
@@ -78,7 +78,7 @@ def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, fo
 
 
 def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> list[dict[str, Any]]:
-    """Find out what a job would do now, of what was read so far; nothing is written and no model asked."""
+    """Return what a job would do now with the turns read so far; write nothing and ask no model."""
     check_kind(kind)
     require_mode(kind, asked.mode)
     _require_read(settings)
@@ -121,7 +121,7 @@ def _queue_runs(
 
 
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
-    """Accept or reject a proposal, and wait for it; returns the row of the run that does it."""
+    """Accept or reject a proposal, and wait; return the row of the run."""
     (row,) = waiting.rows_of(settings, [run_id])
     if row["state"] != runs.PROPOSED:
         raise RefusedError(f"the run is {row['state']}, no proposal that waits", row["id"], "memoryd status lists them")
@@ -131,7 +131,7 @@ def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
 
 
 def trust(settings: Settings, agent: Agent, kind: str) -> bool:
-    """Let a kind of job that is held back go on as configured; False where it was not held."""
+    """Let a held job continue as configured; return False if it was not held."""
     if kind not in modes.KINDS:
         raise NotFoundError(f"no job kind {kind!r} can be held back", hint=f"kinds: {', '.join(modes.KINDS)}")
     with opening.open_to_change(settings) as (engine, _), sqlite.begin_write(engine) as connection:
@@ -139,14 +139,14 @@ def trust(settings: Settings, agent: Agent, kind: str) -> bool:
 
 
 def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
-    """Put the user's own questions of the last days to memory with and without its core; numbers alone."""
+    """Search for answers to the user's questions of the last days with and without the core; return numbers only."""
     _require_read(settings)
     with opening.open_beside(settings) as engine:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
 
 
 def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
-    """Queue sleeps over an agent's sessions, or one of them; returns their runs, or one that says why there is none."""
+    """Queue sleeps of an agent's sessions, or of one; return their runs, or one skipped run with the reason."""
     rows = queueing.list_candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = session_id_of(engine, agent_id, session_id)
@@ -161,7 +161,7 @@ def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | 
 
 
 def session_id_of(engine: Engine, agent_id: str, wanted: str) -> str:
-    """Complete a session's id of an agent; a unique beginning is enough."""
+    """Return the full id of an agent's session; a unique beginning is enough."""
     sql = (
         "SELECT id FROM session WHERE agent_id = ?1 AND (id = ?2 OR substr(id, 1, length(?2)) = ?2)"
         " ORDER BY id <> ?2, id LIMIT 2"
@@ -197,7 +197,7 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
 
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
-    """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none."""
+    """End a session by hand and flush its turns since the last sleep. Return the run's row, empty if there is none."""
     row = reads.ask(opening.get_database(settings), reads.find_session, session_id)
     with opening.open_to_change(settings) as (engine, _):
         sleeping.end(engine, row["id"])

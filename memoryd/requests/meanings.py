@@ -1,4 +1,4 @@
-"""What a question means, for a search beside the daemon: by the daemon's model, without one by one of its own."""
+"""Embed questions for a search beside the daemon: with the daemon's model, or without a daemon with an own model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.2
 
 @contextmanager
 def open_meanings(settings: Settings) -> Iterator[Callable[[str], Callable[[], Meaning]] | None]:
-    """What tells the meaning of questions as long as this is entered; None where search goes by words alone."""
+    """Open what embeds questions; None if search goes by words only."""
     if not is_wanted(settings):
         yield None
         return
@@ -43,7 +43,7 @@ def open_meanings(settings: Settings) -> Iterator[Callable[[str], Callable[[], M
 
 
 class _OwnModel:
-    """A model of one's own, which goes when it was not asked for a while: a server may be there for days."""
+    """Load a model in this process and unload it when idle, because a server may run for days."""
 
     def __init__(self, state_dir: Path) -> None:
         worker = Worker(state_dir, idle=OWN_IDLE, name="embedder of questions")
@@ -52,7 +52,7 @@ class _OwnModel:
         self._rest = threading.Timer(0, self._tick)
 
     def ask(self, text: str) -> Meaning:
-        """What a question means, or why that is not known."""
+        """Return the embedding of a question, or why there is none."""
         self._rest.cancel()
         meaning = self._embedder.ask(text, OWN_PATIENCE)()
         self._rest = threading.Timer(OWN_IDLE.total_seconds(), self._tick)
@@ -64,13 +64,13 @@ class _OwnModel:
         self._embedder.tick(time.monotonic())
 
     def close(self) -> None:
-        """End it."""
+        """Unload the model."""
         self._rest.cancel()
         self._embedder.close()
 
 
 def _of_daemon(state_dir: Path, text: str) -> Meaning | None:
-    """What the daemon says; None where none answers."""
+    """Ask the daemon; return None if none answers."""
     until = time.monotonic() + DAEMON_PATIENCE_SECONDS
     while True:
         answer = daemon_client.ask(state_dir, "embed", text=text[:CHARACTERS])
@@ -83,13 +83,13 @@ def _of_daemon(state_dir: Path, text: str) -> Meaning | None:
 
 
 def as_json(meaning: Meaning) -> dict[str, Any]:
-    """What a question means, for the control socket."""
+    """Encode the embedding of a question for the control socket."""
     vector = None if meaning.vector is None else base64.b64encode(meaning.vector).decode()
     return {"vector": vector, "model": meaning.model, "why": meaning.why, "late": meaning.is_late}
 
 
 def from_json(data: Any) -> Meaning:
-    """What `as_json` wrote; of anything else, that it is none."""
+    """Decode the output of `as_json`; treat anything else as no embedding."""
     try:
         vector = None if data["vector"] is None else base64.b64decode(data["vector"])
         return Meaning(vector, str(data["model"]), str(data["why"]), bool(data["late"]))

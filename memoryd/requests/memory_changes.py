@@ -1,4 +1,4 @@
-"""Requests that change what an agent remembers: notes, memories, facts, feedback, a refinement's calls, redaction."""
+"""Handle requests that change memory: notes, memories, facts, feedback, calls of a refinement, redaction."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
-    """Write a note into the day's file, and wait for it; returns the row of its run.
+    """Write a note into the day's file and wait; return the row of its run.
 
-    `witnessed`: the agent itself calls; a line says nothing in the user's name unless they typed it.
+    `witnessed`: the caller is the agent itself; a line counts as the user's words only if the user typed it.
     """
     return _write(settings, agent, saving.SAVE, text, witnessed=witnessed)
 
@@ -47,10 +47,10 @@ def update(
     replace: str | None = None,
     witnessed: bool = False,
 ) -> dict[str, Any]:
-    """Add a memory to `MEMORY.md`, or make it another text, and wait for it; returns the row of the run.
+    """Add a memory to `MEMORY.md` or replace its text, and wait; return the row of the run.
 
-    `witnessed`: an added memory that only the user's word can bring in goes to the day's file, a new text with such a
-    memory is refused.
+    `witnessed`: the caller is the agent itself. An added memory that needs the user's word goes to the day's file
+    instead; a new text with such a memory is refused.
     """
     opening.catch_up(settings, agent)
     if replace is not None:
@@ -77,7 +77,7 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
 
 
 def describe_run(row: dict[str, Any]) -> dict[str, Any]:
-    """What a run that wrote has done, for programs."""
+    """Return the result of a run that wrote, for programs."""
     files = [item["path"] for item in row["receipt"].get("files", ())]
     lacks = row["receipt"].get("unsupported")
     told = {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
@@ -87,10 +87,10 @@ def describe_run(row: dict[str, Any]) -> dict[str, Any]:
 def call_refinement_tool(
     settings: Settings, agent: Agent, tool: str, arguments: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Have a tool of the agent's own refinement carried out; returns the row of its run, and what came of the call.
+    """Run one tool of the agent's own refinement; return the row of its run and the answer of the call.
 
-    There is no row where a search was answered without a refinement, and no answer where the refinement is over: then
-    the row says how.
+    The row is missing if a search was answered without a refinement. The answer is missing if the refinement has ended;
+    the row then holds the reason.
     """
     opening.catch_up(settings, agent)
     if tool == refinement_tools.SEARCH:
@@ -110,7 +110,7 @@ def call_refinement_tool(
 
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
-    """Tokens of a core that its agent should refine; None where no refinement is due."""
+    """Return the tokens of a core that its agent should refine; None if no refinement is due."""
     if not opening.get_database(settings).exists():
         return None
     since = text_of(scheduled_times.refinement_slot(settings, Clock().now()))
@@ -119,7 +119,7 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
 
 
 def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
-    """Record a word on a memory; a unique beginning of its id is enough. Returns the id."""
+    """Record a rating of a memory; a unique beginning of its id is enough. Return the id."""
     full = str(reads.ask(opening.get_database(settings), reads.find_memory, agent.id, memory_id)["id"])
     with opening.open_state(settings, agent) as (engine, _):
         feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
@@ -128,7 +128,7 @@ def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: s
 
 @contextmanager
 def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
-    """The fact store of an agent."""
+    """Return the fact store of an agent."""
     with opening.open_state(settings, agent) as (engine, scrubber):
         yield FactStore(
             engine,
@@ -143,7 +143,7 @@ def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
 
 
 def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
-    """Redact again what is stored, and wait for it; returns the row of its run."""
+    """Redact everything stored again, and wait; return the row of its run."""
     if settings.scrub.secrets == settings.scrub.pii == "off":
         raise RefusedError("scrub.secrets and scrub.pii are off", str(settings.source), "say what is to be redacted")
     if not settings.agents:
@@ -154,7 +154,7 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:
-    """What a rollback would do."""
+    """Return what a rollback would do."""
     target = ledger_runs.target_of(options)
     with opening.open_connection(settings) as connection:
         ledger_runs.require_done(connection, target)

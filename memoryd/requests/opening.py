@@ -1,4 +1,4 @@
-"""Open the state of memoryd for a request: beside a running daemon, or under its lock where none runs."""
+"""Open the state of memoryd for a request: beside a running daemon, or under the daemon's lock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @contextmanager
 def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
-    """Open the database, beside a running daemon, or with the app under its lock where none runs."""
+    """Open the database beside a running daemon; without one, open the whole app under its lock."""
     try:
         app = open_app(settings)
     except LockedError:
@@ -47,7 +47,7 @@ def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
 
 @contextmanager
 def open_beside(settings: Settings) -> Iterator[Engine]:
-    """Open the database beside whoever holds the lock; wait for one that is being made."""
+    """Open the database beside the holder of the lock; wait for a database that is being created."""
     path = get_database(settings)
 
     def connect() -> Engine:
@@ -62,7 +62,7 @@ def open_beside(settings: Settings) -> Iterator[Engine]:
 
 
 def retry(function: Callable[[], T], error: type[MemorydError], seconds: float) -> T:
-    """Call a function until it does not raise this error, for so long at most."""
+    """Call a function until it stops raising this error, for at most this many seconds."""
     late = time.monotonic() + seconds
     while True:
         try:
@@ -75,7 +75,7 @@ def retry(function: Callable[[], T], error: type[MemorydError], seconds: float) 
 
 @contextmanager
 def open_connection(settings: Settings) -> Iterator[Connection]:
-    """Open a read transaction on the database, beside whoever holds the lock."""
+    """Open a read transaction on the database beside the holder of the lock."""
     with open_beside(settings) as engine, sqlite.begin_read(engine) as connection:
         yield connection
 
@@ -86,7 +86,7 @@ def get_database(settings: Settings) -> Path:
 
 
 def catch_up(settings: Settings, agent: Agent) -> None:
-    """Bring the ledger to what an agent's `MEMORY.md` says, by the daemon where one runs; a file being saved waits."""
+    """Import an agent's edits of `MEMORY.md`, by the daemon if one runs; wait while the file is being saved."""
     path = get_database(settings)
     if not path.exists():
         return
@@ -108,7 +108,7 @@ def catch_up(settings: Settings, agent: Agent) -> None:
 def open_state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]:
     """Open the database and the scrubber, beside a running daemon or under its lock.
 
-    For changes that one transaction makes whole, either way.
+    Use this for changes that fit into one transaction.
     """
     with open_to_change(settings) as (engine, app):
         require_known(engine, agent.id)
@@ -117,10 +117,10 @@ def open_state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrub
 
 
 def require_known(engine: Engine, agent_id: str) -> None:
-    """Make sure that the database knows an agent.
+    """Raise unless the database knows an agent.
 
     Raises:
-        NotFoundError: the daemon has not read the configuration that names it.
+        NotFoundError: the daemon has not read the configuration that names the agent.
     """
     if not sqlite.read(engine, runs.knows_agent, agent_id):
         raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)

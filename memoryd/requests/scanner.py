@@ -1,4 +1,4 @@
-"""The scanner of a request: it takes the secrets out of what a request stores or shows."""
+"""Open the scanner of a request: it redacts what the request stores or shows."""
 
 from __future__ import annotations
 

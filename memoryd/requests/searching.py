@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
-    """Search what an agent remembers, for whoever may see it; `what` names the door in the audit."""
+    """Search an agent's memory for a person with access; `what` names the interface in the audit."""
     if not parse(text).terms:
         raise ConfigError("it contains no word", "query", "give at least one letter or digit")
     require_days(narrowing)
@@ -38,7 +38,7 @@ def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, wh
 
 
 def require_days(narrowing: Narrowing) -> None:
-    """Make sure that a search is narrowed to days, in their order."""
+    """Raise unless `after` and `before` are days in their order."""
     for name, day in (("after", narrowing.after), ("before", narrowing.before)):
         # A datetime is a date, too, and its time would count for nothing.
         if day is not None and (not isinstance(day, date) or isinstance(day, datetime)):
@@ -49,7 +49,7 @@ def require_days(narrowing: Narrowing) -> None:
 
 
 def get(settings: Settings, agent: Agent, path: str, span: LineRange, what: str) -> Excerpt:
-    """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit."""
+    """Read part of an agent's memory for a person with access; `what` names the interface in the audit."""
     access.require(settings, agent, what)
     with open_scrubber(settings) as scrubber:
         return excerpt.get(agent, path, span, database=opening.get_database(settings), redact=scrubber.redact_own)
@@ -57,7 +57,7 @@ def get(settings: Settings, agent: Agent, path: str, span: LineRange, what: str)
 
 @contextmanager
 def open_recall(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
-    """What searches, in this process, beside a running daemon or without one."""
+    """Open a search in this process, beside a running daemon or without one."""
     log = get_logger(part="index")
     index = Index(settings.state_dir, log)
     reader = KeptReader(opening.get_database(settings))

@@ -1,4 +1,4 @@
-"""Queue the runs that a request asks for, and wait for them: a daemon carries them out, else this process does."""
+"""Queue the runs of a request and wait for them: the daemon runs them, else this process does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_now(
     # Does so instead of `queue` where another process or thread is to carry them out.
     beside: Callable[[Engine, Clock], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Have runs carried out, by the daemon or here, and wait for them; returns their rows."""
+    """Have runs carried out by the daemon or here, and wait; return their rows."""
     queued: list[str] = []
     while True:
         try:
@@ -75,7 +75,7 @@ def carried_out(
     fresh: bool = False,
     **more: str | None,
 ) -> dict[str, Any]:
-    """Have one run carried out as `run_now` does, of what `request` takes; returns its row."""
+    """Queue one run with the arguments of `request`, wait as `run_now` does, and return its row."""
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         return [request(engine, clock, agent_id, kind, options, key=key, **more)]
@@ -100,7 +100,7 @@ def require_done(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
-    """As `require_done`, for a run of which all was asked for by a person or a tool: nothing of it may be refused."""
+    """Return the row of a run that ended well without a refused part; otherwise raise."""
     refused = row["receipt"].get("refused", ())
     if refused:
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
@@ -119,7 +119,7 @@ def request(
     text: str | None = None,  # what a tool gives it to write, without its secrets
     session_id: str | None = None,
 ) -> str:
-    """Queue a run that a person or a tool asks for; one of its key that waits already becomes theirs, as asked."""
+    """Queue a run for a person or a tool; a waiting run with the same key takes over their options."""
     key = key or (f"{kind}:{agent_id}" if options is None else None)
     actor, trigger = (HUMAN, "manual") if text is None else (AGENT_TOOL, "agent")
     asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
@@ -138,7 +138,7 @@ def request(
 
 
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
-    """Make a run that waits what is asked for; one that is under way must be that already, if anything is asked."""
+    """Give a waiting run the new options; raise if a running run has others."""
     waiting = json.loads(query.fetch_text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
     if {name: one for name, one in waiting.items() if one} == {name: one for name, one in options.items() if one}:
         return
@@ -156,7 +156,7 @@ def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Cl
 
 
 def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | None:
-    """Wait until runs have ended; one that failed and waits for its next attempt has ended for this command."""
+    """Wait until runs have ended; for a command, a failed run that waits for its next attempt has ended."""
     lock = Lock(settings.state_dir / LOCK)
     while True:
         holder = lock.holder()
@@ -169,9 +169,9 @@ def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | 
 
 
 def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:
-    """Have a transcript read up to a byte by whoever holds the lock, which may be another thread of this process.
+    """Have a transcript read up to a byte by the holder of the lock, which may be another thread of this process.
 
-    Returns its session; None where it is not read so far and nobody holds the lock, or it is too late.
+    Returns its session; None if nobody holds the lock or the time is over before the transcript is read so far.
     """
     daemon_client.ask(settings.state_dir, "read", path=path)
     lock = Lock(settings.state_dir / LOCK)
@@ -186,11 +186,11 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
 
 
 def _waits_for_another(row: Mapping[str, Any]) -> bool:
-    """Whether a run waits for its next attempt, or for an agent's next call, and so has ended for who asked for it."""
+    """Return True if a run waits for its next attempt or an agent's next call: it has ended for the caller."""
     return row["state"] == "queued" and bool(row["error"] or row["why"] == called_refining.WAITS)
 
 
 def rows_of(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows of runs, in the order of their ids given."""
+    """Return the rows of runs, in the given order."""
     with reads.open_reader(opening.get_database(settings)) as reader:
         return [reads.job_run(reader, run_id) for run_id in run_ids]

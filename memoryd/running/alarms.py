@@ -1,8 +1,8 @@
-"""What becomes of alarms beside the runs that raise and clear most of them.
+"""Review alarms that no run clears, and report each open alarm to the user.
 
-Some are about what no run notices the end of: a day that is over, a model that is configured no more, a file that a
-person has looked at and removed. `review` clears those. And each open one is told once to the user's own command, by a
-thread of its own: whatever that command does, nothing waits for it.
+No run notices some ends: a day that is over, a model that is no longer configured, a file that a person has looked at
+and removed. `review` clears these alarms. `Teller` passes each open alarm once to the user's own command, on its own
+thread, so that nothing waits for the command.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ MOST = 20  # told at one go
 
 
 def clear_at_start(runner: Runner) -> None:
-    """Clear what a start proves to be over: its configuration was read, and its disk written."""
+    """Clear the alarms that a start ends: the configuration was read, and the disk was written."""
     _clear(runner, [one for one in sqlite.read(runner.engine, alarms.list_open) if one.kind in {CONFIG, DISK}])
 
 
 def review(runner: Runner) -> None:
-    """Clear the alarms that are over and that no run will clear; look at what the last nights came to.
+    """Clear the alarms whose cause is over and that no run clears; check the last nights.
 
-    Proposals that could not be taken back are tried again.
+    Also withdraws again the proposals that could not be withdrawn.
     """
     found = sqlite.read(runner.engine, alarms.list_open)
     _clear(runner, list(_find_over(runner, found)))
@@ -69,12 +69,12 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
 
 
 def _day(runner: Runner, at: str | None = None) -> date:
-    """The local day of a time, by default of now."""
+    """Return the local day of a time, by default of now."""
     return (runner.clock.now() if at is None else moment_of(at)).astimezone(runner.settings.zone).date()
 
 
 def _is_gone(one: Alarm, state_dir: Path, workspace: Path | None) -> bool:
-    """Whether the file that an alarm is about was taken away by whom it was for."""
+    """Return True if a person has removed the file that an alarm names."""
     if one.kind == DATABASE:
         return bool(one.subject) and not (state_dir / one.subject).exists()
     return one.kind == LATE and workspace is not None and not (workspace / (one.subject or "-")).exists()
@@ -93,7 +93,7 @@ def _clear(runner: Runner, found: list[Alarm]) -> None:
 
 @dataclass(slots=True)
 class AlarmHook:
-    """Tells the command `hooks.on_alarm` of each alarm, once: what it was not told before a stop it is told after."""
+    """Pass each alarm once to the command `hooks.on_alarm`; after a stop, pass the rest."""
 
     runner: Runner
     told: set[int] = field(default_factory=set)  # whatever the disk says: nobody is told twice by this process
@@ -101,11 +101,11 @@ class AlarmHook:
     unstored: dict[str, str] = field(default_factory=dict)  # by kind: those that the disk does not take
 
     def is_wanted(self) -> bool:
-        """Whether there is somebody to tell."""
+        """Return True if the command is configured."""
         return self.runner.settings.hooks.on_alarm is not None
 
     def tell(self) -> None:
-        """Tell what was not told yet; one that the command fails at is tried again, a few times."""
+        """Pass the open alarms that the command has not got; retry a few times if the command fails."""
         for kind in list(self.unstored):
             self._run(kind, "", self.unstored.pop(kind))
         opened = sqlite.read(self.runner.engine, alarms.list_open)

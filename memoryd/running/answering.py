@@ -1,13 +1,14 @@
-"""Who answers a job's question, and what it may cost: the model, in parts where it must be, or the offline backend.
+"""Answer a job's question within its cost limits: by the model, if necessary in parts, or by the offline backend.
 
-A reply that was cut off is asked for once more with a higher limit; then, as where a server refuses a length, the
-question is divided, down to one piece of its material. What a server takes is remembered for each endpoint.
+If a reply is cut off, the question is asked once more with a higher limit. After that, or if a server refuses the
+length, the question is divided, at last into single pieces of its material. The accepted length is remembered for each
+endpoint.
 
-Before a call its tokens are reserved, after it they are settled, in the same transaction that stores the answer on the
-run's row: a crash never pays twice, and what it may have paid stays counted. Each endpoint has a circuit breaker. What
-cannot be answered is raised as a `ModelError`, for the one place that decides about trying again (`retry`). If the
-failure is one that passes, the configuration may let the offline backend step in; then the reply says why it did. A
-refused request does not pass: its run is blocked, with an alarm.
+Tokens are reserved before each call. After the call, one transaction settles them and stores the answer on the run's
+row: a crash never pays twice, and a possible payment stays counted. Each endpoint has a circuit breaker. An unanswered
+question raises a `ModelError`, and `retry` alone decides about another attempt. If the failure is temporary, the
+configuration may let the offline backend answer; the reply then holds the reason. A refused request is not temporary:
+its run is blocked, with an alarm.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _SMALLEST_OUTPUT = 256  # tokens; a server that takes no reply of this length is
 
 @dataclass(frozen=True, slots=True)
 class RunQuestion:
-    """A question of a run, with what its job and the runner have to say about it."""
+    """Hold a question of a run, with details from its job and the runner."""
 
     run: Run
     ask: Ask
@@ -84,7 +85,7 @@ class EndpointLimits:
 
 @dataclass(slots=True)
 class Answerer:
-    """Answers questions. Safe to use from several threads."""
+    """Answer questions. Safe to use from several threads."""
 
     engine: Engine
     models: Pool
@@ -115,10 +116,10 @@ class Answerer:
             return self._offline(asked, error.what)
 
     def after_rejection(self, asked: RunQuestion, rejected: Reply, why: str) -> Reply:
-        """Return the offline backend's reply where the model's cannot be used and it has had all of its attempts.
+        """Return the offline backend's reply after the model's last attempt gave no usable one.
 
         Raises:
-            ModelError: it has more attempts; the next one asks anew.
+            ModelError: attempts are left; the next attempt asks again.
         """
         runs.forget_reply(self.engine, asked.run)
         self._keep_refused(asked, [rejected])
@@ -147,7 +148,7 @@ class Answerer:
         runs.unblock(self.engine, self.clock.text(), due_only=True)
 
     def renew(self) -> None:
-        """After a start or a change of the configuration: what was wrong may be mended, so all may be asked again."""
+        """Allow all endpoints again after a start or a change of the configuration, because the fault may be fixed."""
         with self.lock:
             self.circuits.clear()
             self.takes.clear()
@@ -286,7 +287,7 @@ class Answerer:
         self.scrubber.require_clean(told, f"the question of run {run.id}")
 
     def _redact_reply(self, reply: Reply) -> Reply:
-        """A reply is another's text: a model may have been told to decode what was redacted, or make a secret up."""
+        """Redact a reply: a model may decode redacted text on request, or invent a secret."""
         called = [part for call in reply.calls for part in (call.id, call.name, call.arguments)]
         text, model, *clean = self.scrubber.redact([reply.text, reply.model or "", *called])
         parts = iter(clean)
@@ -382,7 +383,7 @@ class Answerer:
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
 
     def _make_blocked_error(self, asked: RunQuestion, endpoint: Endpoint, what: str) -> ModelError:
-        """Return the error of a run that only a person can help; an alarm reports it."""
+        """Return the error of a run that only a person can fix; an alarm reports it."""
         run = asked.run
         self._set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
         return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
@@ -390,7 +391,7 @@ class Answerer:
     # --- the circuit ----------------------------------------------------------------------------------------------
 
     def _admit(self, endpoint: Endpoint, *, by_hand: bool) -> None:
-        """Raise a ModelError while the endpoint is not to be asked; a person who asks by hand may have mended it."""
+        """Raise a ModelError while the endpoint must not be asked; a run by hand may ask, as the fault may be fixed."""
         now = self.clock.monotonic()
         with self.lock:
             circuit, admitted = breaker.admit(self.circuits.get(endpoint.name, Circuit()), now)
@@ -402,7 +403,7 @@ class Answerer:
         raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
 
     def _note(self, endpoint: Endpoint, result: Reply | Failure) -> None:
-        """Take what came of a call into the endpoint's circuit."""
+        """Record the outcome of a call in the endpoint's circuit."""
         now = self.clock.monotonic()
         trouble = result.trouble if isinstance(result, Failure) else None
         if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, *_LENGTHS}:
@@ -424,7 +425,7 @@ class Answerer:
             self._change(endpoint, lambda circuit: breaker.told_to_wait(circuit, now, seconds))
 
     def _change(self, endpoint: Endpoint, change: Callable[[Circuit], Circuit]) -> Circuit:
-        """Change an endpoint's circuit; returns what it was."""
+        """Change an endpoint's circuit; return its earlier state."""
         with self.lock:
             before = self.circuits.get(endpoint.name, Circuit())
             self.circuits[endpoint.name] = change(before)
@@ -444,7 +445,7 @@ class Answerer:
         runs.keep_reply(connection, asked.run, json.dumps(kept), about)
 
     def _keep_refused(self, asked: RunQuestion, replies: Sequence[Reply]) -> None:
-        """Keep what a person needs to see why a model's answers are of no use."""
+        """Store the refused reply, so that a person can see why a model's answers are unusable."""
         runs.keep_refused(self.engine, asked.run, "\n\n".join(reply.text for reply in replies))
 
     def _set_alarm(self, kind: str, subject: str, text: str | None, agent_id: str = "") -> None:

@@ -1,12 +1,11 @@
-"""A refinement whose agent calls the tools itself, one after the other, through the Model Context Protocol.
+"""Run a refinement whose agent calls the tools itself, one by one, through the Model Context Protocol.
 
-The server's instructions tell the agent when a refinement is due. Its first call that condenses something is its
-consent and begins the run; without one that is due, or agreed to, a call is an error. A search begins nothing and is
-answered at any time.
+The server's instructions tell the agent when a refinement is due. Its first call that changes memory is its consent and
+begins the run. If no refinement is due, such a call is an error. A search begins nothing and always gets an answer.
 
-It is one run all the while: each call is handed to it, it is carried out, and waits for the next. So the same guards,
-limits and breaker hold as where a model is asked, nobody else refines meanwhile, and one rollback takes it back. An
-agent that does not go on for a while has left it unfinished.
+All calls belong to one run: the run carries out each call and waits for the next. So the same guards, limits and
+circuit breaker apply as with a model that memoryd asks, no other refinement runs meanwhile, and one rollback reverts
+everything. If the agent stops calling for a while, the refinement is unfinished.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def goes_on(connection: Connection, agent_id: str) -> bool:
 def hand_over(
     connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str, since: str
 ) -> str:
-    """Give a call to the agent's refinement, or begin the one that is due; returns the run's id.
+    """Give a call to the agent's refinement, or begin the one that is due; return the run's id.
 
     Args:
         connection: of the caller's transaction.
@@ -154,14 +153,14 @@ def hand_over(
 
 
 def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
-    """What an agent's own refinement that has begun goes on from; None of any other."""
+    """Return the state from which an agent's own refinement continues; None for any other run."""
     with sqlite.begin_read(engine) as connection:
         has_begun = is_called(run) and KIND in runs.read_receipt(connection, run.id)
         return _read_options(connection, run.id) if has_begun else None
 
 
 def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
-    """End an agent's own refinement, which waits for its next call, with all that was not to be written yet."""
+    """End an agent's own refinement that waits for its next call, and drop its unwritten changes; return how many."""
     with sqlite.begin_write(engine) as connection:
         waiting = runs.open_by_key(connection, refining.key_of(agent_id))
         if waiting is None or PENDING not in _read_options(connection, waiting):
@@ -177,7 +176,7 @@ def _read_options(connection: Connection, run_id: str) -> dict[str, Any]:
 
 
 def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
-    """What came of the last call, where its refinement goes on."""
+    """Return the answer to the last call, if its refinement continues."""
     sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
     found: dict[str, Any] | None = json.loads(query.fetch_text(connection, sql, run_id, WAITS) or "{}").get("answer")
     return found
@@ -206,7 +205,7 @@ def refiner_of(runner: Runner, run: Run) -> Refiner:
 
 
 def take_call(refiner: Refiner) -> None:
-    """Carry out the call that was handed over, and let the run wait for the next, or end it."""
+    """Carry out the call, and let the run wait for the next call or end it."""
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     refiner.go_on_from(given.get(PENDING, ()))
     session, told = replace(refiner.restore_session(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)

@@ -1,8 +1,8 @@
-"""Looks at every agent's `MEMORY.md` now and then, and imports what somebody changed in it once it has settled.
+"""Watch every agent's `MEMORY.md`, and import each edit once the file has settled.
 
-A file has settled when two looks that lie `settle` apart see the same; one that is empty or much shorter than what the
-ledger knows is looked at once more, since an editor that empties a file before it writes it may be slow. An editor that
-writes beside the file and renames gives it another inode: that is another look.
+A file has settled when two looks, `settle` apart, see the same content. A file that is empty or much shorter than its
+memories gets one more look, because an editor may empty a file and write it slowly. An editor that writes a new file
+and renames it changes the inode, which counts as a new look.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class CoreWatch:
-    """Remembers how each file looked."""
+    """Remember how each file looked."""
 
     runner: Runner
     looks: dict[str, _Look] = field(default_factory=dict)
     done: dict[str, _Stat] = field(default_factory=dict)
 
     def look(self) -> bool:
-        """Look at the file of each agent once, import it where it has changed and settled; whether one was."""
+        """Look once at each agent's file and import it if it has changed and settled; return True after an import."""
         self.look_late()
         before = dict(self.done)
         for agent in self.runner.settings.agents:
@@ -62,7 +62,7 @@ class CoreWatch:
         return self.done != before
 
     def look_late(self) -> None:
-        """Find what was written to versions of files that had lost their name, and let go of those that are over."""
+        """Take over late writes to replaced versions of files; raise an alarm if one conflicts with the new version."""
         for agent in self.runner.settings.agents:
             if any(agent.workspace.glob(f"{CONTINUUM}/.late-*")):
                 try:
@@ -108,7 +108,7 @@ class CoreWatch:
             return is_shortened(data, memories.read_live(connection, agent.id, MemoryKind.CORE))
 
     def take(self, agent: Agent, *, settled: bool = True) -> bool:
-        """Import an agent's file; False where that has to wait."""
+        """Import an agent's file; return False if that must wait."""
         runner = self.runner
         if not agent.workspace.is_dir():
             return False
@@ -133,7 +133,7 @@ class CoreWatch:
         return brought.agrees
 
     def _tell_of_loss(self, agent_id: str, brought: CoreImport, entry: int) -> None:
-        """An edit that takes most of the core away is a person's right, and looks just like an accident."""
+        """Raise an alarm if an edit removed most of the core: it may be intended, but looks like an accident."""
         ended = sum(not change.after.is_live for change in brought.changes)
         if not ended or not is_shortened(brought.data, brought.before):
             self.runner.set_alarm(EMPTIED, None, agent_id)

@@ -1,8 +1,8 @@
-"""When an agent dreams, and what its dream is made of.
+"""Decide when an agent dreams, and gather the input of its dream.
 
-What was dreamt of is known by the receipts of the dreams that succeeded and were not taken back: the days each looked
-at, and the hash of each daily file. So a dream that is rolled back has not been, and the next looks at its days again.
-So does one that the offline backend answered because the model failed, once the model is back.
+The reports of successful dreams list what was dreamt: the days, and the hash of each daily file. A dream that was
+rolled back does not count, so the next dream reads its days again. The same holds for a dream that the offline backend
+answered because the model failed, once the model is back.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SLEEP = "sleep:"  # begins the origin of a line that a sleep wrote, until it is
 
 
 class PastDream(NamedTuple):
-    """A dream that succeeded: the days it looked at, and the hashes of their files."""
+    """Hold a successful dream: its days, and the hashes of their files."""
 
     run_id: str
     first: date
@@ -70,7 +70,7 @@ class PastDream(NamedTuple):
 
     @property
     def is_pending(self) -> bool:
-        """Return True if the model is to dream of its days again."""
+        """Return True if the model must dream these days again."""
         return self.is_stopgap and self.again < _MOST_TRIES
 
 
@@ -78,12 +78,12 @@ class PastDream(NamedTuple):
 
 
 def key_of(agent_id: str) -> str:
-    """What keeps an agent's dreams from waiting twice."""
+    """Return the key that keeps two dreams of an agent from waiting at the same time."""
     return f"{KIND}:{agent_id}"
 
 
 def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigger: str, actor: str) -> list[str]:
-    """Queue a sleep of each live session of an agent; returns the runs, those that wait already with them."""
+    """Queue a sleep of each live session of an agent; return the runs, with those that already wait."""
     if settings.modes.sleep == "off":
         return []
     found = []
@@ -96,9 +96,9 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
 def queue(
     engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int = 0
 ) -> int:
-    """Queue a dream of each agent behind the sleeps of its live sessions, once for this slot; returns how many.
+    """Queue a dream of each agent after the sleeps of its live sessions, once for this slot; return how many.
 
-    One that is paused, or has an earlier dream waiting, has its slot used up, which says why.
+    An agent that is paused or has an earlier dream waiting uses up its slot with a skipped run that holds the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
@@ -121,7 +121,7 @@ def queue(
 
 
 def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
-    """The wall-clock time of the newest slot that a dream has used, as `YYYY-MM-DDTHH:MM`."""
+    """Return the newest slot that a dream has used, as local `YYYY-MM-DDTHH:MM`."""
     with sqlite.begin_read(engine) as connection:
         rows = connection.exec_driver_sql(
             "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
@@ -133,7 +133,7 @@ def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
 
 
 def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
-    """The dreams of an agent that succeeded and were not taken back, in order."""
+    """Return the successful dreams of an agent that were not reverted, in order."""
     rows = connection.exec_driver_sql(
         "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by'),"
         " json_extract(receipt, '$.backend') = 'offline' AND json_extract(receipt, '$.fallback') IS NOT NULL"
@@ -159,7 +159,7 @@ def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
 
 
 def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[PastDream]) -> tuple[date, date]:
-    """The first and last day a dream looks at."""
+    """Return the first and last day that a dream reads."""
     options = run.options
     if options.get("from"):  # settled by an earlier attempt
         return date.fromisoformat(options["from"]), date.fromisoformat(options["to"])
@@ -173,7 +173,7 @@ def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[P
 
 
 def _frontier(start: date, before: Sequence[PastDream]) -> date:
-    """The day up to which none from `start` on is left out: a dream of later days alone does not move it."""
+    """Return the day up to which no day since `start` was left out; a dream of later days alone does not move it."""
     frontier = start
     for one in before:
         if one.first <= frontier:
@@ -182,7 +182,7 @@ def _frontier(start: date, before: Sequence[PastDream]) -> date:
 
 
 def _first_try(connection: Connection, run: Run, source: Gathered) -> date | None:
-    """The day before the first dream was tried: what it should have seen is still to be dreamt of."""
+    """Return the day before the first attempt at a dream: its input must still be dreamt."""
     at: str | None = connection.exec_driver_sql(
         "SELECT min(created_at) FROM job_run WHERE agent_id = ? AND kind = ?", (run.agent_id, KIND)
     ).scalar_one_or_none()
@@ -193,7 +193,7 @@ def _first_try(connection: Connection, run: Run, source: Gathered) -> date | Non
 
 
 def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
-    """Take the frozen snapshot one dream depends on, or say why there is nothing to dream of."""
+    """Return the frozen snapshot that one dream depends on, or the reason why there is nothing to dream."""
     with sqlite.begin_read(source.engine) as connection:
         every = list_dreams(connection, run.agent_id)
         before = [one for one in every if not (source.model_is_up and one.is_pending)]
@@ -229,7 +229,7 @@ def _core(inputs: DreamInputs) -> str:
 
 
 def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
-    """The proposed dream that a person rejected, made of this very core and of all that these daily files say."""
+    """Return the id of the rejected dream with this very core and these daily files, if there is one."""
     if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
         return None
     with sqlite.begin_read(source.engine) as connection:
@@ -241,7 +241,7 @@ def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str 
 
 
 def ask_again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
-    """The same question on the core as it is now; ids stay those that the model was shown."""
+    """Return the same question on the current core; ids stay those that the model has seen."""
     fresh = _inputs(source, run, inputs.entries, _EntrySupport(inputs.sources_of, inputs.behind_of))
     context = replace(fresh.context, seen=inputs.context.seen)
     told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
@@ -249,7 +249,7 @@ def ask_again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
 
 
 def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, bytes]]:
-    """The daily files that have content, by path, in order of their days."""
+    """Return the daily files with content, by path, in order of their days."""
     for number in range(first.toordinal(), last.toordinal() + 1):
         path = f"memory/{date.fromordinal(number).isoformat()}.md"
         data = regular.read_in(source.workspace, path)
@@ -258,9 +258,9 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
 
 
 def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) -> Iterator[tuple[str, bytes]]:
-    """The daily files of days before `first` that a dream has looked at, and that say something else now.
+    """Return the daily files before `first` that a dream has read and that have changed since.
 
-    A sleep that was tried again, an accepted proposal or a transcript found late write to a day that is over.
+    A repeated sleep, an accepted proposal or a late transcript may write to a day that is over.
     """
     seen: dict[str, str] = {}
     for one in before:
@@ -279,7 +279,7 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
 
 
 def _report_flush(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
-    """What became of the sleeps of live sessions that were queued ahead of a dream."""
+    """Return the outcome of the sleeps of live sessions that were queued before a dream."""
     if not run_ids:
         return {}
     with sqlite.begin_read(source.engine) as connection:
@@ -344,7 +344,7 @@ def _earlier(settings: Settings, name: str, memory: Memory) -> EarlierMemory:
 
 
 class _WrittenBlock(NamedTuple):
-    """A block that memoryd appended, where it still stands as it was written."""
+    """Hold a block that memoryd appended, if it is still as it was written."""
 
     first: int
     end: int
@@ -353,14 +353,14 @@ class _WrittenBlock(NamedTuple):
 
 
 class _EntrySupport(NamedTuple):
-    """What entries stand on: records, and sentences of a session."""
+    """Hold the sources of entries: records, and sentences of a session."""
 
     sources: Callable[[DailyEntry], tuple[Source, ...]]
     behind: Callable[[DailyEntry], Behind]
 
 
 def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tuple[DailyEntry, ...], _EntrySupport]:
-    """Return what the files say, in order, and what each entry stands on."""
+    """Return the entries of the files in order, each with its sources."""
     found: list[tuple[DailyEntry, str | None, Source]] = []
     with sqlite.begin_read(source.engine) as connection:
         for path, data in files.items():
@@ -400,7 +400,7 @@ _NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS 
 def _find_written_blocks(
     connection: Connection, agent_id: str, path: str, data: bytes, which: str = _SLEPT
 ) -> list[_WrittenBlock]:
-    """The blocks of a file that runs of a kind wrote, as the audit and the receipts have them."""
+    """Return the blocks of a file that runs of a kind wrote, from the audit and the run reports."""
     rows = connection.exec_driver_sql(
         'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
         f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
@@ -422,10 +422,10 @@ _Found = tuple[DailyEntry, str | None, Source]
 
 
 def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: Sequence[_Found]) -> Iterator[_Found]:
-    """Yield the entries; of those that no run wrote, whose they are.
+    """Yield the entries, with an author for those that no run wrote.
 
-    A tool call that holds the text makes it the agent's. On a day on which tools ran, nobody knows who wrote the
-    others: a program that the agent ran may have. All else is the owner's.
+    A tool call that holds the text makes it the agent's. On a day with tool calls, the author of other entries is
+    unknown: a program that the agent ran may have written them. All other entries are the owner's.
     """
     hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin == _HAND}
     days = sorted({entry.day for entry, _, _ in found if entry.origin == _HAND})
@@ -452,7 +452,7 @@ def _start(settings: Settings, day: date) -> str:
 def _of_file(
     settings: Settings, path: str, data: bytes, written: Sequence[_WrittenBlock], now: str
 ) -> Iterator[tuple[DailyEntry, str | None, Source]]:
-    """The entries of a file: bullets, and paragraphs that are none; each with the run that wrote it, and its place."""
+    """Return the entries of a file: bullets and other paragraphs, each with its run and position."""
     day = date.fromisoformat(path[-13:-3])
     file = daily.parse(data)
     shown = mask_hidden(data)
@@ -489,18 +489,18 @@ def _of_file(
 
 
 class _Grounds:
-    """The turns that runs of sleep were about, read when the first line of theirs is asked for."""
+    """Hold the turns behind runs of sleep; reads them when one of their lines is asked for."""
 
     def __init__(self, source: Gathered) -> None:
         self._source = source
         self._ground = cache(self._read)
 
     def find_support(self, run_id: str, entry: DailyEntry) -> Behind:
-        """Return the sentences that a line of a run's block stands on, each with its turn."""
+        """Return the source sentences of a line of a run's block, each with its turn."""
         return self._ground(run_id)[0].find_support(entry.text)
 
     def origin(self, run_id: str, entry: DailyEntry, label: str | None) -> str:
-        """Return whose word a line is: that of the sentences it stands on. A label alone never makes it the user's."""
+        """Return the author of a line: that of its source sentences. A label alone never makes it the user's."""
         lanes = [
             piece.lines[number - 1].lane for piece, numbers in self.find_support(run_id, entry) for number in numbers
         ]
@@ -508,7 +508,7 @@ class _Grounds:
         return {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "report")
 
     def sources(self, run_id: str, entry: DailyEntry) -> tuple[Source, ...]:
-        """Return the records that a line of a run's block stands on."""
+        """Return the source records of a line of a run's block."""
         footing, session_id = self._ground(run_id)
         with sqlite.begin_read(self._source.engine) as connection:
             return turns.build_sources(connection, session_id, footing.seqs(entry.text))

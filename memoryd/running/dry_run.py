@@ -65,7 +65,7 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
 
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
-    """Return what would happen to memories and the profile, in order."""
+    """Return the changes to memories and the profile, in order."""
     memories = (
         'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
         " WHERE a.run_id = ? ORDER BY a.id"

@@ -1,11 +1,10 @@
-"""Does dreaming help? The user's own later questions, put to the memory that there was when each was asked.
+"""Evaluate dreams: search for answers to the user's own later questions in the memory of that time.
 
 Memory is taken as it was when a question's session began: blocks of daily files by their time, the core by replaying
-the audit. So nothing is answered by what its own session has left. Only numbers leave this module.
+the audit. So no question is answered by its own session. Only numbers leave this module.
 
-Once a week, behind a dream, it is a run of its own. A dream that has lost twice in a row is held back for its agent, to
-what a person accepts (`propose`; in a silo, where nobody is asked, `off`), until an evaluation that is not lost, or a
-person, lets it go on.
+The evaluation is a weekly run after a dream. If dreams lose twice in a row, they are held at `propose` for the agent
+(in private mode at `off`), until an evaluation is not lost or a person lets them continue.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, da
 
 
 def _read_questions(connection: Connection, agent_id: str, since: str) -> Iterator[PastQuestion]:
-    """Yield the questions that were answered and whose answer the user let stand."""
+    """Yield the answered questions whose answer the user did not correct."""
     sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
     for session_id, started_at, seen_at in query.fetch_rows(connection, sql, agent_id, since):
         found = split_exchanges(turns.stored_turns(connection, session_id, main_only=True))
@@ -80,7 +79,7 @@ def _read_questions(connection: Connection, agent_id: str, since: str) -> Iterat
 
 
 def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
-    """Return what the daily files say, each bullet and paragraph with the time of its block, in order."""
+    """Return the entries of the daily files in order, each bullet and paragraph with the time of its block."""
     found = []
     for path in sorted((workspace / "memory").glob("????-??-??.md")):
         try:
@@ -99,7 +98,7 @@ def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
 def _with_core(
     connection: Connection, agent_id: str, asked: Sequence[PastQuestion]
 ) -> Iterator[tuple[PastQuestion, tuple[str, ...]]]:
-    """Yield each question with the core that there was when its session began; questions in order of that."""
+    """Yield each question with the core of the time when its session began, in the order of those times."""
     changes = iter([one for one in audit.read_entries(connection, agent_id) if one.memory_id.startswith(_CORE)])
     change = next(changes, None)
     text_of_state = audit.make_text_reader(connection)
@@ -118,7 +117,7 @@ def _with_core(
 
 
 def as_row(found: Evaluation) -> dict[str, Any]:
-    """Return an evaluation as receipts and commands show it: numbers, never a text."""
+    """Return an evaluation for reports and commands: numbers, never a text."""
 
     def count_tally(tally: Any) -> dict[str, Any]:
         count = max(1, found.counted)
@@ -137,14 +136,14 @@ def as_row(found: Evaluation) -> dict[str, Any]:
 
 
 def verdict_text(told: Mapping[str, Any]) -> str:
-    """Return the verdict for people, of an evaluation as a row."""
+    """Return the verdict on an evaluation row, for people."""
     if told["counted"] < FEWEST:
         return f"too few questions to judge: {told['counted']}, and it takes {FEWEST}"
     return str(told["verdict"])
 
 
 def as_text(told: Mapping[str, Any], days: int) -> str:
-    """Return an evaluation as a row, for people: what each number means, and whether it is good."""
+    """Render an evaluation row for people: the meaning of each number, and whether it is good."""
     since = f"in the last {count_noun(days, 'day')}"
     if not told["asked"]:
         return f"You have asked nothing {since} that was answered and that you let stand: there is nothing to go by."
@@ -199,7 +198,7 @@ def _verdict(told: Mapping[str, Any]) -> str:
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
-    """Queue one for each agent whose last is a week old and that has dreamt since; returns how many."""
+    """Queue an evaluation of each agent with a new dream and none in the last week; return how many."""
     since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # a slot may come a little early
     queued = 0
     for agent in settings.agents:
@@ -241,7 +240,7 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 def let_go(connection: Connection, agent_id: str, kind: str, now: str) -> bool:
-    """Let a kind of job go on as configured; False where it was not held back."""
+    """Let a held job continue as configured; return False if it was not held."""
     if kind == dreaming.KIND:
         alarms.clear_alarm(connection, kind=ALARM, now=now, agent_id=agent_id)
     return job_modes.let_go(connection, agent_id, kind)

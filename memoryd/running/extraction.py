@@ -1,8 +1,8 @@
-"""When a session is asked about for facts, and what the question is made of.
+"""Decide when to extract facts from a session, and gather the input of the question.
 
-A session is asked about once it has been quiet for `facts.debounce`; one that is never quiet, after ten times that.
-What waits is a queued row of the job table, keyed by session and watermark: it outlives the process, so a session is
-never asked about twice, and never forgotten.
+A session is due once it has been quiet for `facts.debounce`; one that is never quiet is due after ten times that. A
+queued row of the job table, keyed by session and watermark, survives the process. So no session is asked about twice or
+forgotten.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_WAIT = 10  # times the debounce, for a session that is never quiet
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
-    """Queue the question about a session that has something new, or let one that waits already wait a little longer.
+    """Queue the question about a session with new turns, or postpone the one that already waits.
 
     Returns:
         The id of the run that was queued now.
@@ -69,20 +69,20 @@ def _may_be_asked_about(connection: Connection, settings: Settings, clock: Clock
 
 
 def _look(connection: Connection, row: RowMapping, upto: int) -> str:
-    """What a session is like for this job: where nothing of it has changed, another look would find the same."""
+    """Return the state of a session for this job: if it is unchanged, another look would have the same result."""
     unscanned = turns.count_unscanned(connection, row["id"], after=0, upto=row["last_seq"])
     return f"{upto} {row['state']} {unscanned}"
 
 
 def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> list[str]:
-    """Queue the questions that a person asks for, of one session or of all; returns the ids of the runs."""
+    """Queue the questions that a person asks for, of one session or of all; return the ids of the runs."""
     rows = [row for row in list_candidates(engine, agent_id, KIND, ended=True) if session_id in {None, row["id"]}]
     found = [queueing.request_by_hand(engine, clock, KIND, row) for row in rows]
     return [run_id for run_id in found if run_id is not None]
 
 
 def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
-    """Make the questions due that only wait for a session to be quiet; returns the ids of their runs."""
+    """Make the questions due that only wait for a quiet session; return the ids of their runs."""
     with sqlite.begin_write(engine) as connection:
         return runs.make_due(connection, KIND, clock.text())
 
@@ -91,7 +91,7 @@ def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
 
 
 def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
-    """Take the frozen snapshot one question depends on: redacted turns alone, and none behind an unscanned one."""
+    """Return the frozen snapshot of one question: only redacted turns, and none after an unscanned one."""
     session_id = run.session_id or ""
     with sqlite.begin_read(source.engine) as connection:
         row = turns.session_row(connection, session_id)
@@ -144,5 +144,5 @@ def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
 
 
 def _said_at(memory: Memory) -> str:
-    """Return when a fact was said; one that was changed since was said then."""
+    """Return when a fact was stated; for a changed fact, the time of the change."""
     return memory.updated_at if memory.updated_at > memory.created_at else memory.origin_at or memory.created_at

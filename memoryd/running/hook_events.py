@@ -1,7 +1,7 @@
-"""What an agent announces of its own session by a hook: that it is about to compact it, or that it is over.
+"""Handle hook events of an agent's own session: a compaction is near, or the session has ended.
 
-An announcement overtakes the transcript, whose last lines may not be written yet. So it is carried out only when the
-transcript has settled and was read; one that is lost costs only time, since a compaction and an end are noticed anyway.
+An event arrives before the last lines of the transcript. So memoryd handles it only after the transcript has settled
+and was read. A lost event costs only time, because memoryd notices compactions and ends anyway.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _BY_PATH = (
 
 
 class HookEventKind(StrEnum):
-    """What may be announced."""
+    """Name the hook events."""
 
     PRE_COMPACT = "pre-compact"
     SESSION_END = "session-end"
 
 
 class HookEvent(NamedTuple):
-    """One event of one session."""
+    """Hold one hook event of one session."""
 
     agent_id: str
     event: HookEventKind
@@ -45,7 +45,7 @@ class HookEvent(NamedTuple):
 
 
 def session_of(engine: Engine, agent_id: str, transcript: str | None, session: str | None) -> str | None:
-    """Find the session that an agent names: of the transcript, else of the id; None where it was not read yet."""
+    """Return the session that an agent names by transcript or else by id; None if memoryd has not read it yet."""
     path = transcript or ""
     queries = (
         (_BY_PATH, agent_id, path, os.path.realpath(path)),
@@ -56,7 +56,7 @@ def session_of(engine: Engine, agent_id: str, transcript: str | None, session: s
 
 
 def carry_out(engine: Engine, settings: Settings, clock: Clock, announcement: HookEvent, session_id: str) -> str | None:
-    """Do what an event asks for; returns the id of a run that was queued."""
+    """Handle an event; return the id of the run that was queued."""
     if announcement.event is HookEventKind.PRE_COMPACT:
         return sleeping.before_compaction(engine, settings, clock, session_id)
     sleeping.end(engine, session_id)

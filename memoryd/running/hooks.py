@@ -1,4 +1,4 @@
-"""The user's own commands, told of what happened. Their failure is recorded and never fails a run."""
+"""Run the user's own commands after events. Their failure is recorded and never fails a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOK_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """How a hook ended: `ok`, or why not (never its output, which may hold content)."""
+    """Hold how a hook ended: `ok`, or the reason of the failure (never its output, which may hold content)."""
 
     ok: bool
     why: str = ""
@@ -34,10 +34,10 @@ def run_hook(
     is_stopping: Callable[[], bool] = lambda: False,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> HookResult:
-    """Run a hook command by the shell with `text` on its standard input.
+    """Run a hook command in the shell with `text` on its standard input.
 
-    The environment has `names` added. What the hook started is killed with it when it takes longer than
-    `timeout_seconds`, or when memoryd stops.
+    Adds `names` to the environment. If the command takes longer than `timeout_seconds`, or if memoryd stops, every
+    process that it started is killed too.
     """
     environment = {**os.environ, **names}
     null = subprocess.DEVNULL

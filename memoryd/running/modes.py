@@ -1,4 +1,4 @@
-"""What each kind of job may do by itself: the configuration's word, unless a job has lost its trust for an agent."""
+"""Return what each kind of job may do by itself: the configured mode, or less if the job is held."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = tuple(key.name for key in fields(ModeSettings))
 
 
 def mode_of(engine: Engine, settings: Settings, agent_id: str, kind: str) -> str:
-    """`off`, `propose` or `auto` for one kind of job of one agent; what was held back is never more than configured."""
+    """Return `off`, `propose` or `auto` for a kind of job of an agent; never more than the configuration allows."""
     configured = str(getattr(settings.modes, kind))
     held = sqlite.read(engine, job_modes.read_mode, agent_id, kind)
     order = (OFF, PROPOSE, AUTO)

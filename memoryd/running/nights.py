@@ -1,8 +1,8 @@
-"""Nights: whether the dreams of an agent come to anything.
+"""Watch whether the dreams of an agent change anything.
 
-A night is a slot of the dream's schedule. It had input where a daily file said something new, or a sleep ahead of it
-that was to write one did not end well, and an outcome where a memory was changed, or a person asked about it. A night
-without input is nobody's fault, and ends the count, as does one on which the agent was paused.
+A night is a slot of the dream's schedule. It had input if a daily file was new, or if a sleep before the dream failed.
+It had an outcome if a memory changed, or if a person was asked. A night without input, or with a paused agent, ends the
+count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 
 def list_unchanged(connection: Connection, agent_id: str) -> list[str]:
-    """Return the runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
+    """Return the runs of the newest consecutive nights with input and no outcome, newest first; at most `MOST`."""
     sql = (
         "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
         " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?"
@@ -43,7 +43,7 @@ def list_unchanged(connection: Connection, agent_id: str) -> list[str]:
 
 
 def is_unchanged(state: str, receipt: Mapping[str, Any]) -> bool:
-    """Say whether a night had input and no outcome, by how its run ended."""
+    """Return True if a night had input and no outcome, by the end of its run."""
     told = receipt.get(KIND, {})
     if state == runs.PROPOSED or "waits_for" in receipt or "proposal" in receipt:
         return False
@@ -58,7 +58,7 @@ def is_unchanged(state: str, receipt: Mapping[str, Any]) -> bool:
 
 
 def review(runner: Runner) -> None:
-    """Raise the alarm of each agent whose last nights were barren, and clear it where one was not."""
+    """Raise the alarm of each agent whose last nights changed nothing, and clear it after a night that did."""
     for agent in runner.settings.agents:
         found = sqlite.read(runner.engine, list_unchanged, agent.id)
         text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"

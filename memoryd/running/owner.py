@@ -1,4 +1,4 @@
-"""Which process owns a running row: boot, pid and start time, so that a reused pid is not mistaken for the owner."""
+"""Identify the process that owns a running row: by boot, pid and start time, because pids are reused."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def name_process() -> str:
-    """Name this process."""
+    """Return the name of this process."""
     return _name(os.getpid())
 
 
 def is_alive(owner: str) -> bool:
-    """Say whether the process of this name still runs."""
+    """Return True if the process of this name still runs."""
     parts = owner.rsplit(":", 2)
     if len(parts) != 3 or not parts[1].isdigit():
         return False

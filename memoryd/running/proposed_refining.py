@@ -1,9 +1,9 @@
-"""A refinement that changes nothing: what it comes to waits for a person's answer.
+"""Run a refinement on a copy of the core; its result waits for a person's answer.
 
-The tools work on the core as it would be by then. Each call is judged as any other refinement's, by the same guards, on
-what all calls before it come to, inside a transaction of which nothing stays. At the end what passed is one proposal;
-what a guard broke, or was cancelled, is none. Accepting it is one commit, on what is there then: a memory that somebody
-has changed since is left as it is, with what stands on it, and where too little would be left nothing is done at all.
+Inside a transaction that is rolled back, the same guards judge each call on the result of all calls before it. At the
+end, the accepted calls become one proposal; a refinement that a guard stopped or a person cancelled proposes nothing.
+Accepting is one commit on the current core: a memory that somebody changed meanwhile stays, with the steps that depend
+on it. If too little would remain, nothing changes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ PENDING = "edits"  # the name of what is kept between two calls
 
 @dataclass(slots=True)
 class RefinementSandbox:
-    """What a refinement comes to so far: operations that passed, in order, and the changes they are on the core now."""
+    """Hold the result of a refinement so far: accepted operations in order, and their changes to the current core."""
 
     edits: tuple[Operate, ...] = ()
     changes: tuple[Change, ...] = ()
 
     def apply_to(self, live: list[Memory]) -> list[Memory]:
-        """The core as it would be, in the order of the file."""
+        """Return the core as it would be, in the order of the file."""
         if not self.changes:
             return live
         held = {one.id: one for one in live}
@@ -56,7 +56,7 @@ class RefinementSandbox:
         return sorted(left, key=lambda one: (one.position is None, one.position or 0, one.created_at, one.id))
 
     def judged_again(self, session: RefinementSession, planned: Preview) -> RefinementSession:
-        """Take what became of its edits when all were judged once more; the session as it tells that."""
+        """Take the verdicts on its edits after all were judged once more."""
         refused = refused_by(self.edits, planned.passed)
         both = zip(self.edits, planned.passed, strict=True)
         self.edits = tuple(edit for edit, passed in both if passed.changes)
@@ -66,19 +66,19 @@ class RefinementSandbox:
 
 
 def make_entry(text: str, now: str) -> Operate:
-    """What puts an entry about a refinement into the journal."""
+    """Return the edit that writes about a refinement into the journal."""
     return Operate((Add(MemoryKind.JOURNAL, text, tags=(TAG,), origin_at=now),), Caller.JOURNAL)
 
 
 def with_id(operate: Operate, changes: Sequence[Change]) -> Operate:
-    """A merge with the id that its memory got, so that later operations can name it whenever it is carried out."""
+    """Return a merge with the id that its memory got, so that later operations can name that memory."""
     made = next((one.memory_id for one in changes if one.before is None), None)
     named = (replace(one, id=made) if isinstance(one, Merge) else one for one in operate.operations)
     return operate if made is None else replace(operate, operations=tuple(named))
 
 
 def refused_by(edits: Sequence[Edit], passed: Sequence[GuardCheckResult]) -> list[Guard | None]:
-    """For each change of a refinement among edits, in order, the guard that refuses it; None where it passes."""
+    """Return, for each change of a refinement in order, the guard that refuses it; None if it passes."""
     both = zip((edit for edit in edits if isinstance(edit, Operate)), passed, strict=False)
     found = [one for edit, one in both if edit.caller is Caller.REFINEMENT]
     return [one.refusals[0].guard if one.refusals else None for one in found]
@@ -88,12 +88,12 @@ def refused_by(edits: Sequence[Edit], passed: Sequence[GuardCheckResult]) -> lis
 
 
 def is_refused(refusals: Iterable[Refusal]) -> bool:
-    """Whether a guard of the whole refinement refuses some of it: then nothing of it is done."""
+    """Return True if a guard of the whole refinement refuses a part: then nothing of it is done."""
     return any(one.guard in WHOLE for one in refusals)
 
 
 def measure_against(done: Done, core: Sequence[Memory]) -> Done:
-    """What was proposed, measured against the core that it is carried out on.
+    """Measure a proposal against the core on which it is carried out.
 
     Args:
         done: what was decided.
@@ -120,7 +120,7 @@ def measure_against(done: Done, core: Sequence[Memory]) -> Done:
 
 
 def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Done:
-    """What was proposed as the guards let it pass: the receipt tells what comes of it, and the journal the agent.
+    """Return the part of a proposal that the guards accept, with a report and a journal entry for the agent.
 
     Args:
         done: what was decided, see `on`.
@@ -149,6 +149,6 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
 
 
 def told_of(done: Done, planned: Preview, day: str) -> str:
-    """What a refinement comes to, for a person who decides about it: what is counted, and what the model says."""
+    """Return the counts and the model's summary of a refinement, for the person who decides about it."""
     counts, start = tally.of_changes(planned.changes), done.receipt[KIND]["start"]["tokens"]
     return tally.write_entry(day, counts, (start, start - counts.saved), None, done.summary)

@@ -1,10 +1,10 @@
-"""Proposals: what a run decided waits for a person's answer, in `memory/proposals/RUN.md` for reading.
+"""Store proposals: the decision of a run waits for a person's answer, shown in `memory/proposals/RUN.md`.
 
-The decided edits lie where replies of models do, out of sight: scrubbing goes through them, and forgetting takes every
-open proposal of the agent back, since nobody can say of a decision what it stood on. Accepting is a run of its own: it
-carries the edits out as things are then, guards and all. Rejecting is one too: it moves the watermarks alone, so that
-the same turns are not proposed again. The file is no memory: it is never indexed, injected or quoted to a model; one
-whose run is answered, or never came to propose, is cleared away by whoever looks next.
+The edits are stored beside the replies of models: `scrub` redacts them, and `forget` withdraws every open proposal of
+the agent, because nobody can tell which texts a decision is based on. Accepting is a run of its own: it carries out the
+edits on the current state, with all guards. Rejecting is a run too: it only moves the watermarks, so that the same
+turns are not proposed again. The file is not memory: it is never indexed, injected or quoted to a model. If its run is
+answered, or never came to propose, the next look deletes the file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FORGOTTEN = "something was forgotten meanwhile: it is decided again"
 
 
 class ProposalDraft(NamedTuple):
-    """A proposal that is not stored yet."""
+    """Hold a proposal that is not stored yet."""
 
     data: bytes  # of its file
     row: dict[str, str | None]  # the edits and the digests that tell equal edits and equal input, as its row has them
@@ -59,7 +59,7 @@ class ProposalDraft(NamedTuple):
 
 
 def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> ProposalDraft | None:
-    """Plan what a run decided, for a person to read; None where nothing of memory would change."""
+    """Plan the decision of a run for a person to read; None if it would change no memory."""
     planned = preview_run(writer, run, done.edits)
     if changes_nothing(planned, done.edits):
         return None
@@ -88,14 +88,14 @@ def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Proposal
 
 
 def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
-    """Whether nothing of memory would be another: a diary is no memory."""
+    """Return True if no memory would change; a diary is not memory."""
     written = [path for path, before, after in planned.files if before != after]
     is_diary_alone = all(path.startswith(f"{diary.FOLDER}/") for path in written)
     return is_diary_alone and not planned.changes and not any(_sections(edits))
 
 
 def get_today(writer: Writer, tz: tzinfo) -> str:
-    """The local day, YYYY-MM-DD."""
+    """Return the local day, YYYY-MM-DD."""
     return moment_of(writer.now()).astimezone(tz).date().isoformat()
 
 
@@ -119,7 +119,7 @@ def _sections(edits: Sequence[Edit]) -> Iterator[tuple[str, str, str]]:
 
 
 def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str, str, int]]:
-    """How far the sessions are consumed that the edits consume further."""
+    """Return the current watermarks of the sessions whose watermarks the edits move."""
     for edit in edits:
         if isinstance(edit, MoveWatermark):
             yield edit.session_id, edit.consumer, turns.read_watermark(connection, edit.session_id, edit.consumer)
@@ -128,11 +128,11 @@ def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str,
 def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome, notes: Sequence[Edit] = ()) -> None:
     """Write a proposal's file and end its run as proposed.
 
-    The file comes first: one without its row is cleared away, a row without its file would be a question nobody sees.
+    The file is written first: a file without its row is deleted later, but nobody would see a row without its file.
 
     Raises:
-        AwayError: the file cannot be written: a folder on the way is a link, or another's.
-        StaleRunError: the run belongs to another claim by now.
+        AwayError: the file cannot be written: a folder on the way is a link, or has another owner.
+        StaleRunError: another claim owns the run now.
     """
     path = tier.path_of(run.id)
     try:
@@ -146,10 +146,10 @@ def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome,
 
 
 def decide(engine: Engine, run: Run, now: str) -> Done:
-    """What an answer comes to: all of the proposal's edits, or its watermarks alone, and a word to a refining agent.
+    """Return the edits of an answer: all of the proposal, or only its watermarks and a note to a refining agent.
 
     Raises:
-        RefusedError: it was answered or taken back already, or what it is about was written or forgotten meanwhile.
+        RefusedError: it was already answered or withdrawn, or its sources were written or forgotten meanwhile.
     """
     proposal_id = str(run.options["run"])
     with sqlite.begin_read(engine) as connection:
@@ -180,7 +180,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
 
 
 def preview_proposal(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
-    """What accepting comes to as things are now, and the decision as it is to be carried out and told."""
+    """Return the result of accepting a proposal now, and the decision to carry out and to report."""
     if REFINE in step.receipt:
         step = proposed_refining.measure_against(
             step, sqlite.read(writer.engine, memories.read_live, run.agent_id, MemoryKind.CORE)
@@ -200,7 +200,7 @@ def preview_proposal(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[
 
 
 def is_refused(planned: Preview, step: Done) -> bool:
-    """Whether the guards refuse all of it, or what makes a refinement as a whole one that may not be."""
+    """Return True if the guards refuse all of it, or refuse the refinement as a whole."""
     if not planned.refusals:
         return False
     is_broken = REFINE in step.receipt and proposed_refining.is_refused(planned.refusals)
@@ -208,7 +208,7 @@ def is_refused(planned: Preview, step: Done) -> bool:
 
 
 def one_by_one(step: Done) -> Done:
-    """A decision about the core as a whole, as one about each of its memories: for another core than it was made on."""
+    """Split a decision about the whole core into decisions about single memories, because the core has changed."""
     edits = (
         Operate(edit.operations, Caller.REWRITE, edit.seen) if isinstance(edit, RewriteCore) else edit
         for edit in step.edits
@@ -217,10 +217,10 @@ def one_by_one(step: Done) -> Done:
 
 
 def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
-    """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first.
+    """Withdraw open proposals of an agent, of these kinds or all; return how many. Deletes their files first.
 
-    One whose answer has begun to change files is not among them. An agent that was told of its refinement's waiting is
-    told of its end.
+    Leaves out a proposal whose answer has begun to change files. Reports the end to an agent that knew of its waiting
+    refinement.
     """
     with sqlite.begin_read(writer.engine) as connection:
         answered = runs.being_answered(connection, agent_id)
@@ -243,7 +243,7 @@ def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | No
 
 
 def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
-    """Clear away the files of runs that propose nothing, or nothing any more; others in that folder are a person's."""
+    """Delete the proposal files without an open proposal; other files in that folder belong to people."""
     try:
         names = sorted(path.stem for path in (workspace / tier.FOLDER).glob("*.md"))
     except OSError:

@@ -1,4 +1,4 @@
-"""The queue: how runs come into the job table."""
+"""Queue runs: every run enters the job table here."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def queue(
     trigger: str,
     **more: Any,
 ) -> str | None:
-    """Queue a run that is due now; every run comes into the job table here.
+    """Queue a run that is due now.
 
     Args:
         connection: of a write transaction.
-        clock: tells the time, of which the run's id is made.
+        clock: tells the time, which is part of the run's id.
         kind: of the run.
         agent_id: whose run it is.
         key: of two runs with the same key, only one waits or runs.
@@ -46,7 +46,7 @@ def queue(
             memoryd unless somebody asked for the run.
 
     Returns:
-        The run's id; None where a run with its key waits or runs, or its slot was used, already.
+        The run's id; None if a run with its key already waits or runs, or if its slot was used.
     """
     now, run_id = clock.text(), runs.new_run_id(clock.now())
     row = {"id": run_id, "kind": kind, "agent_id": agent_id, "key": key, "trigger": trigger, "actor": "memoryd"}
@@ -54,7 +54,7 @@ def queue(
 
 
 def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trigger: str, why: str, **more: Any) -> str:
-    """Record a run that had nothing to do, with why; with a `slot` it uses that up. Returns its id."""
+    """Record a run that had nothing to do, with the reason; it uses up the `slot` if given. Return its id."""
     run_id = runs.new_run_id(clock.now())
     runs.skip(connection, run_id, agent_id, trigger, clock.text(), why, kind=kind, **more)
     return run_id
@@ -66,9 +66,9 @@ def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trig
 def agents_of_slot(
     engine: Engine, settings: Settings, kind: str, slot: str, at: datetime
 ) -> Iterator[tuple[Agent, str]]:
-    """Yield the agents for which a slot of the schedule is to be used, and the slot's name.
+    """Yield the agents that must use a slot of the schedule, and the slot's name.
 
-    An agent first seen after the slot has no part in it, nor one whose slot was used.
+    Leaves out agents that were first seen after the slot, and those that have used it.
     """
     for agent in settings.agents:
         name = f"{kind}:{agent.id}:{slot}"
@@ -80,7 +80,7 @@ def agents_of_slot(
 
 
 def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a dedup of each agent, once for this slot; returns how many. One first seen later has no part in it."""
+    """Queue a dedup of each agent that was seen before this slot, once for the slot; return how many."""
     queued = 0
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
         if agent.enabled:
@@ -93,19 +93,19 @@ def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at:
 
 
 def import_key(agent_id: str) -> str:
-    """What keeps an agent's runs of that kind from waiting twice."""
+    """Return the key that keeps two runs of that kind for an agent from waiting at the same time."""
     return f"{ledger_runs.IMPORT}:{agent_id}"
 
 
 def key_of(kind: str, session_id: str, mark: int) -> str:
-    """Name the question about a session's turns past a watermark: it is asked once, however often it comes up."""
+    """Return the key of the question about a session's turns past a watermark, so that it is asked only once."""
     return f"{kind}:{session_id}:{mark}"
 
 
 def request(
     engine: Engine, clock: Clock, kind: str, row: RowMapping, trigger: str, *, actor: str = "memoryd", **more: Any
 ) -> str | None:
-    """Queue a run over a session's turns past its watermark; None where one is open already, or died lately."""
+    """Queue a run over a session's turns past its watermark; None if one is open, or failed a short time ago."""
     with sqlite.begin_write(engine) as connection:
         key = key_of(kind, row["id"], turns.read_watermark(connection, row["id"], kind))
         if runs.open_by_key(connection, key) is not None:
@@ -117,7 +117,7 @@ def request(
 
 
 def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **more: Any) -> str | None:
-    """Queue a run over a session's turns that a person asks for; one that waits already is due now."""
+    """Queue a run over a session's turns for a person; make a run that already waits due now."""
     run_id = request(engine, clock, kind, row, "manual", actor="human", **more)
     if run_id is None and (run_id := open_run(engine, kind, row["id"])) is not None:
         runs.hurry_run(engine, run_id, clock.text())
@@ -125,7 +125,7 @@ def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **
 
 
 def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
-    """Find the run that waits or runs over a session's turns past its watermark."""
+    """Return the run that waits or runs over a session's turns past its watermark."""
     with sqlite.begin_read(engine) as connection:
         return runs.open_by_key(
             connection, key_of(kind, session_id, turns.read_watermark(connection, session_id, kind))
@@ -133,7 +133,7 @@ def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
 
 
 def list_candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:
-    """List an agent's own sessions with turns past the watermark of a kind, the newest first."""
+    """List an agent's own sessions with turns past the watermark of a kind, newest first."""
     sql = (
         "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
         " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"

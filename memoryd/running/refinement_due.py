@@ -1,6 +1,6 @@
-"""When an agent's core is to be refined: every week, and once between two weeks where it has grown too large.
+"""Decide when an agent's core is refined: every week, and once between two weeks if it is too large.
 
-Where it is too large and nobody refines it, because the configuration or the agent says no, an alarm says so.
+If the core is too large and the configuration or the agent prevents a refinement, an alarm reports it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _UNASKED = ("skipped", "cancelled")  # states of runs that came to no refinement
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a refinement of each agent, once for this slot; returns how many. One first seen later has no part in it.
+    """Queue a refinement of each agent that was seen before this slot, once for the slot; return how many.
 
-    An agent that is paused or disabled, or has a refinement under way, has its slot used up, which says why.
+    An agent that is paused, disabled or in a refinement uses up its slot with a skipped run that holds the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
@@ -54,10 +54,10 @@ def _enqueue(connection: Connection, /, clock: Clock, agent_id: str, **more: str
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: Callable[[], datetime]) -> int:
-    """Look at the size of each core: queue a refinement of one that is too large, or raise an alarm, or clear it.
+    """Check the size of each core: queue a refinement of one that is too large, or raise or clear the alarm.
 
-    What has been asked since the last due time, `since`, is not asked again before the next. Returns how many were
-    queued.
+    Does not ask again about a core that was asked about since the last scheduled time, `since`. Returns how many runs
+    were queued.
     """
     queued = 0
     for agent in settings.agents:
@@ -83,7 +83,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
 
 
 def _explain_alarm(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:
-    """What an alarm says of a core that is too large; None where something is done about it."""
+    """Return the alarm's text about a core that is too large; None if a refinement is under way."""
     size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
     if not is_on:
         return f"{size}, and modes.refine is off: memoryd job run refine condenses it"

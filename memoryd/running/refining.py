@@ -1,8 +1,8 @@
-"""Refining: a refinement carried out step by step, each change of the core through the guards and the commit at once.
+"""Run a refinement step by step: each change of the core passes the guards and is committed at once.
 
-All its changes carry its run's id. So it is one thing in the audit, is counted from there, and is taken back whole:
-by a guard that breaks it, by `refine.unfinished: rollback`, or by a person. A run that finds changes of its own was cut
-short by the end of a process; it does not go on, but decides what becomes of them.
+All changes carry the run's id. So the audit shows them as one unit, and one rollback reverts all of them: after a guard
+stops the run, by `refine.unfinished: rollback`, or by a person. If a run finds changes of its own, the process ended in
+its middle. Such a run does not continue; it decides whether the changes stay.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ STOPPED = "memoryd was stopped"
 
 @dataclass(frozen=True, slots=True)
 class Refiner:
-    """What one refinement works with.
+    """Hold what one refinement works with.
 
     Attributes:
         runner: carries the run out.
@@ -120,7 +120,7 @@ class Refiner:
             self.carry_out(lambda refiner: refiner.finish(refiner.restore_session().end(CANCELLED)))
 
     def heeds_cancel(self) -> bool:
-        """Whether a person asked for its end: then it comes to one, and nothing asks again."""
+        """Return True if a person has cancelled the run, and stop asking."""
         return runs.heed_cancel(self.writer.engine, self.run)
 
     def ask_model(self) -> None:
@@ -153,17 +153,17 @@ class Refiner:
         return None
 
     def find_rejection(self) -> str | None:
-        """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
+        """Return why the refinement must not run: a person has rejected its result for this very core; else None."""
         if not self.proposes or self.run.options.get("force"):
             return None
         found = sqlite.read(self.writer.engine, runs.rejected_like, self.run.agent_id, self.run.kind, self._made_from())
         return None if found is None else rejection.describe_rejection(found)
 
     def _made_from(self, seen: Collection[str] | None = None) -> str:
-        """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected.
+        """Return a digest of the input: after a rejection, the same input is not proposed again.
 
         Args:
-            seen: ids of what it has been about, where more may have come in since; None: all there is.
+            seen: the ids of the input, if more may have come in since; None: all of it.
         """
         mode = mode_of(self.run, self.source.settings.refine)
         core = [one for one in self._read_live() if seen is None or one.id in seen]
@@ -171,7 +171,7 @@ class Refiner:
         return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
     def first_step(self) -> object:
-        """What it would begin with, for a rehearsal."""
+        """Return the first step, for a dry run."""
         inputs = self.gather()
         why = refine.explain_nothing(inputs)
         return next(self.talk(inputs.session).refine(inputs)) if why is None else NothingToDo(why)
@@ -179,14 +179,14 @@ class Refiner:
     # --- what it is made of ---------------------------------------------------------------------------------------
 
     def core(self) -> list[Memory]:
-        """The live core, in the order of the file; of one that proposes as it would be."""
+        """Return the live core in the order of the file; for a proposed refinement, the core as it would be."""
         return self.sandbox.apply_to(self._read_live())
 
     def _read_live(self) -> list[Memory]:
         return sqlite.read(self.writer.engine, memories.read_live, self.run.agent_id, MemoryKind.CORE)
 
     def gather(self) -> RefineInputs:
-        """What the refinement depends on, as it is now."""
+        """Return the current input of the refinement."""
         core, settings = self.core(), self.source.settings
         lost = sqlite.read(self.writer.engine, guard_check.count_eroded, self.run.agent_id, self.writer.now())
         return RefineInputs(
@@ -205,7 +205,7 @@ class Refiner:
         )
 
     def _begin_session(self, core: Sequence[Memory]) -> RefinementSession:
-        """A refinement of this core that has not done anything yet."""
+        """Return a new refinement of this core."""
         settings, limits = self.source.settings.refine, self.writer.limits
         tokens = core_tokens(core, estimate)
         return RefinementSession(
@@ -228,7 +228,7 @@ class Refiner:
         return clean
 
     def end_duplicates(self) -> None:
-        """End what says the same as another, ahead of what reads the core."""
+        """End duplicates before the job reads the core."""
         if self.proposes:
             found = dedup.find_duplicates(self.writer.engine, self.run.agent_id, (MemoryKind.CORE,))
         else:
@@ -265,7 +265,7 @@ class Refiner:
     # --- steps ----------------------------------------------------------------------------------------------------
 
     def talk(self, session: RefinementSession) -> Talk:
-        """A refinement that has come so far, on the core as it is now."""
+        """Return the conversation of a refinement, continued on the current core."""
         return Talk(session, self.core(), sleeping.make_judges(self.source))
 
     def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
@@ -364,11 +364,11 @@ class Refiner:
             self.sandbox.changes = committing.preview_run(self.writer, self.run, self.sandbox.edits).changes
 
     def receipt(self) -> dict[str, Any]:
-        """The run's receipt so far."""
+        """Return the run's report so far."""
         return sqlite.read(self.writer.engine, runs.read_receipt, self.run.id)
 
     def keep(self) -> None:
-        """Go on telling what an earlier part of the run has told of duplicates, and of its second reader."""
+        """Continue the report of an earlier part of the run about duplicates and its second reader."""
         self.kept.update({name: value for name, value in self.receipt().items() if name in {DEDUP, READER}})
 
     def report_reading(self) -> dict[str, Any]:
@@ -376,18 +376,18 @@ class Refiner:
         return {READER: found} if (found := _add_counts(self.kept.get(READER, {}), self.reader.receipt())) else {}
 
     def restore_session(self) -> RefinementSession:
-        """The refinement as far as the run's receipt tells it; a new one where it tells nothing."""
+        """Restore the refinement from the run's report; return a new one if the report has none."""
         receipt = self.receipt()
         return restore_session(receipt.get(KIND, {}), receipt, self._begin_session(self.core()))
 
     def tally(self) -> RefinementTally:
-        """What was done so far, or would be."""
+        """Return the counts so far, real or proposed."""
         if self.proposes:
             return tally.of_changes(self.sandbox.changes)
         return sqlite.read(self.writer.engine, count_changes, self.run)
 
     def finish(self, session: RefinementSession) -> None:
-        """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""
+        """Count the changes, revert or propose them if due, report to the agent, and end the run."""
         if self.proposes:
             planned = committing.preview_run(self.writer, self.run, self.sandbox.edits)
             session = self.sandbox.judged_again(session, planned)
@@ -420,7 +420,7 @@ class Refiner:
     def write(
         self, session: RefinementSession, done: RefinementTally, after: int, receipt: dict[str, Any], *, undo: bool
     ) -> None:
-        """Tell the agent what was done, or taken back, and end the run.
+        """Report the changes or their reversal to the agent, and end the run.
 
         Raises:
             RefusedError: it cannot be taken back.
@@ -483,7 +483,7 @@ class Refiner:
         return make_entry(tally.write_entry(today, done, sizes, how, summary), self.writer.now())
 
     def summary(self, session: RefinementSession) -> str | None:
-        """What the model says it did, without secrets."""
+        """Return the model's own summary without secrets."""
         if not session.summary or session.ended != COMPLETED:
             return None
         (clean,) = self.source.scrubber.redact([session.summary])
@@ -501,7 +501,7 @@ class Refiner:
     def end(
         self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """End a run that changed nothing, or that only ended duplicates or proposes to end them."""
+        """End a run that changed nothing, or that only ended or proposes to end duplicates."""
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:
@@ -518,24 +518,24 @@ class Refiner:
 
 
 def _add_counts(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two counts of the same things as one."""
+    """Add two counts of the same things."""
     both = {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other} - {"test"}}
     test = {**one.get("test", {}), **other.get("test", {})}
     return both | ({"test": test} if test else {})
 
 
 def is_called(run: Run) -> bool:
-    """Whether it is the agent itself that refines."""
+    """Return True if the agent itself refines by calls."""
     return run.options.get("by") == AGENT
 
 
 def key_of(agent_id: str) -> str:
-    """What keeps an agent's refinements from waiting, or running, twice."""
+    """Return the key that keeps two refinements of an agent from waiting or running at the same time."""
     return f"{KIND}:{agent_id}"
 
 
 def count_changes(connection: Connection, run: Run) -> RefinementTally:
-    """What the audit says a run has done, but for what was taken back of it."""
+    """Count from the audit what a run has done, without the reverted part."""
     texts = audit.make_text_reader(connection)
     sql = (
         'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
@@ -550,7 +550,7 @@ def count_changes(connection: Connection, run: Run) -> RefinementTally:
 
 
 def limits_of(mode: str, settings: Settings) -> GuardLimits:
-    """The guards' limits in a mode: the configured ones, where it is not stricter."""
+    """Return the guards' limits in a mode: those of the mode where it is stricter than the configuration."""
     limits, refine_ = settings.guards, settings.refine
     if mode != refinement_tools.STRICT:
         return GuardLimits(limits.retention_floor, limits.erosion_percent, refine_.max_mutations)
@@ -559,19 +559,19 @@ def limits_of(mode: str, settings: Settings) -> GuardLimits:
 
 
 def mode_of(run: Run, settings: RefineSettings) -> str:
-    """The mode of a run: the one that was asked for, else the configured one."""
+    """Return the mode of a run: the requested one, else the configured one."""
     return str(run.options.get("mode") or settings.mode)
 
 
 def room_within(tokens: int | None, settings: Settings) -> int:
-    """Tokens of the ledger in one conversation, of those a model may be asked at once: calls and answers follow."""
+    """Return how many tokens of memory fit into one conversation, with room for calls and answers."""
     if settings.llm.provider == OFFLINE:
         return ALL_AT_ONCE
     return USUAL_ROOM if tokens is None else max(LEAST_ROOM, tokens // 2)
 
 
 def search(core: Sequence[Memory], query: str, after: str | None, before: str | None) -> list[str]:
-    """The ids of those memories that hold words of a query and were first said between two days, the best first."""
+    """Return the ids of memories that hold words of a query and first occurred between two days, best first."""
     words = [term.text for term in parse(query).terms]
     found = []
     for memory in core:

@@ -1,4 +1,4 @@
-"""Rejections: what a person said no to is not proposed again while it would be made of the same, unless asked for."""
+"""Remember rejections: a rejected result is not proposed again from the same input, unless a person asks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def describe_rejection(run_id: str) -> str:
-    """Why a run proposes nothing: a person has rejected what came of the same."""
+    """Return why a run proposes nothing: a person has rejected the result of the same input."""
     return f"the same was rejected as {run_id}; --force proposes it again"
 
 
 def core_digest(core: Iterable[Memory]) -> str:
-    """Hex sha256 that is the same for equal live cores."""
+    """Return a hex sha256 that is equal for equal live cores."""
     said = "\n".join(f"{one.id} {one.content_hash} {one.constitutional}" for one in core)
     return hashlib.sha256(said.encode()).hexdigest()

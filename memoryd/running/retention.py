@@ -1,4 +1,4 @@
-"""What memoryd keeps for itself and may let go: old logs, rows of runs that changed nothing, databases put aside.
+"""Prune memoryd's own files: old logs, rows of runs that changed nothing, and databases that were put aside.
 
 Never anything of a workspace: the backups there are what an earlier file comes back from. Never a run that changed
 memory, spent tokens or used a slot of the schedule: receipts, accounts and "once a day" hang on their rows.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def prune(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
-    """Delete what is older than `retention` says; what it says nothing about stays."""
+    """Delete what is older than `retention` allows; keep everything without a limit."""
     now, wanted = clock.now(), settings.retention
     gone: list[str] = []
     if wanted.logs is not None:

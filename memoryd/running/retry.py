@@ -1,4 +1,4 @@
-"""Whether and when a failed run is tried again: a pure decision."""
+"""Decide whether and when a failed run is tried again; pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JITTER_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Try again after `delay`; `refund` where the attempt does not count, since no attempt could have worked."""
+    """Try again after `delay`; `refund` means that the attempt does not count, because no attempt could have worked."""
 
     delay: timedelta
     refund: bool
@@ -24,18 +24,18 @@ class RetryAfter:
 
 @dataclass(frozen=True, slots=True)
 class BlockRun:
-    """Only a person can mend it: set the run aside and look again after `delay`. No attempt is counted."""
+    """Set the run aside, because only a person can fix the cause; look again after `delay`. No attempt is counted."""
 
     delay: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The run is dead until a person asks again."""
+    """Fail the run for good; only a person can start it again."""
 
 
 def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | BlockRun:
-    """Decide about a run that failed with `error` at its `attempt`-th try of `attempts`.
+    """Decide what happens to a run that failed with `error` at its `attempt`-th try of `attempts`.
 
     The jitter, from 0 to 1, is another for each run: what failed together does not come back together.
     """

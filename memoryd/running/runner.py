@@ -72,11 +72,11 @@ REDECIDED_MAX = 5  # times that a reply is decided about anew because the core m
 
 
 class StoppingError(MemorydError):
-    """The process is stopping; the run goes on at the next start."""
+    """Report that the process stops; the run continues at the next start."""
 
 
 class CancelledError(MemorydError):
-    """A person asked the run to stop."""
+    """Report that a person asked the run to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class RunKind:
 
 @dataclass(slots=True)
 class Runner:
-    """Carries runs out. Safe to use from several threads: each run is one thread's."""
+    """Carry runs out. Safe to use from several threads: each run belongs to one thread."""
 
     engine: Engine
     settings: Settings
@@ -122,7 +122,7 @@ class Runner:
     opened: Callable[[Settings], AbstractContextManager[Any]] | None = None
 
     def recover(self) -> None:
-        """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""
+        """Recover after a start: requeue runs of ended processes, complete leftover intents, fix the watermarks."""
         from memoryd.running.owner import is_alive
 
         for run in runs.recover_orphans(
@@ -137,7 +137,7 @@ class Runner:
         self.tend_proposals()
 
     def tend_proposals(self) -> None:
-        """After a start or a change of the configuration: take back what nobody is to be asked about any more."""
+        """After a start or a change of the configuration, withdraw the proposals that nobody must answer any more."""
         for agent in self.settings.agents:
             why = "its job runs by itself now" if agent.privacy != "silo" else "the agent is in private mode now"
             over = [
@@ -156,7 +156,7 @@ class Runner:
                 self.log.info("proposals withdrawn", agent=agent.id, count=count, why=why)
 
     def settle(self) -> None:
-        """Carry leftover intents through. The runs of an agent with one that cannot be wait; it is tried again."""
+        """Complete leftover intents. If one fails, it is retried later, and the runs of its agent wait."""
         with self.settle_lock:
             stuck: set[str] = set()
             for run_id, agent_id in committing.open_intents(self.engine):
@@ -186,7 +186,7 @@ class Runner:
         return True
 
     def is_unsettled_due(self) -> bool:
-        """Say whether an intent that could not be settled is to be tried again."""
+        """Return True if an intent that could not be completed must be tried again."""
         return any(at <= self.clock.monotonic() for at in self.unsettled.values())
 
     def takeable_agents(self) -> list[str]:
@@ -194,11 +194,11 @@ class Runner:
         return [agent.id for agent in self.settings.agents if agent.id not in self.unsettled]
 
     def abandon(self) -> list[str]:
-        """Give runs that are still going back to the queue, for the next start; their late results are refused."""
+        """Requeue the running runs for the next start; their late results are refused."""
         return [run.id for run in list(self.active.values()) if runs.interrupt(self.engine, run, self.clock.text())]
 
     def run_next(self, only: str | None = None) -> Run | None:
-        """Take one due run and carry it out; None where nothing is due."""
+        """Take one due run and carry it out; return None if none is due."""
         if self.stopping:
             return None
         self.settle()
@@ -217,7 +217,7 @@ class Runner:
         return runs.get_run(self.engine, run.id)
 
     def beat(self) -> None:
-        """Record that the active runs are alive, and give back those whose end could not be recorded."""
+        """Record that the active runs are alive, and requeue those whose end could not be recorded."""
         with self.claim_lock:
             active = list(self.active)
             lost = runs.release_lost(self.engine, owner=self.owner, active=active, now=self.clock.text())
@@ -259,13 +259,13 @@ class Runner:
     def source(
         self, workspace: Path, known: Callable[[str], ReaderAnswer | None] = lambda _key: None, *, is_up: bool = False
     ) -> sleeping.GatherContext:
-        """What the inputs of a job are gathered from."""
+        """Return what the inputs of a job are gathered from."""
         return sleeping.GatherContext(
             self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
         )
 
     def is_proposing(self, run: Run) -> bool:
-        """Say whether a run is to propose what it decides."""
+        """Return True if a run must propose its decision."""
         if not self.proposes or run.kind not in modes.KINDS:
             return False
         return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
@@ -284,13 +284,13 @@ class Runner:
             raise StoppingError("memoryd is stopping")
 
     def go_on(self, run: Run) -> None:
-        """Raise where a run is to stop."""
+        """Raise if a run must stop."""
         self.unless_stopping()
         if runs.is_cancelled(self.engine, run):
             raise CancelledError("cancelled", where=run.id)
 
     def list_stuck(self, agents: Sequence[str] | None) -> list[str]:
-        """Settle, and name the intents that are left of these agents, or of all."""
+        """Complete the intents of these agents, or of all, and return those that remain."""
         self.settle()
         return [
             f"{self.engine.url.database}: intent of run {run_id} of {agent_id}"
@@ -371,7 +371,7 @@ class Runner:
     def put(
         self, run: Run, step: Done, outcome: committing.RunOutcome, writer: Writer, notes: Sequence[Edit] = ()
     ) -> bool:
-        """Put to a person what a run has decided; False where it would change nothing."""
+        """Propose the decision of a run to a person; return False if it would change nothing."""
         drafted = proposing.draft_proposal(writer, run, step, self.settings.zone)
         if drafted is None:
             return False
@@ -391,7 +391,7 @@ class Runner:
         return True
 
     def note_guards(self, run: Run, done: committing.CommitResult) -> None:
-        """Say what the guards held back in a commit."""
+        """Report what the guards refused in a commit."""
         if done.put_back:
             text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
             self.set_alarm(PROTECTED, text, run.agent_id)
@@ -417,7 +417,7 @@ class Runner:
     # --- the hook ---------------------------------------------------------------------------------------------------
 
     def tell_pending(self) -> None:
-        """Tell the hook of summaries whose run was stopped between its commit and the hook."""
+        """Call the hook of summaries for runs that were stopped between commit and hook."""
         rows = sqlite.read(self.engine, runs.list_unannounced, UNTOLD_MAX)
         for run_id, agent_id, session_id, files in rows:
             if self.stopping or run_id in self.active:
@@ -500,7 +500,7 @@ class Runner:
         self.set_alarm("dead", text, run.agent_id, run.subject)
 
     def set_alarm(self, kind: str, text: str | None, agent_id: str = "", subject: str = "") -> None:
-        """Keep an alarm open with this text, or closed without one; a new one is logged."""
+        """Open an alarm with this text, or close it without one; log a new alarm."""
         if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
             self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
@@ -527,7 +527,7 @@ class Runner:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
 
     def writer(self, workspace: Path) -> Writer:
-        """What commits and imports in a workspace work with."""
+        """Return what commits and imports in a workspace work with."""
         guards = self.settings.guards
         return Writer(
             self.engine,

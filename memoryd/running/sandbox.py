@@ -1,4 +1,4 @@
-"""A sandbox: an installation of its own in a private folder, in which runs are tried out and nothing real changes.
+"""Build a sandbox: a complete installation in a private folder, where runs change nothing real.
 
 The self-test sends a made-up memory through an empty one; a dry run carries a job out on copies of an agent's memory.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Sandbox(Protocol):
-    """The parts of an installation that a memory goes through."""
+    """Hold the parts of an installation that a memory passes through."""
 
     settings: Settings
     clock: Clock
@@ -38,7 +38,7 @@ class Sandbox(Protocol):
 
     @property
     def runner(self) -> Runner:
-        """Return what carries out its runs."""
+        """Return the runner of the sandbox."""
 
 
 def settings_of(settings: Settings, agent: Agent, place: TrialFolders) -> Settings:
@@ -48,7 +48,7 @@ def settings_of(settings: Settings, agent: Agent, place: TrialFolders) -> Settin
 
 
 def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:
-    """Carry out a queued run of a sandbox; returns its row of `job_run`, whatever became of it."""
+    """Carry out a queued run of a sandbox; return its row of `job_run`, whatever its end."""
     runner.run_next(only=run_id)
     (row,) = sqlite.read(runner.engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     return dict(row)

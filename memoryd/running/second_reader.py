@@ -1,4 +1,4 @@
-"""The second reader of a run: who answers its questions, whether it is fit to, and what it has answered before.
+"""Ask the second reader of a run: choose the model, test it, and reuse its earlier answers.
 
 Before the first question, a model is tested on the calibration set: once for each server, model and version of prompt
 and set. An unfit one is tested again after a day. Where there is no fit reader, a question is answered as unread at
@@ -53,19 +53,19 @@ def compute_version() -> str:
 
 
 def describe_fitness(fitness: Fitness) -> str:
-    """Return how a reader did, for people."""
+    """Return the test result of a reader, for people."""
     right = f"{fitness.true_right}/{fitness.true_asked} true, {fitness.false_right}/{fitness.false_asked} false"
     return f"fit: {right} right" if fitness.is_fit else f"unfit: {right} right; MEMORY.md takes only quotations"
 
 
 def keep_whole(replies: Sequence[Reply]) -> Reply:
-    """Return the reply to a question that is never divided, whatever it says: its job reads what it can."""
+    """Return the reply to a question that is never divided, however incomplete: its job reads what it can."""
     return replies[0]
 
 
 @dataclass(slots=True)
 class SecondReader:
-    """The second reader of one run.
+    """Ask the second reader of one run.
 
     Attributes:
         run: the run.
@@ -73,7 +73,7 @@ class SecondReader:
         worker: counts tokens.
         answerer: asks the model.
         go_on: called before each question of a test; raises if the run is to stop.
-        step: told before and after each answer.
+        step: called before and after each answer.
     """
 
     run: Run
@@ -102,7 +102,7 @@ class SecondReader:
         return reply
 
     def find_answer(self, key: str) -> ReaderAnswer | None:
-        """Return what the reader has answered in this or an earlier run; None if it has not, or is not fit."""
+        """Return the reader's earlier answer; None if there is none or the reader is not fit."""
         if not has_reader(self.settings):
             return None
         endpoint = self._endpoint()
@@ -114,7 +114,7 @@ class SecondReader:
         return next((ReaderAnswer(verdict) for verdict in found.values()), None)
 
     def receipt(self) -> dict[str, Any]:
-        """Return what the reading came to, for the run report; empty if nothing was asked."""
+        """Return the result of the reading for the run report; empty if nothing was asked."""
         if not self._asked:
             return {}
         found: dict[str, Any] = {
@@ -180,7 +180,7 @@ class SecondReader:
         )
 
     def _note(self, batch: QuestionBatch, reply: Reply) -> None:
-        """Count what was asked, and store the answers that hold no text."""
+        """Count the questions, and store the answers that hold no text."""
         self._asked |= {one.key for name, one in batch.questions if name != batch.decoy}
         if reply.backend == reader.UNREAD:
             return

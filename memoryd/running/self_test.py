@@ -43,7 +43,7 @@ _DAYS = 2  # it may be said before midnight and dreamt of after it
 
 
 class SelfTestFailedError(MemorydError):
-    """The fact has not come through; `stage` says how far it came."""
+    """Report that the fact was lost; `stage` names the stage that lost it."""
 
     def __init__(self, stage: str, why: str) -> None:
         super().__init__(why, where=stage)
@@ -51,7 +51,7 @@ class SelfTestFailedError(MemorydError):
 
 
 class SpentError(MemorydError):
-    """There are not the tokens for it: that says nothing about the way."""
+    """Report that the tokens for the test are missing: the stages themselves were not tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class SelfTestFact:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """Return the session: an event with its date, which it takes a dream to bring from the day into the core."""
+        """Return the session: a dated event that only a dream moves from the day into the core."""
         user = f"The northern warehouse {self.name} was bought on {self.day}."
         assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
 
 
 def fact_of(run_id: str, day: date) -> SelfTestFact:
-    """Another fact for each run, so that none is found that an earlier one has left."""
+    """Return a different fact for each run, so that no search finds the fact of an earlier run."""
     return SelfTestFact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}", day)
 
 
@@ -78,7 +78,7 @@ def fact_of(run_id: str, day: date) -> SelfTestFact:
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue one for each model that dreams, behind the dreams of this slot; returns how many."""
+    """Queue a self-test for each model that dreams, after the dreams of this slot; return how many."""
     if not settings.dream.canary:
         return 0
     asked: set[str] = set()
@@ -102,7 +102,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
 
 
 def model_of(settings: Settings, agent_id: str) -> str | None:
-    """Return the name of what answers for an agent; None where no model is named, which its runs say."""
+    """Return the name of the model that answers for an agent; None if none is configured."""
     if settings.llm.provider == OFFLINE:
         return OFFLINE
     try:
@@ -112,7 +112,7 @@ def model_of(settings: Settings, agent_id: str) -> str | None:
 
 
 def list_models(settings: Settings) -> set[str]:
-    """Return what canaries are to fly for: nothing, where they are switched off."""
+    """Return the models to test; empty if the self-test is off."""
     if not settings.dream.canary or settings.modes.dream == OFF:
         return set()
     found = {model_of(settings, agent.id) for agent in settings.agents if agent.enabled}
@@ -120,7 +120,7 @@ def list_models(settings: Settings) -> set[str]:
 
 
 def is_grounded(connection: Connection, model: str) -> bool:
-    """Return whether none of the last canaries of a model has flown, for want of tokens."""
+    """Return True if the last self-tests of a model were all skipped because tokens were missing."""
     sql = (
         "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
         " ORDER BY finished_at DESC, id DESC LIMIT ?"
@@ -266,7 +266,7 @@ def _text(app: Sandbox, relative: str) -> str:
 
 
 def _reserve(runner: Runner, run: Run) -> int:
-    """Reserve what it may take."""
+    """Reserve the most tokens that the test may use."""
     settings, clock = runner.settings, runner.clock
     day = clock.now().astimezone(settings.zone).date().isoformat()
     endpoint = endpoint_of(settings, run.agent_id).name

@@ -1,4 +1,4 @@
-"""When a session sleeps, and what its sleep is made of.
+"""Decide when a session sleeps, and gather the input of its sleep.
 
 A session is considered after every change of it: its agent compacted before we slept, its context reached the
 threshold, or it ended. What is decided is a queued row of the job table, keyed by session and watermark, so that the
@@ -57,7 +57,7 @@ DAYS_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class GatherContext:
-    """What inputs are gathered from."""
+    """Hold what inputs are gathered from."""
 
     engine: Engine
     settings: Settings
@@ -73,14 +73,14 @@ class GatherContext:
 
 @dataclass(frozen=True, slots=True)
 class SleepDecision:
-    """What came of considering a session."""
+    """Hold the outcome of considering a session."""
 
     run_id: str | None = None  # of the run that was queued
     again_at: str | None = None  # when the same question may have another answer with nothing new
 
 
 def window_of(settings: Settings, agent_id: str) -> int | None:
-    """Tell an agent's configured context window, tokens."""
+    """Return an agent's configured context window, in tokens."""
     return next((agent.context_window for agent in settings.agents if agent.id == agent_id), None)
 
 
@@ -99,20 +99,20 @@ def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) 
 
 
 def needs_counting(row: RowMapping) -> bool:
-    """Say whether a session's gauge needs the tokenizer: it is live and its agent writes no usage."""
+    """Return True if a session's context usage needs the tokenizer: it is live and its agent writes no usage."""
     state = live.Gauge(**json.loads(row["gauge"]))
     return row["state"] == "active" and not state.context and row["counted_seq"] < row["last_seq"]
 
 
 def session_needs_counting(engine: Engine, session_id: str) -> bool:
-    """Say whether a session's gauge needs the tokenizer now."""
+    """Return True if a session's context usage needs the tokenizer now."""
     with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
     return row is not None and needs_counting(row)
 
 
 def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str) -> None:
-    """Count what a session holds in its context; where the tokenizer cannot be had, settle for the estimate.
+    """Count the tokens of a session's context; without the tokenizer, estimate them.
 
     The gauge says that it is one.
     """
@@ -127,7 +127,7 @@ def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str)
 
 
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
-    """Count what a session without usage figures holds in its context, and keep the sum on its row."""
+    """Count the context of a session without usage figures, and keep the sum on its row."""
     with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
     if row is None or not needs_counting(row):
@@ -145,7 +145,7 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
 
 
 def is_history(row: RowMapping, idle_end: timedelta, now: datetime) -> bool:
-    """Say whether a session was over already when it was first seen, and nothing came since.
+    """Return True if a session had ended when memoryd first saw it, and has no new turn.
 
     One first seen by a clock that was ahead is not: when that was is not known.
     """
@@ -193,7 +193,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 
 
 def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
-    """Queue a sleep because the agent says it is about to compact; the run's id, None where there is nothing to do.
+    """Queue a sleep before the agent compacts; return the run's id, or None if there is nothing to do.
 
     Neither the gauge nor the cooldown is asked: what has not slept by now is gone from the agent's context in a moment.
     """
@@ -208,7 +208,7 @@ def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_
 
 
 def end(engine: Engine, session_id: str) -> None:
-    """Say that a session is over, as of its last turn; one that goes on after all is live again."""
+    """Mark a session as ended, as of its last turn; a new turn makes it live again."""
     with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql(
             "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (session_id,)
@@ -282,7 +282,7 @@ def request(
     upto: int | None = None,
     actor: str = "memoryd",
 ) -> str | None:
-    """Queue a sleep over a session's turns past its watermark; None where one is open already, or died lately."""
+    """Queue a sleep over a session's turns past its watermark; None if one is open, or failed a short time ago."""
     options = {"reason": reason, "upto": upto}
     return queueing.request(engine, clock, CONSUMER, row, trigger, actor=actor, options=options)
 
@@ -294,7 +294,7 @@ def count_turns(engine: Engine) -> int:
 
 
 def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
-    """List the sessions that may have to sleep or be asked for facts though nothing new has come, as after a start."""
+    """List the sessions that may be due without new turns, as after a start."""
     flush = settings.ingest.history == "flush"
     return {
         row["id"]
@@ -306,7 +306,7 @@ def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str
 
 
 def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a sleep for each live session of each agent, once for this slot; returns how many were queued.
+    """Queue a sleep for each live session of each agent, once for this slot; return how many.
 
     The slot is used up by a skipped run that says how many were queued. An agent first seen after the slot
     had no part in it. What is queued is queued again after a crash between the two; its key makes that harmless.
@@ -332,7 +332,7 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
 
 
 def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
-    """Take the frozen snapshot one sleep of one session depends on."""
+    """Return the frozen snapshot that one sleep of one session depends on."""
     session_id = run.session_id or ""
     with sqlite.begin_read(source.engine) as connection:
         row = turns.session_row(connection, session_id)
@@ -390,12 +390,12 @@ def _inputs(
 
 
 def make_judges(source: GatherContext) -> Judges:
-    """Return what the claims of a job's reply are judged with."""
+    """Return the judges of the claims in a job's reply."""
     return Judges(CueJudge(), read_instructions("verify"), read_instructions("repair"), source.known)
 
 
 def files_of_people(source: GatherContext, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
-    """Return the daily files and the bullets of the core file without secrets: those are people's, but are not sent."""
+    """Return the daily files and the core's bullets without secrets, because a model gets them."""
     old = regular.read_in(source.workspace, "MEMORY.md")
     bullets = [bullet.text for bullet in core.list_bullets(core.parse(old or b""))]
     days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
@@ -403,7 +403,7 @@ def files_of_people(source: GatherContext, covered: Sequence[StoredTurn]) -> tup
 
 
 def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
-    """Return the daily files of today and of the last days on which turns were said."""
+    """Return the daily files of today and of the last days with turns."""
     said = (at for turn in covered if (at := evidence.parse_moment(turn.at)))
     days = {at.astimezone(source.settings.zone).date() for at in (source.clock.now(), *said)}
     texts = []
@@ -414,7 +414,7 @@ def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
 
 
 def check_time(turn: StoredTurn) -> StoredTurn:
-    """A turn without its time where that is none, or no zone can show it."""
+    """Return a turn without its time if the time is missing or no zone can show it."""
     return turn if turn.at is None or evidence.parse_moment(turn.at) else turn._replace(at=None)
 
 

@@ -57,7 +57,7 @@ class NowFile(NamedTuple):
 
 
 def is_now_path(path: PurePosixPath) -> bool:
-    """Return whether a file is one by its name."""
+    """Return True if the file name is that of a NOW file."""
     return path.name.startswith("NOW-") and path.suffix == ".md"
 
 

@@ -105,7 +105,7 @@ _VALUES = frozenset(
 
 
 class _Answer(pickle.Unpickler):
-    """Reads an answer of the child, which has worked on text of strangers: it can name no class but these."""
+    """Unpickle an answer of the child; because the child reads untrusted text, only these classes are allowed."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _VALUES:

@@ -1,4 +1,4 @@
-"""Calls: each in a thread of its own, within its time, and no more of them than a working agent makes."""
+"""Run each call of a tool in its own thread, within its time and rate limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What calls of a kind may take."""
+    """Limit the calls of one kind: seconds, rate and burst."""
 
     seconds: float  # for one of them; work that is not done by then goes on, but is not waited for
     burst: int  # at once …
@@ -30,17 +30,17 @@ class Bound:
 
 
 class CallKind(Enum):
-    """Kinds of calls."""
+    """Name the kinds of calls."""
 
     READ = Bound(20, 60, 10)
     WRITE = Bound(60, 20, 1)
 
 
 class Bucket:
-    """Tokens that come back with time: each use takes one."""
+    """Limit a rate: each use takes a token, and tokens return with time."""
 
     def __init__(self, burst: int, per_second: float, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """It is full at first."""
+        """Start full."""
         self._burst = burst
         self._per_second = per_second
         self._monotonic = monotonic
@@ -48,14 +48,14 @@ class Bucket:
         self._at = monotonic()
 
     def is_empty(self) -> bool:
-        """Whether nothing can be taken now."""
+        """Return True if no token is left now."""
         now = self._monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
         self._at = now
         return self._left < 1
 
     def take(self) -> bool:
-        """Take one; False where there is none."""
+        """Take a token; return False if none is left."""
         if self.is_empty():
             return False
         self._left -= 1
@@ -63,10 +63,10 @@ class Bucket:
 
 
 class Calls:
-    """Carries out calls."""
+    """Run calls."""
 
     def __init__(self, log: Log, bounds: Callable[[CallKind], Bound] = lambda kind: kind.value) -> None:
-        """Nothing runs yet."""
+        """Start without calls."""
         self._log = log
         self._bounds = bounds
         self._buckets = {kind: Bucket(bounds(kind).burst, bounds(kind).per_second) for kind in CallKind}
@@ -74,7 +74,7 @@ class Calls:
         self._running: set[Future[Any]] = set()
 
     async def run(self, what: str, kind: CallKind, function: Callable[[], T]) -> T:
-        """Carry out a call, and wait for it as long as its kind may take."""
+        """Run a call and wait for it as long as its kind allows."""
         bound = self._bounds(kind)
         if not self._buckets[kind].take():
             self._log.warning("mcp call refused", call=what, why="too many")
@@ -111,11 +111,11 @@ class Calls:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs."""
+        """Return True if no call runs."""
         return not self._running
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more, and wait for what runs."""
+        """Accept no more calls, and wait for the running ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         if running := {asyncio.wrap_future(job) for job in tuple(self._running)}:
             await asyncio.wait(running, timeout=seconds)

@@ -1,4 +1,4 @@
-"""The command `memoryd mcp`."""
+"""Define the command `memoryd mcp`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 @click.command()
 @of_agent
 @click.option(
-    "--http", "address", metavar="ADDRESS", help="Serve on the loopback instead, such as 127.0.0.1:8765, with a token."
+    "--http", "address", metavar="ADDRESS", help="Serve HTTP on the loopback, such as 127.0.0.1:8765, with a token."
 )
 def mcp(call: Call, settings: Settings, agent: Agent, address: str | None) -> None:
-    """Give an agent its memory by the Model Context Protocol, on standard input and output.
+    """Serve an agent's memory over the Model Context Protocol, on standard input and output.
 
-    An agent program starts this and asks: memory_search, memory_get, memory_save, memory_update; and refines its core
-    where that has grown too large: search_memories, consolidate_memories, complete_refinement and their like.
+    An agent program starts this command. It searches and changes memory with memory_search, memory_get, memory_save
+    and memory_update. It refines a large core with search_memories, consolidate_memories, complete_refinement and
+    others.
     """
     from memoryd.files import log
 
@@ -42,7 +43,7 @@ def mcp(call: Call, settings: Settings, agent: Agent, address: str | None) -> No
 
 
 def _serve(call: Call, settings: Settings, agent: Agent, address: str | None) -> bool:
-    """Serve until the end; whether all calls have ended."""
+    """Serve until the end; return True if all calls have ended."""
     import anyio
 
     from memoryd.files.log import get_logger

@@ -1,8 +1,8 @@
-"""The way in over HTTP: this machine only, to whoever has the token, and to no page of a browser.
+"""Serve HTTP on this machine only, to clients with the token and to no page of a browser.
 
-A page that any site serves can send requests to the loopback, and after rebinding its own name to 127.0.0.1 read the
-answers. What it cannot do is send another `Host` than the name it was loaded from, nor no `Origin` with a request that
-changes something. So the host comes first, then the origin, then the token; nothing is read of a body before.
+A page of any site can send requests to the loopback. After it rebinds its own name to 127.0.0.1, it can also read the
+answers. But it cannot change `Host`, the name it was loaded from, and it cannot omit `Origin` from a request that
+changes something. So memoryd checks the host first, then the origin, then the token, and reads no body before that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WRONG_TOKENS_PER_SECOND = 1.0  # … but as many again in each second
 
 
 def listen(address: str) -> socket.socket:
-    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 is any that is free."""
+    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 chooses a free port."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError("this is not an address with a port", address, "--http 127.0.0.1:8765")
@@ -58,10 +58,10 @@ def listen(address: str) -> socket.socket:
 
 
 class Loopback:
-    """Stands before an application, and lets nothing through that is not meant for it."""
+    """Wrap an application and pass only requests that may enter."""
 
     def __init__(self, inner: Application, port: int, token: str, log: Log, bucket: Bucket | None = None) -> None:
-        """Of the requests to `port`, those with `token`."""
+        """Accept requests to `port` with `token`."""
         self._inner = inner
         self._hosts = frozenset(f"{name}:{port}".encode() for name in NAMES)
         self._origins = frozenset(f"http://{name}:{port}".encode() for name in NAMES)
@@ -73,7 +73,7 @@ class Loopback:
         self._telling = Bucket(20, 0.2)  # who knocks a thousand times a second must not fill the log
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer why not."""
+        """Pass a request on, or answer with the reason for the refusal."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
@@ -99,7 +99,7 @@ class Loopback:
         await send({"type": "http.response.body", "body": body})
 
     def _refusal(self, scope: Message) -> tuple[int, str]:
-        """The status and reason by which a request is refused; 0 where it is not."""
+        """Return the status and reason of a refusal; status 0 if the request may pass."""
         hosts = _all(scope, b"host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return 421, "this is another host"

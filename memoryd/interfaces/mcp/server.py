@@ -1,4 +1,4 @@
-"""The protocol around the tools: what is offered, what is asked, and what of an error is told."""
+"""Wrap the tools in the protocol: the list of tools, the calls, and the text of errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _RESOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """One tool as it is offered and carried out."""
+    """Describe one tool and how to run it."""
 
     name: str
     title: str
@@ -60,7 +60,7 @@ class McpTool:
     description: str = ""  # that of what it takes, if none is given
 
     def describe(self) -> types.Tool:
-        """As the protocol lists it: short, since a program puts the list into each of its sessions."""
+        """Return the tool's entry of the list; short, because a program puts the list into each session."""
         reads = self.kind is CallKind.READ
         return types.Tool(
             name=self.name,
@@ -77,7 +77,7 @@ class McpTool:
 
 
 def _shorten_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without titles, the description of the whole, and null for what may be left out."""
+    """Return a schema without titles, without the description of the whole, and without null for optional values."""
     properties = {}
     for name, value in schema.get("properties", {}).items():
         given: dict[str, Any] = next((one for one in value.get("anyOf", ()) if one != {"type": "null"}), {})
@@ -88,7 +88,7 @@ def _shorten_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def tools_of(memory: MemoryTools) -> dict[str, McpTool]:
-    """The tools of an agent's memory, by name."""
+    """Return the tools of an agent's memory, by name."""
     every = (
         McpTool("memory_search", "Search memory", values.SearchArguments, memory.search, CallKind.READ),
         McpTool("memory_get", "Read memory", values.GetArguments, memory.get, CallKind.READ),
@@ -120,7 +120,7 @@ _TAKES: dict[str, tuple[str, type[values.Arguments]]] = {
 
 
 def _knife(memory: MemoryTools) -> Iterator[McpTool]:
-    """The tools by which an agent refines its own core: as a model has them that is asked to."""
+    """Return the refinement tools, the same that a model gets when memoryd asks it to refine."""
     for name, (title, takes) in _TAKES.items():
         begins = name in called_refining.BEGINNING
         when = (
@@ -135,7 +135,7 @@ def _knife(memory: MemoryTools) -> Iterator[McpTool]:
 
 
 def make_server(memory: MemoryTools, calls: Calls, log: Log) -> Server[Any]:
-    """The server of an agent's memory, for any transport."""
+    """Return the server of an agent's memory, for any transport."""
     server = _ToolServer(memory, calls, log)
     return Server(
         "memoryd",
@@ -221,9 +221,9 @@ class _ToolServer:
 
 
 def _result(given: dict[str, Any]) -> types.CallToolResult:
-    """The structured result, without what is not there, and the same as a text for who does not read structures.
+    """Return the result without empty values, as a structure and as the same text.
 
-    It is an error where it says why nothing was done, or that a refinement ended otherwise than well.
+    The result is an error if it gives a reason why nothing was done, or if a refinement did not end well.
     """
     structure = _without_none(given)
     text = types.TextContent(type="text", text=json.dumps(structure, ensure_ascii=False, separators=(",", ":")))
@@ -242,7 +242,7 @@ def _make_failure(text: str) -> types.CallToolResult:
 
 
 def describe_invalid(tool: str, error: ValidationError) -> str:
-    """What is wrong with arguments: which, why, and what is taken; nothing of what was given is repeated."""
+    """Describe invalid arguments: which, why, and what is accepted. Repeats nothing of the input."""
     faults = []
     for fault in error.errors(include_input=False, include_url=False, include_context=False):
         where = neutralize(".".join(map(str, fault["loc"])))[:60]

@@ -1,4 +1,4 @@
-"""Serving: over standard input and output until they close, or on the loopback until a signal comes."""
+"""Serve on standard input and output until they close, or on the loopback until a signal comes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP
 
 
 async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, close: Callable[[], None]) -> None:
-    """Serve who started this process, until it closes our standard input and is answered, or a signal comes.
+    """Serve the process that started this one, until it closes the input and has all answers, or a signal comes.
 
-    Standard output is the protocol's: meanwhile whatever else is written there goes to standard error.
+    Standard output belongs to the protocol: everything else that is written there goes to standard error.
     """
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_by_signal, calls, close)
@@ -96,10 +96,10 @@ async def over_http(
 
 
 class Impatient(H11Protocol):
-    """Lets go of who does not ask: anybody on this machine could keep all places, without a token."""
+    """Close silent connections: otherwise any program on this machine could use up all of them without a token."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
+        """Start the timer."""
         super().connection_made(transport)
         self.since = self.loop.time()
         self.loop.call_later(HEAD_SECONDS, self._look, None)
@@ -109,12 +109,12 @@ class Impatient(H11Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing was asked yet, or nothing since what was answered."""
+        """Return True if no request is pending."""
         asked: Any = self.cycle
         return (asked is None or asked.response_complete) and not self.transport.is_closing()
 
     def _look(self, answered: object) -> None:
-        """Leave where nothing was asked nor answered since the last look: uvicorn waits on from any byte."""
+        """Close a connection with no question or answer since the last look: uvicorn waits on after any byte."""
         asked: object = self.cycle
         if self.is_silent and asked is answered:
             self.transport.close()
@@ -125,7 +125,7 @@ class Impatient(H11Protocol):
 class _Web(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone: uvicorn raises them a second time at its end, and so dies of them."""
+        """Leave the signals alone: uvicorn raises them again at its end and so ends the process."""
         yield
 
 

@@ -1,11 +1,11 @@
-"""What an agent can do with its memory, as plain calls; the protocol is put around them elsewhere.
+"""Implement the tools of an agent's memory as plain calls; `server` adds the protocol.
 
-Who calls is the agent. So a siloed agent is answered as an open one is, without a grant, and each call is in the log,
-without content. What keeps others away is that this runs as the user the workspace belongs to; a person of that user
-could play the agent, as they could read the files of the workspace.
+The caller is the agent. So an agent in private mode gets answers without a grant, and each call is logged without
+content. This protects the memory: the process runs as the user who owns the workspace. A person with that user's rights
+could pose as the agent, or open the files of the workspace.
 
-Whatever is remembered goes out without its secrets, neutral, and between the marks by which ingest knows it again:
-what comes back in a transcript is no new evidence.
+Every text goes out without secrets, in neutral form, and between the marks that ingest recognises: when it comes back
+in a transcript, it is not evidence.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _ASKS = ("id", "state", "uid", "purpose", "seconds", "requested_at", "expires_at
 
 
 class MemoryTools:
-    """The memory of one agent, for itself. Safe to use from several threads."""
+    """Give one agent access to its own memory. Safe to use from several threads."""
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Make sure that this is the agent's own program."""
+        """Refuse a program that does not run as the owner of the workspace."""
         access.require_agents_own(agent)
         self._settings = settings
         self.agent = agent
@@ -68,11 +68,11 @@ class MemoryTools:
         self.close()
 
     def close(self) -> None:
-        """Let go of the index, and end the scanner."""
+        """Close the index, and end the scanner."""
         self._open.close()
 
     def search(self, asked: values.SearchArguments) -> dict[str, Any]:
-        """Find what is remembered, the most relevant first."""
+        """Search the memory, most relevant first."""
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         searching.require_days(narrowing)
@@ -83,7 +83,7 @@ class MemoryTools:
         )
 
     def get(self, asked: values.GetArguments) -> dict[str, Any]:
-        """Read lines of a file of the workspace, turns of a session, a fact."""
+        """Read lines of a memory file, turns of a session, or a fact."""
         return self._lines(asked.path, LineRange(asked.first_line, asked.lines))
 
     def save(self, asked: values.SaveArguments) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class MemoryTools:
         return memory_changes.describe_run(row)
 
     def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:
-        """Carry out one call of the agent's own refinement; a search needs none."""
+        """Run one call of the agent's own refinement; a search works without one."""
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
         row, answer = memory_changes.call_refinement_tool(self._settings, self.agent, tool, arguments)
         answered: dict[str, Any] = answer or {}
@@ -115,7 +115,7 @@ class MemoryTools:
         return _mark_remembered(over=answer is None, **told)
 
     def refinement_due(self) -> str:
-        """What is said to an agent whose core is due for a refinement; empty where it is not."""
+        """Return the text for an agent whose core is due for a refinement; empty if it is not."""
         tokens = memory_changes.core_size_if_due(self._settings, self.agent)
         if tokens is None:
             return ""
@@ -127,7 +127,7 @@ class MemoryTools:
         )
 
     def consent(self, asked: values.ConsentArguments) -> dict[str, Any]:
-        """List who asks to read the memory, and who may; or answer one of them."""
+        """List who asks to read the memory and who may; or answer one request."""
         if self.agent.privacy == "open":
             hint = "people need an access grant only in private mode (privacy: silo)"
             raise RefusedError("this memory is open to its owner: no access request is needed", self.agent.id, hint)
@@ -142,7 +142,7 @@ class MemoryTools:
     # --- resources ----------------------------------------------------------------------------------------------------
 
     def resources(self) -> dict[str, str]:
-        """The files that are offered by a name of their own, as far as they are there: paths by name."""
+        """Return the existing files that are offered as resources: paths by name."""
         today = Clock().now().astimezone(self._settings.zone).date()
         paths = {
             "core": "MEMORY.md",
@@ -152,7 +152,7 @@ class MemoryTools:
         return {name: path for name, path in paths.items() if self._is_there(path)}
 
     def read(self, name: str) -> str:
-        """Read one of them, between the marks; what is longer than an answer may be is said."""
+        """Read a resource, between the marks; if it is longer than an answer may be, the text reports that."""
         path = self.resources().get(name)
         if path is None:
             raise NotFoundError("there is no such resource now", f"memory://{name[:40]}", "resources/list has them")
@@ -194,20 +194,20 @@ class MemoryTools:
     # --- errors -------------------------------------------------------------------------------------------------------
 
     def describe_error(self, error: MemorydError) -> str:
-        """An error as an agent may read it: what, where, what to do; of places, only those in its workspace."""
+        """Return an error as text for an agent: what, where, what to do; paths only inside its workspace."""
         inside = f"{self.agent.workspace}/"
         return unmark(neutralize(_ABSOLUTE.sub("(a path)", str(error).replace(inside, ""))))
 
 
 def _units(found: Excerpt) -> list[tuple[int, str]]:
-    """The lines of an excerpt with their numbers; of a session, its turns."""
+    """Return the lines of an excerpt with their numbers; of a session, its turns."""
     if found.path.startswith(f"{SESSION}:"):
         return [(int(match[1]), match[0]) for match in _TURN.finditer(found.text)]
     return list(enumerate(_LINE.findall(found.text), found.first_line))
 
 
 def _mark_remembered(**told: Any) -> dict[str, Any]:
-    """What holds remembered text, between the marks by which ingest knows it, first and last."""
+    """Build a result of remembered text: the marks are its first and last value."""
     return {"about": OPEN, **told, "until": CLOSE}
 
 

@@ -1,7 +1,7 @@
-"""What was asked and is not answered yet: a server whose input has closed goes on until it has answered it.
+"""Track the open requests: a server whose input has closed runs until it has answered them.
 
-The SDK's server drops what is under way when its input ends, and says that the connection was closed: of a note that is
-stored all the same. Programs that pipe their calls in close the input as soon as they have written them.
+The SDK's server drops running calls when its input ends and reports a closed connection, even for a note that is then
+stored. Programs that pipe in their calls close the input as soon as they have written them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ S = TypeVar("S", bound="ReadStream[Any] | WriteStream[Any]")
 
 
 class UnansweredRequests:
-    """The requests that wait for an answer."""
+    """Hold the requests that wait for an answer."""
 
     def __init__(self, seconds: float) -> None:
-        """Nothing waits; what does at the end is waited for `seconds` at most."""
+        """Start without requests; at the end wait at most `seconds` for open ones."""
         self._ids: set[str | int | None] = set()
         self._seconds = seconds
         self._changed = anyio.Event()
 
     def take(self, request: JSONRPCRequest) -> ServerMessageMetadata:
-        """A request has come; returns what tells when it is never going to be answered, for it was cancelled."""
+        """Add a request; return a function to call if the request is cancelled and gets no answer."""
         self._ids.add(request.id)
 
         async def drop_request() -> None:
@@ -43,12 +43,12 @@ class UnansweredRequests:
         return ServerMessageMetadata(on_request_unanswered=drop_request)
 
     def note_answer(self, request_id: str | int | None) -> None:
-        """A request is not waited for any more."""
+        """Remove a request."""
         self._ids.discard(request_id)
         self._changed.set()
 
     async def wait(self) -> None:
-        """Wait until all are answered, or it has taken too long."""
+        """Wait until all requests are answered, or the time is over."""
         with anyio.move_on_after(self._seconds):
             while self._ids:
                 self._changed = anyio.Event()
@@ -71,7 +71,7 @@ class _Stream(Generic[S]):
 
 
 class InputStream(_Stream["ReadStream[Received]"]):
-    """The stream of what comes, which ends only when all of it is answered."""
+    """Read the incoming stream; it ends only when all requests are answered."""
 
     async def receive(self) -> Received:
         try:
@@ -96,9 +96,9 @@ class InputStream(_Stream["ReadStream[Received]"]):
 
 
 def _fix_line(error: ValidationError) -> Received:
-    """What a line says that has half a character in it, as JavaScript writes where it cuts a text; else its error.
+    """Return the message of a line with half a surrogate pair, as JavaScript writes it; else return the error.
 
-    The SDK takes it for no JSON, and would never answer it.
+    The SDK takes such a line for invalid JSON and would never answer it.
     """
     line = error.errors(include_url=False)[0]["input"]
     try:
@@ -109,7 +109,7 @@ def _fix_line(error: ValidationError) -> Received:
 
 
 class OutputStream(_Stream["WriteStream[SessionMessage]"]):
-    """The stream of what is said, which knows what has been answered."""
+    """Write the outgoing stream, and note which requests it answers."""
 
     async def send(self, item: SessionMessage) -> None:
         await self._inner.send(item)

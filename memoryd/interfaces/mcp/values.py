@@ -1,4 +1,4 @@
-"""What the tools take, as the schemas say it. Every text and number taken has its bounds."""
+"""Declare the arguments of the tools as schemas. Every text and number has limits."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$"), AfterValidator(_day)
 
 
 class Arguments(BaseModel):
-    """What a tool takes; what it does not know is refused.
+    """Hold the arguments of a tool; refuse unknown ones.
 
-    For the tools of `MEMORY.md` itself the docstring is the description that an agent reads.
+    For the tools of `MEMORY.md` itself, an agent reads the docstring as the description.
     """
 
     model_config = ConfigDict(extra="forbid")
 
 
 def _text(most: int, description: str, default: Any = ...) -> Any:
-    """A text with something in it, of so many characters at most; needed unless there is a default."""
+    """Declare a non-empty text of at most this many characters; required unless it has a default."""
     return Field(default, min_length=1, max_length=most, description=description)
 
 
 class SearchArguments(Arguments):
-    """Find what is remembered of earlier sessions: decisions, preferences, facts, notes, and what was said."""
+    """Search the memory of earlier sessions: decisions, preferences, facts, notes and messages."""
 
     query: str = _text(
         LONGEST_QUERY, 'Any text: words, "phrases", prefix*, names such as snake_case, src/app.py or E1234.'
@@ -80,10 +80,10 @@ class SaveArguments(Arguments):
 
 
 class UpdateArguments(Arguments):
-    """Add one memory to MEMORY.md (append), or make it another text (replace).
+    """Add one memory to MEMORY.md (append), or replace its whole text (replace).
 
-    A rule, or something about the user, must be a sentence that the user typed, letter by letter; else it becomes a
-    note. `memoryd rollback` brings back what was there.
+    A rule, or a statement about the user, must be a sentence that the user typed, letter by letter; otherwise it
+    becomes a note. `memoryd rollback` restores the old text.
     """
 
     append: str | None = _text(LONGEST_MEMORY, "One memory that MEMORY.md is to have as well.", None)
@@ -121,7 +121,7 @@ Line = Annotated[str, Field(min_length=1, max_length=LONGEST_MEMORY)]
 
 
 class SearchMemoriesArguments(Arguments):
-    """What search_memories takes."""
+    """Hold the arguments of search_memories."""
 
     query: str = Field(default="", max_length=LONGEST_QUERY, description="Words; may be left out where days are given.")
     after: Day | None = Field(default=None, alias="from", description="First said on this day or later.")
@@ -129,7 +129,7 @@ class SearchMemoriesArguments(Arguments):
 
 
 class ConsolidateArguments(Arguments):
-    """What consolidate_memories takes."""
+    """Hold the arguments of consolidate_memories."""
 
     ids_to_merge: list[MemoryId] = Field(min_length=2, max_length=500, description="Two or more different ids.")
     new_content: Line = Field(description="One shorter line, true to all of them.")
@@ -137,19 +137,19 @@ class ConsolidateArguments(Arguments):
 
 
 class UpdateMemoryArguments(Arguments):
-    """What update_memory takes."""
+    """Hold the arguments of update_memory."""
 
     id: MemoryId
     content: Line = Field(description="The memory in fewer words, with nothing in them that it does not hold.")
 
 
 class OneMemoryArguments(Arguments):
-    """What delete_memory and protect_memory take."""
+    """Hold the arguments of delete_memory and protect_memory."""
 
     id: MemoryId
 
 
 class CompleteArguments(Arguments):
-    """What complete_refinement takes."""
+    """Hold the arguments of complete_refinement."""
 
     summary: str = _text(2_000, "What you have done; it is shown beside the counts.")
