@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.changing.restore import Restorer
 from memoryd.clock import Clock
-from memoryd.database import alarms, schema, sqlite
+from memoryd.database import alarms, reads, schema, sqlite
 from memoryd.database.reads import KeptReader
 from memoryd.errors import LockedError, StateError, StillLockedError
 from memoryd.files import locked_folder, mounts, staging, trial, trust
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.files.log import Log
 
-DATABASE = "memoryd.db"
 LOCK = "memoryd.lock"
 JOURNAL = "watermarks.jsonl"
 QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load the model takes a second
@@ -138,7 +137,7 @@ def _require_local_disk(state_dir: Path) -> None:
 
 
 def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App | None) -> App:
-    path = settings.state_dir / DATABASE
+    path = settings.state_dir / reads.DATABASE
     opened = schema.open_database(path, now=clock.text())
     engine = opened.engine
     if opened.moved_aside is not None:

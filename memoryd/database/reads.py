@@ -27,9 +27,17 @@ if TYPE_CHECKING:
     from sqlalchemy import RowMapping
     from sqlmodel import Session
 
+    from memoryd.config import Settings
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Row = dict[str, Any]
+DATABASE = "memoryd.db"
+
+
+def database_path(settings: Settings) -> Path:
+    """Return the path of the state database."""
+    return settings.state_dir / DATABASE
 
 
 class DatabaseReader:

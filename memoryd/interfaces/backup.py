@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memoryd.app import DATABASE, JOURNAL, LOCK
+from memoryd.app import JOURNAL, LOCK
 from memoryd.clock import Clock
 from memoryd.database import snapshot
+from memoryd.database.reads import DATABASE
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locked_folder import hold_folder

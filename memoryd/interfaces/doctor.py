@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memoryd.app import DATABASE
 from memoryd.database import library, reads
+from memoryd.database.reads import DATABASE
 from memoryd.errors import MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock

@@ -323,7 +323,7 @@ class MemoryFacts:
 
     def _store(self, what: str) -> Store:
         access.require(self._settings, self._agent, f"python: {what}")
-        return Store(map(fact_of, reads.ask(opening.get_database(self._settings), _live_facts, self._agent.id)))
+        return Store(map(fact_of, reads.ask(reads.database_path(self._settings), _live_facts, self._agent.id)))
 
 
 def _live_facts(reader: DatabaseReader, agent_id: str) -> list[memory.Memory]:
@@ -353,4 +353,4 @@ class MemoryCore:
         """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
         access.require(self._settings, self._agent, "python: core")
         opening.catch_up(self._settings, self._agent)
-        return reads.ask(opening.get_database(self._settings), reads.core_memories, self._agent.id)
+        return reads.ask(reads.database_path(self._settings), reads.core_memories, self._agent.id)

@@ -24,7 +24,7 @@ from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, recent_sessions
 from memoryd.recall.recent_sessions import ASKED, OtherSession, SpokenMessage
-from memoryd.requests import opening, scanner, searching
+from memoryd.requests import scanner, searching
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
 from memoryd.transcripts.registry import program_of
@@ -84,7 +84,7 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> InjectionMaterial
     others: list[tuple[str, injection.Part]] = []
     local = now.astimezone(settings.zone)
     journal: list[injection.Part] = []
-    if (path := opening.get_database(settings)).exists():
+    if (path := reads.database_path(settings)).exists():
         with reads.open_reader(path) as reader:
             rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
             held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]

@@ -60,7 +60,7 @@ def flush(
     with opening.open_state(settings, agent) as (_engine, scrubber):
         recorded = recording.record(settings.state_dir, agent.id, messages, scrubber, Clock())
     path = str(recorded.path)
-    database = opening.get_database(settings)
+    database = reads.database_path(settings)
     before = {run["id"] for run in reads.ask(database, reads.runs_over, agent.id, path, jobs_by_hand.SLEEP)}
     rows: list[dict[str, Any]] = []
 

@@ -31,8 +31,8 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
     if name.startswith(tuple(PREFIXES.values())):
         chosen = agent(None)
         opening.catch_up(settings, chosen)
-        return chosen, {"memory": reads.ask(opening.get_database(settings), reads.find_memory, chosen.id, name)["id"]}
-    row = reads.ask(opening.get_database(settings), reads.find_session, name)
+        return chosen, {"memory": reads.ask(reads.database_path(settings), reads.find_memory, chosen.id, name)["id"]}
+    row = reads.ask(reads.database_path(settings), reads.find_session, name)
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])

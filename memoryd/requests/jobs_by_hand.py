@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.app import DATABASE, open_app
+from memoryd.app import open_app
 from memoryd.changing import ledger_runs
 from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock
@@ -83,7 +83,7 @@ def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> l
     require_mode(kind, asked.mode)
     _require_read(settings)
     with trial.make_folders(settings.state_dir, agent.workspace) as place:
-        snapshot.copy(opening.get_database(settings), place.state / DATABASE)
+        snapshot.copy(reads.database_path(settings), place.state / reads.DATABASE)
         tried = sandbox.settings_of(settings, agent, place)
         close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
         try:
@@ -97,7 +97,7 @@ def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> l
 
 
 def _require_read(settings: Settings) -> None:
-    if not (path := opening.get_database(settings)).exists():
+    if not (path := reads.database_path(settings)).exists():
         raise NotFoundError("nothing has been read yet", str(path), "memoryd run --once")
 
 
@@ -124,7 +124,8 @@ def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
     """Accept or reject a proposal, and wait; return the row of the run."""
     (row,) = waiting.rows_of(settings, [run_id])
     if row["state"] != runs.PROPOSED:
-        raise RefusedError(f"the run is {row['state']}, no proposal that waits", row["id"], "memoryd status lists them")
+        what = f"the run is {row['state']}, not a proposal that waits"
+        raise RefusedError(what, row["id"], "memoryd status lists them")
     options = {**row["options"], "run": row["id"], "of": row["kind"]}
     key = f"answer:{row['id']}"
     return waiting.carried_out(settings, row["agent_id"], verb, options, key, session_id=row["session_id"])
@@ -198,7 +199,7 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     """End a session by hand and flush its turns since the last sleep. Return the run's row, empty if there is none."""
-    row = reads.ask(opening.get_database(settings), reads.find_session, session_id)
+    row = reads.ask(reads.database_path(settings), reads.find_session, session_id)
     with opening.open_to_change(settings) as (engine, _):
         sleeping.end(engine, row["id"])
     if row["parent_id"] is not None:

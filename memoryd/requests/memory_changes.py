@@ -111,7 +111,7 @@ def call_refinement_tool(
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
     """Return the tokens of a core that its agent should refine; None if no refinement is due."""
-    if not opening.get_database(settings).exists():
+    if not reads.database_path(settings).exists():
         return None
     since = text_of(scheduled_times.refinement_slot(settings, Clock().now()))
     with opening.open_connection(settings) as connection:
@@ -120,7 +120,7 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
 
 def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
     """Record a rating of a memory; a unique beginning of its id is enough. Return the id."""
-    full = str(reads.ask(opening.get_database(settings), reads.find_memory, agent.id, memory_id)["id"])
+    full = str(reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)["id"])
     with opening.open_state(settings, agent) as (engine, _):
         feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
     return full

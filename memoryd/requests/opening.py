@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
-from memoryd.app import DATABASE, open_app
+from memoryd.app import open_app
 from memoryd.changing.core_import import CORE_FILE, digest_of
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError
@@ -18,7 +18,6 @@ from memoryd.running.core_watch import CoreWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
@@ -48,7 +47,7 @@ def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
 @contextmanager
 def open_beside(settings: Settings) -> Iterator[Engine]:
     """Open the database beside the holder of the lock; wait for a database that is being created."""
-    path = get_database(settings)
+    path = reads.database_path(settings)
 
     def connect() -> Engine:
         with reads.open_reader(path):  # refuses a database of another version
@@ -80,14 +79,9 @@ def open_connection(settings: Settings) -> Iterator[Connection]:
         yield connection
 
 
-def get_database(settings: Settings) -> Path:
-    """Return the path of the state database."""
-    return settings.state_dir / DATABASE
-
-
 def catch_up(settings: Settings, agent: Agent) -> None:
     """Import an agent's edits of `MEMORY.md`, by the daemon if one runs; wait while the file is being saved."""
-    path = get_database(settings)
+    path = reads.database_path(settings)
     if not path.exists():
         return
     known = reads.ask(path, reads.read_agreed_hash, agent.id)

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from memoryd.clock import utc_now
+from memoryd.database import reads
 from memoryd.database.reads import KeptReader
 from memoryd.errors import ConfigError
 from memoryd.files.log import get_logger
@@ -15,7 +16,7 @@ from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Recall
 from memoryd.index.database import Index
 from memoryd.recall.query import parse
-from memoryd.requests import access, meanings, opening
+from memoryd.requests import access, meanings
 from memoryd.requests.scanner import open_scrubber
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def get(settings: Settings, agent: Agent, path: str, span: LineRange, what: str)
     """Read part of an agent's memory for a person with access; `what` names the interface in the audit."""
     access.require(settings, agent, what)
     with open_scrubber(settings) as scrubber:
-        return excerpt.get(agent, path, span, database=opening.get_database(settings), redact=scrubber.redact_own)
+        return excerpt.get(agent, path, span, database=reads.database_path(settings), redact=scrubber.redact_own)
 
 
 @contextmanager
@@ -60,7 +61,7 @@ def open_recall(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """Open a search in this process, beside a running daemon or without one."""
     log = get_logger(part="index")
     index = Index(settings.state_dir, log)
-    reader = KeptReader(opening.get_database(settings))
+    reader = KeptReader(reads.database_path(settings))
     indexer = Indexer(index, reader, settings.zone, scrubber.redact_own, log)
     try:
         with meanings.open_meanings(settings) as meaning:

@@ -177,7 +177,7 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
     lock = Lock(settings.state_dir / LOCK)
     while True:
         holder = lock.holder()
-        read = reads.ask(opening.get_database(settings), reads.read_until, agent_id, path)
+        read = reads.ask(reads.database_path(settings), reads.read_until, agent_id, path)
         if read is not None and read[1] >= size:
             return read[0]
         if holder is None or time.monotonic() >= until:
@@ -192,5 +192,5 @@ def _waits_for_another(row: Mapping[str, Any]) -> bool:
 
 def rows_of(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rows of runs, in the given order."""
-    with reads.open_reader(opening.get_database(settings)) as reader:
+    with reads.open_reader(reads.database_path(settings)) as reader:
         return [reads.job_run(reader, run_id) for run_id in run_ids]

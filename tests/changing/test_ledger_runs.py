@@ -572,7 +572,7 @@ def test_a_memory_that_is_redacted_later_is_audited_and_its_earlier_states_are_e
         connection.exec_driver_sql(
             "UPDATE memory SET content = '[REDACTED:x]', content_hash = 'h' WHERE rowid = ?", (rowid,)
         )
-        audit.record_redaction(connection, rowid, at=world.app.clock.record_redaction(), actor="memoryd")
+        audit.record_redaction(connection, rowid, at=world.app.clock.text(), actor="memoryd")
     assert ("memoryd", "redact", memory_id) in world.audited()
     assert world.scratch.query("SELECT count(*) FROM content WHERE text LIKE '%\"an old one\"%'") == [(0,)]
     assert [one for one in world.problems() if "MEMORY.md" not in one["where"]] == []

@@ -178,10 +178,10 @@ LIMITED = """
         (root / str(number)).mkdir()
     with watching(f"{root}/**/*.jsonl", policy=sys.argv[3]) as one:
         one.watcher.check_limits()
-        before = one.watcher.watching
+        before = one.watcher.method
         one.watcher.tend()
         one.watcher.tend()
-        print(before, one.watcher.watching, one.watcher.polling_why, sep="|")
+        print(before, one.watcher.method, one.watcher.polling_why, sep="|")
 """
 
 

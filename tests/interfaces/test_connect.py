@@ -426,7 +426,7 @@ def test_sessions_of_other_projects_do_not_load_the_memory_and_each_tool_says_wh
     assert written("aider", replace(bound, project=shop))["written"]
     elsewhere = connect("claude-code", replace(bound, project=tmp_path), NOW, **LOOK)["next"]
     assert len(elsewhere) == 1
-    assert elsewhere[0].startswith(f"{tmp_path} is not a folder of agent demo's")
+    assert elsewhere[0].startswith(f"{tmp_path} is not a folder of agent demo:")
     assert elsewhere[0].endswith(f"use --project in {shop}")
     assert "--project" not in " ".join(connect("openclaw", bound, NOW, **LOOK)["next"])
 
@@ -476,7 +476,7 @@ SERVER = McpServer(["/usr/bin/python", "-m", "memoryd"], Path("/c/memoryd.yaml")
     ("text", "why"),
     [
         ('[mcp_servers.memoryd]\ncommand = "x"\n', "has a server 'memoryd' already"),
-        ("mcp_servers = {}\n", "cannot take another table|no TOML"),
+        ("mcp_servers = {}\n", "cannot take another table|is not TOML"),
         ("mcp_servers = 1\n", "something else under"),
         ("a = \n", "is not TOML"),
         ("a = '\xff'\n", "not UTF-8"),

@@ -387,17 +387,17 @@ def test_asked_for_by_hand_one_that_waits_becomes_what_is_asked_for(fresh):
     world = fresh()
     with world.open():
         engine, clock, key = world.app.engine, world.app.clock, refining.key_of("demo")
-        waiting = world.queue("refine", key=key, actor="memoryd")
+        queued = world.queue("refine", key=key, actor="memoryd")
         for mode in ("dedup", "strict"):
-            assert waiting.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == waiting
-            assert world.row(waiting)["options"] == {"mode": mode, "force": False}
-        run = runs.claim_run(engine, owner="x", now=clock.text(), agents=["demo"], only=waiting)
+            assert waiting.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == queued
+            assert world.row(queued)["options"] == {"mode": mode, "force": False}
+        run = runs.claim_run(engine, owner="x", now=clock.text(), agents=["demo"], only=queued)
         assert run.options["mode"] == "strict"
         for options in ({"mode": "strict", "force": False}, {"force": False}):
-            assert waiting.request(engine, clock, "demo", "refine", options, key=key) == waiting
-        with pytest.raises(RefusedError, match=f"{waiting}.*other options|other options.*{waiting}"):
+            assert waiting.request(engine, clock, "demo", "refine", options, key=key) == queued
+        with pytest.raises(RefusedError, match=f"{queued}.*other options|other options.*{queued}"):
             waiting.request(engine, clock, "demo", "refine", {"mode": "dedup", "force": False}, key=key)
-        assert world.row(waiting)["options"] == {"mode": "strict", "force": False}
+        assert world.row(queued)["options"] == {"mode": "strict", "force": False}
 
 
 def test_its_time_is_limited(fresh):

@@ -19,7 +19,7 @@ from memoryd.interfaces import cli, doctor, status
 from memoryd.jobs import reader
 from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, QuotedPiece, RejectedReply, Reply
 from memoryd.requests import waiting
-from memoryd.running import runner
+from memoryd.running import deciding
 from memoryd.running.second_reader import ALARM
 from memoryd.running.sleeping import read_instructions
 
@@ -64,7 +64,7 @@ class Job:
         return Done(edits, told, claims=self.claims, anew=lambda fresh: self.end(fresh, answers))
 
     def kind(self, **more):
-        return runner.JobKind(self.gather, self.decide, lambda replies: replies[0], **more)
+        return deciding.JobKind(self.gather, self.decide, lambda replies: replies[0], **more)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def world(tmp_path, workers, model):
 @pytest.fixture
 def job(monkeypatch):
     made = Job()
-    monkeypatch.setitem(runner.KINDS, "sleep", made.kind())
+    monkeypatch.setitem(deciding.KINDS, "sleep", made.kind())
     return made
 
 
@@ -259,7 +259,7 @@ def test_a_reply_that_is_rejected_for_its_claims_is_asked_for_again(world, model
 
 
 def test_a_job_that_decides_anew_asks_nothing_anew(world, model, job, monkeypatch):
-    monkeypatch.setitem(runner.KINDS, "sleep", job.kind(again=lambda _source, _run, inputs: inputs))
+    monkeypatch.setitem(deciding.KINDS, "sleep", job.kind(again=lambda _source, _run, inputs: inputs))
     commit, seen = committing.commit, []
 
     def once_outdated(*given, **more):
@@ -285,7 +285,7 @@ def test_refused_claims_go_back_to_their_author(world, model, job, monkeypatch):
         assert answer.text == "what the author writes"
         return Done((MoveWatermark(inputs["session"], "sleep", 4),))
 
-    monkeypatch.setitem(runner.KINDS, "sleep", replace(job.kind(), decide=decide))
+    monkeypatch.setitem(deciding.KINDS, "sleep", replace(job.kind(), decide=decide))
     with world.open() as app:
         run = run_once(app)
     assert run["state"] == "succeeded"

@@ -17,6 +17,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Self
 
 from memoryd.clock import Clock
+from memoryd.database import reads
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.finding import excerpt
@@ -24,7 +25,7 @@ from memoryd.finding.excerpt import LineRange
 from memoryd.finding.recall import Narrowing
 from memoryd.interfaces.mcp import values
 from memoryd.recall.ranking import SESSION
-from memoryd.requests import access, memory_changes, opening, scanner, searching
+from memoryd.requests import access, memory_changes, scanner, searching
 from memoryd.running.refining import KIND as REFINE
 from memoryd.text.neutral import neutral_markdown, neutralize
 from memoryd.transcripts.injected import CLOSE, OPEN, unmark
@@ -169,7 +170,7 @@ class MemoryTools:
 
     def _lines(self, path: str, span: LineRange) -> dict[str, Any]:
         found = excerpt.get(
-            self.agent, path, span, database=opening.get_database(self._settings), redact=self.scrubber.redact_own
+            self.agent, path, span, database=reads.database_path(self._settings), redact=self.scrubber.redact_own
         )
         units = _units(found)
         told: list[str] = []
