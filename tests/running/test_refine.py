@@ -35,7 +35,7 @@ from memoryd.database import runs, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import MemoryKind
-from memoryd.requests import context
+from memoryd.requests import context, waiting
 from memoryd.running import refining
 
 
