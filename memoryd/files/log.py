@@ -27,6 +27,7 @@ import re
 import sys
 import traceback
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -128,7 +129,7 @@ class _LogFile(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(Exception):  # a record that cannot be formatted is a library's fault, never the caller's
-            self._write(f"{self.format(record)}\n".encode())
+            self._write(f"{self.format(_without_content(record))}\n".encode())
 
     def _write(self, line: bytes) -> None:
         try:
@@ -150,9 +151,8 @@ class _Terminal(logging.StreamHandler[Any]):
         self._is_journal = is_journal(stream, os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
-        return (
-            f"<{_PRIORITIES[_level(record)]}>{super().format(record)}" if self._is_journal else super().format(record)
-        )
+        line = super().format(_without_content(record))
+        return f"<{_PRIORITIES[_level(record)]}>{line}" if self._is_journal else line
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
         """Ignore the error: a closed terminal must not stop the daemon."""
@@ -185,12 +185,13 @@ def _level(record: logging.LogRecord) -> str:
     return max((name for name in LEVELS if LEVELS[name] <= record.levelno), key=LEVELS.__getitem__, default="debug")
 
 
-def _foreign(_logger: object, _method: str, values: Any) -> Any:
-    """Keep the arguments of a message only where its library is trusted; they may hold content."""
-    record: logging.LogRecord = values["_record"]
-    if record.name.partition(".")[0] not in {"memoryd", *_TRUSTED_LIBRARIES}:
-        values["event"] = str(record.msg)
-    return values
+def _without_content(record: logging.LogRecord) -> logging.LogRecord:
+    """Return the record of an unknown library without its arguments and stack, which may hold content."""
+    if record.name.partition(".")[0] in {"memoryd", *_TRUSTED_LIBRARIES}:
+        return record
+    blind = copy(record)
+    blind.args, blind.stack_info = (), None
+    return blind
 
 
 def _is_ours_or_warning(record: logging.LogRecord) -> bool:
@@ -313,9 +314,7 @@ def configure(
     own.setLevel(LEVELS[level])
     for handler, render in handlers:
         handler.addFilter(_is_ours_or_warning)
-        handler.setFormatter(
-            ProcessorFormatter(processors=[_finish, render], foreign_pre_chain=[_foreign, merge_contextvars])
-        )
+        handler.setFormatter(ProcessorFormatter(processors=[_finish, render], foreign_pre_chain=[merge_contextvars]))
         root.addHandler(handler)
 
     def close() -> None:

@@ -28,7 +28,7 @@ def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_
     while True:
         file = os.open(path, _FLAGS, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_SH)  # the file keeps its name meanwhile, see `log.at_rest`
+            fcntl.flock(file, fcntl.LOCK_EX)  # one writer rotates or mends it at a time, see also `log.at_rest`
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(None, "not a regular file")

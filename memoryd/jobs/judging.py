@@ -407,9 +407,9 @@ class Judging:
         asked = [one for one in self.others if one.subject is not Subject.CLASS]
         asked += (question for one in weighed for question in one.questions)
         if opened := {one.key for one in asked} - answers.keys():
-            labels = (one for held in weighed for one in held.labels if one.key not in answers)
+            labels = (one for held in weighed for one in held.labels)
             free = -len(opened) % (reader.MOST_CLAIMS - 1)  # places that the last batch has besides its decoy
-            return [*asked, *[*dict.fromkeys((*classes, *labels))][:free]]
+            return [*asked, *[one for one in dict.fromkeys((*classes, *labels)) if one.key not in answers][:free]]
         true = [one for one in weighed if _is_true(one, answers)]
         asked += (*classes, *(question for one in true for question in _labels(one, answers)))
         if any(one.key not in answers for one in asked):

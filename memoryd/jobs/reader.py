@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 JOB = "verify"
 UNREAD = "unread"  # the backend of a reply that stands for no reader at all
+BATCHES = 2  # version of the way batches are put together: a reader is tested again when it changes
 MOST_CLAIMS = 8  # of one batch, its decoy among them
 MOST_CHARACTERS = 6_000  # of the questions of one batch
 # What no claim is about: evidence of a decoy where the material has nothing else.

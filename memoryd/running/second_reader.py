@@ -48,8 +48,8 @@ def _calibration() -> str:
 
 @cache
 def compute_version() -> str:
-    """Return the version of the prompt and of the calibration set, a digest."""
-    return sha256(f"{read_instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
+    """Return the version of the prompt, of the way batches are put together, and of the calibration set, a digest."""
+    return sha256(f"{reader.BATCHES}\n{read_instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
 
 
 def describe_fitness(fitness: Fitness) -> str:

@@ -217,3 +217,38 @@ def test_talk_of_private_keys_stays() -> None:
     assert left == talk.replace("-----BEGIN PRIVATE KEY-----", "[REDACTED:private-key]") + (
         "\nand it ends with -----END PRIVATE KEY-----\nas ever"
     )
+
+
+@pytest.mark.parametrize(
+    ("prefix", "alphabet", "lengths"),
+    [
+        ("ghs_", ALNUM, (36, 40)),
+        ("github_pat_", ALNUM, (40, 82)),
+        ("glpat-", ALNUM, (20, 27)),
+        ("glrt-", ALNUM, (20, 27)),
+        ("gloas-", ALNUM, (40, 64)),
+        ("CLOJARS_", ALNUM, (45, 60)),
+        ("sk-or-v1-", "0123456789abcdef", (48, 64)),
+        ("xai-", ALNUM, (64, 80)),
+        ("lin_api_", ALNUM, (34, 40)),
+        ("xoxb-", ALNUM, (40, 57)),
+        ("xoxp-", ALNUM, (40, 57)),
+    ],
+)
+def test_a_key_is_taken_out_whole_whatever_its_length(prefix, alphabet, lengths):
+    for length in lengths:
+        body = drawn(length, alphabet)
+        done = shown(f"use {prefix}{body} here")
+        assert body[:8] not in done
+        assert body[-8:] not in done
+
+
+@pytest.mark.parametrize(
+    ("prefix", "alphabet", "length"),
+    [("npm_", ALNUM, 36), ("ghs_", ALNUM, 36), ("shpat_", "0123456789abcdef", 32), ("lin_api_", ALNUM, 40)],
+)
+def test_a_key_that_a_terminal_broke_is_taken_out_with_its_second_line(prefix, alphabet, length):
+    body = drawn(length, alphabet)
+    done = shown(f"use {prefix}{body[:20]}\n{body[20:]} here")
+    assert body[:8] not in done
+    assert body[-8:] not in done
