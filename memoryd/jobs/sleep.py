@@ -273,7 +273,7 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
 
 
 def _share_words(text: str, line: str) -> float:
-    """Return the share, 0..1, of the words of `text` that `line` has; 1 for the same text, even without content words."""
+    """Return the share, 0..1, of the words of `text` that `line` has; 1 for the same text, whatever its words are."""
     same = normal.normalize_quotation(text) == normal.normalize_quotation(line)
     return 1.0 if same else measure_overlap(text, line)
 
