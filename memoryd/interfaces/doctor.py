@@ -153,7 +153,10 @@ def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
                 why = status.unread_reasons(reads.count_unread(reader, agent.id))
                 hint = "compare path, format and project under transcripts with what the agent writes"
                 yield Check(
-                    "transcripts", WARN, f"of {agent.id}: {counts['not_read']} of {counts['transcripts']} not read{why}", hint
+                    "transcripts",
+                    WARN,
+                    f"of {agent.id}: {counts['not_read']} of {counts['transcripts']} not read{why}",
+                    hint,
                 )
             for line in status.passed_over_line(reads.passed_over(reader, agent.id, UNHEARD)):
                 yield Check("transcripts", WARN, f"of {agent.id}: {line}", f"roles are {', '.join(SPEAKERS)}")

@@ -139,7 +139,7 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
 def test_a_dream_that_changes_nothing_says_so(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     (scratch.workspace / "memory").mkdir()
-    today = recent()[:10]
+    today = recent().date().isoformat()
     note = scratch.workspace / "memory" / f"{today}.md"
     note.write_text(f"# Daily Memory: {today}\n\n## Notes (00:00)\n\n- Report: it rained.\n", encoding="utf-8")
     told = scratch.run("job", "run", "dream", "--lookback-days", "2").stdout
