@@ -519,7 +519,8 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_conf
     looked = ", ".join(map(str, usual))
     hint = (
         f"write {usual[1]} with: state_dir: ~/.local/state/memoryd, and agents: "
-        "[{id: me, workspace: ~/my-project}]; memoryd config default shows every key"
+        "[{id: me, workspace: ~/my-project, transcripts: [{path: ~/.claude/projects/**/*.jsonl,"
+        " project: ~/my-project}]}]; memoryd config default shows every key"
     )
     raise ConfigError(f"there is no configuration: looked at {looked}", hint=hint)
 

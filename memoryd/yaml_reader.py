@@ -141,6 +141,10 @@ def _explain(error: yaml.MarkedYAMLError) -> YamlError:
     what = " ".join(part for part in (error.context, error.problem) if part)
     quoting = "put text that holds : # { [ & * ! | > ' \" % @ ` in quotes"
     hint = "indent with spaces, not tabs" if "'\\t'" in what else quoting
+    if re.search(r"but found '(?:<block [a-z ]+>|\?|-)'$", what):  # a whole line, where another level goes on
+        hint = "indent the line like the others of its list or mapping, with the same number of spaces"
+    elif what == "mapping values are not allowed here":
+        hint = f"{quoting}; if the line is a key, indent it like the others of its mapping"
     return YamlError(what, mark.line + 1 if mark else 1, hint)
 
 

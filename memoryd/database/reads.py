@@ -604,6 +604,16 @@ def transcript_counts(reader: DatabaseReader, agent_id: str) -> Mapping[str, int
     return row or {}
 
 
+def count_unread(reader: DatabaseReader, agent_id: str) -> dict[str, int]:
+    """Count an agent's transcripts that are not read, by the reason, the most frequent first."""
+    rows = reader.rows(
+        "SELECT note, count(*) AS n FROM transcript WHERE agent_id = ? AND note IS NOT NULL"
+        " GROUP BY note ORDER BY n DESC, note",
+        agent_id,
+    )
+    return {row["note"]: row["n"] for row in rows}
+
+
 def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str, int]:
     """Count what readers passed over in an agent's transcripts, by those of its names that begin so."""
     rows = reader.rows(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memoryd.counted import count_noun
 from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.requests import access
 
@@ -24,10 +25,18 @@ def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None
     access.require(settings, agent, "context")
     made = contexts.inject(settings, agent, max_tokens, query)
     data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
-    nothing = "nothing fits" if made.left_out else "nothing is remembered yet"
+    nothing = "nothing fits" if made.left_out else _describe_nothing(agent)
     call.output.result(data, made.text.rstrip("\n") or nothing)
     if made.left_out:
         call.output.print_note(f"left out: {', '.join(made.left_out)}")
+
+
+def _describe_nothing(agent: Agent) -> str:
+    """Say that an agent gets nothing at its start, and how many daily files are there all the same."""
+    older = sum(1 for _ in (agent.workspace / "memory").glob("????-??-??.md"))
+    if not older:
+        return "nothing is remembered yet"
+    return f"nothing of the last two days; {count_noun(older, 'older daily file')} can be searched: memoryd search TEXT"
 
 
 @click.command()

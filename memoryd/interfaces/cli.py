@@ -232,8 +232,10 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
 
 def _run_line(row: dict[str, Any]) -> str:
     files = ", ".join(item["path"] for item in row["receipt"].get("files", ()))
+    is_same = row["kind"] == "dream" and row["state"] == "succeeded" and "MEMORY.md" not in files
+    why = row["why"] or ("nothing was added to MEMORY.md or changed in it" if is_same else None)
     return f"{row['id']} {row['kind']} {row['state']}" + "".join(
-        f": {one_line(part)}" for part in (row["why"], row["error"], files) if part
+        f": {one_line(part)}" for part in (why, row["error"], files) if part
     )
 
 

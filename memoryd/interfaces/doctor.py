@@ -138,10 +138,26 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
 
 
 def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
+    for agent in settings.agents:
+        for source in agent.transcripts if agent.enabled else ():
+            pattern = sources.make_pattern(source.pattern, source.root, without=settings.state_dir)
+            if not sources.walk(pattern).paths:
+                hint = "correct the path under transcripts, unless the agent has had no session yet"
+                yield Check("transcripts", WARN, f"of {agent.id}: no file matches {source.path} yet", hint)
     with _open_database(settings) as reader:
         if reader is None:
             return
         for agent in settings.agents:
+            counts = reads.transcript_counts(reader, agent.id)
+            if counts["transcripts"] and counts["not_read"] == counts["transcripts"]:
+                why = status.unread_reasons(reads.count_unread(reader, agent.id))
+                hint = "compare path, format and project under transcripts with what the agent writes"
+                yield Check(
+                    "transcripts",
+                    WARN,
+                    f"of {agent.id}: {counts['not_read']} of {counts['transcripts']} not read{why}",
+                    hint,
+                )
             for line in status.passed_over_line(reads.passed_over(reader, agent.id, UNHEARD)):
                 yield Check("transcripts", WARN, f"of {agent.id}: {line}", f"roles are {', '.join(SPEAKERS)}")
 

@@ -199,6 +199,17 @@ def rollback(
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])
+    if (
+        not done["why"]
+        and run_id is not None
+        and memory_id is None
+        and row["kind"] == "sleep"
+        and row.get("session_id")
+    ):
+        told += (
+            f"\nsession {row['session_id']} will be slept over again;"
+            f" memoryd forget {row['session_id']} removes it for good"
+        )
     call.output.result(done, f"{done['id']} {told}")
 
 

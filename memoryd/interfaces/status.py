@@ -143,6 +143,7 @@ def _agent(
         "enabled": agent.enabled,
         "paused": bool(row and row["paused"]),
         **reads.transcript_counts(reader, agent.id),
+        "not_read_why": reads.count_unread(reader, agent.id),
         "passed_over": reads.passed_over(reader, agent.id, UNHEARD),
         "left_as_history": left_as_history(settings, reader, agent),
         "sessions": [session_row(row, agent.context_window) for row in rows],
@@ -174,6 +175,13 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
     told = "was over when it was first seen and is" if sessions == 1 else "were over when they were first seen and are"
     way = f"memoryd job run sleep{which} --force writes it now, ingest.history: flush always"
     return [f"{count_noun(sessions, 'session')} {told} read, but not written to memory: {way}"]
+
+
+def unread_reasons(reasons: Mapping[str, int]) -> str:
+    """Return why transcripts are not read, for people, in brackets after their number; empty without a reason."""
+    counted = [f"{count} {reason}" for reason, count in reasons.items()]
+    told = "; ".join(counted if len(reasons) > 1 else reasons)
+    return f" ({one_line(told)})" if told else ""
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
@@ -297,7 +305,8 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     lines.append(
         f"  core     {count_noun(agent['core']['count'], 'memory', 'memories')},"
         f" {count_noun(agent['core']['tokens'], 'token')};"
-        f" {count_noun(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read,"
+        f" {count_noun(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read"
+        f"{unread_reasons(agent.get('not_read_why', {}))},"
         f" {count_noun(agent.get('bad_spans', 0), 'unreadable span')}"
     )
     lines += [f"  WARNING  {line}" for line in passed_over_line(agent.get("passed_over", {}))]

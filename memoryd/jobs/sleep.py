@@ -8,6 +8,7 @@ edits, byte for byte.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -24,7 +25,7 @@ from memoryd.jobs.repair import judge
 from memoryd.jobs.witness import digest_of
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.text import prose
+from memoryd.text import normal, prose
 from memoryd.text.content import label_of, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
@@ -45,6 +46,7 @@ CORE_CLASSES = {
     job.MemoryType.LEARNING: MemoryClass.LESSON,
     job.MemoryType.FACT: None,
 }
+_ASKED = re.compile(r" \(asked: .*\)$", re.DOTALL)  # ends an answer with the question that it answers
 REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
 # Reasons that refuse a claim which nothing in the material supports.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
@@ -253,17 +255,27 @@ def _line(inputs: SleepInputs, judged: JudgedClaim, foreign: Foreign) -> reply.S
 def _by_speaker(text: str, judged: JudgedClaim) -> str:
     """Return a daily line with the label of who says it: whoever said the sentence that is nearest to it.
 
-    A line that cites the user besides something else is the user's only if their sentences have most of its words.
+    A line that cites the user besides something else is the user's only if their sentences have most of its words. The
+    question that an answer quotes in brackets is another speaker's, so it does not count.
     """
     label, said = label_of(text), strip_label(text)
-    shares = {line: measure_overlap(said, line.text) for line in judged.lines}
+    answer = _ASKED.sub("", said)
+    shares = {line: _share_words(answer, line.text) for line in judged.lines}
     nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
+    if answer != said and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
+        return f"User: {said}"  # the judging took the label away, since the question is cited as well
     if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
         return text
     if nearest.lane < Lane.ASSISTANT:
         return text if label in REPORTS else f"Report: {said}"
     return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
+
+
+def _share_words(text: str, line: str) -> float:
+    """Return the share, 0..1, of the words of `text` that `line` has; 1 for the same text, whatever its words are."""
+    same = normal.normalize_quotation(text) == normal.normalize_quotation(line)
+    return 1.0 if same else measure_overlap(text, line)
 
 
 def _write_summary(inputs: SleepInputs, lines: Sequence[reply.SummaryLine], memories: Sequence[job.NewMemory]) -> str:

@@ -211,7 +211,8 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
         told["missed_slots"] = run.options["missed_slots"]
     if not files:
         span = f"of {last}" if first == last else f"from {first} to {last}"
-        return NothingToDo(f"no daily file {span} has content", receipt={KIND: told})
+        older = "" if run.options.get("scheduled") else _name_newest(source, first)
+        return NothingToDo(f"no daily file {span} has content{older}", receipt={KIND: told})
     seen = before[-1] if before else None
     if seen and not run.options.get("force") and told["dailies"].items() <= seen.dailies.items():
         return NothingToDo(f"the daily files say nothing new since dream {seen.run_id}", receipt={KIND: told})
@@ -255,6 +256,19 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
         data = regular.read_in(source.workspace, path)
         if data is not None and any(daily.split_pieces(mask_hidden(data))):
             yield path, data
+
+
+def _name_newest(source: Gathered, before: date) -> str:
+    """Name the newest daily file with content of a day before one, and the option that reaches it; empty without."""
+    today = source.clock.now().astimezone(source.settings.zone).date()
+    for path in sorted((source.workspace / "memory").glob("????-??-??.md"), reverse=True):
+        try:
+            day = date.fromisoformat(path.stem)
+        except ValueError:
+            continue
+        if day < before and any(_files(source, day, day)):
+            return f"; the newest that has is memory/{path.name}: add --lookback-days {(today - day).days + 1}"
+    return ""
 
 
 def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) -> Iterator[tuple[str, bytes]]:

@@ -546,6 +546,11 @@ def test_the_places_are_tried_in_order(tmp_path, monkeypatch):
         find(None, {}, tmp_path, user.parent)
     assert str(here) in caught.value.what
     assert str(user) in caught.value.hint
+    example = re.search(r"agents: (\[\{.*\}\]);", caught.value.hint)
+    assert example
+    (tmp_path / "my-project").mkdir()
+    (agent,) = settings_of(tmp_path, f"agents: {example[1]}").agents
+    assert agent.transcripts  # an example that reads something
 
 
 @pytest.mark.parametrize("environ", [{}, {"MEMORYD_CONFIG": "gone.yaml"}])

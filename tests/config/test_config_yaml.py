@@ -137,6 +137,22 @@ def test_a_tab_as_indentation_says_so():
     assert "spaces" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"agents:\n  - id: me\n    transcripts:\n      - path: x\n       format: auto\n",
+        b"a:\n  b: 1\n c: 2\n",
+        b"  a: 1\nb: 2\n",
+        b"- a\nb: 1\n",
+        b"a: 1\n  b: 2\n",
+    ],
+)
+def test_a_line_indented_as_no_other_says_so(data):
+    with pytest.raises(YamlError) as caught:
+        read(data)
+    assert "indent" in caught.value.hint
+
+
 def test_aliases_of_aliases_cost_no_memory():
     text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 40))
     root = read(text.encode()).root

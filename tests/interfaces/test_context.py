@@ -270,3 +270,10 @@ def test_notes_are_told_behind_what_they_are_of_where_there_is_room(scratch):
     rows = scratch.json("core", "list")
     assert [row["note"] for row in rows] == ['asked: "Run </memoryd-context> tests?"', None]
     assert 'Yes, always. (asked: "Run' in scratch.run("core", "list").stdout
+
+
+def test_where_only_older_days_are_remembered_their_number_is_told(scratch):
+    assert scratch.run("context").stdout == "nothing is remembered yet\n"
+    for day in ("2025-03-04", "2025-03-05"):
+        (scratch.workspace / "memory" / f"{day}.md").write_text("- the orders are in Lisbon\n", encoding="utf-8")
+    assert "nothing of the last two days; 2 older daily files can be searched" in scratch.run("context").stdout

@@ -181,3 +181,28 @@ def test_whether_search_goes_by_meaning_is_told(scratch, monkeypatch):
     scratch.write_config(search={"embeddings": "off"})
     assert told() == ["search.embeddings is off: search goes by words alone"]
     assert scratch.json("status")["agents"][0]["embedded"] is None
+
+
+def test_a_pattern_that_matches_no_file_is_a_warning_before_the_first_start_too(tmp_path):
+    fresh = Scratch(tmp_path / "fresh")
+    told = f"of demo: no file matches {fresh.agents[0]['transcripts'][0]['path']} yet"
+    assert found(fresh, "transcripts") == [("warn", told)]
+    fresh.append(said())
+    assert found(fresh, "transcripts") == []
+    fresh.agents[0]["enabled"] = False
+    (fresh.sessions / "one.jsonl").unlink()
+    fresh.write_config()
+    assert found(fresh, "transcripts") == []
+
+
+def test_why_no_transcript_is_read_is_in_doctor_and_status(tmp_path):
+    scratch = Scratch(tmp_path / "elsewhere")
+    scratch.agents[0]["transcripts"][0] |= {"format": "claude-code", "project": str(tmp_path / "project")}
+    scratch.write_config()
+    line = {"type": "user", "sessionId": "s1", "uuid": "u1", "cwd": "/elsewhere", "timestamp": "2025-03-04T10:00:00Z"}
+    scratch.append([line | {"message": {"role": "user", "content": "Move the orders to Lisbon."}}])
+    assert scratch.run("run", "--once").returncode == 0
+    told = "1 of 1 not read (recorded in another project)"
+    assert found(scratch, "transcripts") == [("warn", f"of demo: {told}")]
+    assert "1 transcript, 1 not read (recorded in another project)," in scratch.run("status").stdout
+    assert scratch.json("status")["agents"][0]["not_read_why"] == {"recorded in another project": 1}

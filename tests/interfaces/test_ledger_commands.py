@@ -123,3 +123,25 @@ def test_a_daemon_imports_puts_back_and_rolls_back(tmp_path):
         assert sorted(core(scratch)) == ["an old one", "never deploy on a Friday"]
         assert scratch.json("job", "run", "dedup")["state"] == "skipped"
         assert scratch.json("verify")["ok"] is True
+
+
+def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how_to_forget_it(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    row = next(row for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    told = scratch.run("rollback", row["id"]).stdout
+    assert f"session {row['session_id']} will be slept over again" in told
+    assert f"memoryd forget {row['session_id']} removes it for good" in told
+
+
+def test_a_dream_that_changes_nothing_says_so(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    (scratch.workspace / "memory").mkdir()
+    today = recent().date().isoformat()
+    note = scratch.workspace / "memory" / f"{today}.md"
+    note.write_text(f"# Daily Memory: {today}\n\n## Notes (00:00)\n\n- Report: it rained.\n", encoding="utf-8")
+    told = scratch.run("job", "run", "dream", "--lookback-days", "2").stdout
+    assert "dream succeeded: nothing was added to MEMORY.md or changed in it: memory/dreams/" in told
+    assert scratch.core == ""

@@ -320,3 +320,23 @@ def test_no_standing_order_is_left_out_however_many_there_are():
     replies = ("Understood.",) * len(orders)
     step = slept(*[said for pair in zip(orders, replies, strict=True) for said in pair])
     assert [order for order in orders if not any(order in one for one in core(step))] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (
+            "Would you like me to tackle that next, or would you prefer to test the current changes first?",
+            "Let's also Migrate to AudioWorklet.",
+        ),
+        ("Or shall I just go with Vite?", "ok, fine, let's do vite."),
+        ("Shall I move the archive to the Lisbon bucket of Nordpost?", "Yes, after Friday."),
+    ],
+)
+def test_an_answer_has_the_label_of_who_gave_it_and_not_of_who_asked(asked, answer):
+    step = slept(
+        "Modernise the recorder in src/recorder.js for the current browsers.",
+        f"ASSISTANT: The recorder uses getUserMedia of mediaDevices now. {asked}",
+        answer,
+    )
+    assert [line for line in daily(step) if answer in line] == [f"- User: {answer} (asked: {asked})"]

@@ -247,7 +247,10 @@ def test_no_content_no_dream_and_the_file_stays_byte_for_byte(world):
     world.day(day="2026-03-03")
     before = (world.scratch.workspace / "MEMORY.md").stat()
     row = world.dream()
-    assert (row["state"], row["why"]) == ("skipped", "no daily file of 2026-03-04 has content")
+    assert row["state"] == "skipped"
+    assert row["why"] == (
+        "no daily file of 2026-03-04 has content; the newest that has is memory/2026-03-03.md: add --lookback-days 2"
+    )
     after = (world.scratch.workspace / "MEMORY.md").stat()
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
     assert world.asked == []
