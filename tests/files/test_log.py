@@ -204,12 +204,18 @@ def test_an_unknown_library_is_logged_without_its_arguments(opened):
     path = opened(level="debug")
     logging.getLogger("sqlalchemy.engine").warning("params %s", CANARY)
     logging.getLogger("sqlalchemy.engine").info("params %s", "below a warning")
+    logging.getLogger("other").warning("bad %d", CANARY, stack_info=True)
     try:
         fail_twice()
     except ValueError:
         logging.getLogger("other").exception("broken")
     assert CANARY not in path.read_text()
-    assert [(each["event"], each["level"]) for each in records(path)] == [("params %s", "warning"), ("broken", "error")]
+    assert [(each["event"], each["level"]) for each in records(path)] == [
+        ("params %s", "warning"),
+        ("bad %d", "warning"),
+        ("broken", "error"),
+    ]
+    assert "stack_info" not in path.read_text()
 
 
 # --- the libraries' own logging ---
