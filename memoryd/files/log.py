@@ -191,6 +191,8 @@ def _without_content(record: logging.LogRecord) -> logging.LogRecord:
         return record
     blind = copy(record)
     blind.args, blind.stack_info = (), None
+    if not isinstance(record.msg, str):  # an exception, say, whose text quotes its input
+        blind.msg = f"<{type(record.msg).__name__}>"
     return blind
 
 

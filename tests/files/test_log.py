@@ -205,6 +205,7 @@ def test_an_unknown_library_is_logged_without_its_arguments(opened):
     logging.getLogger("sqlalchemy.engine").warning("params %s", CANARY)
     logging.getLogger("sqlalchemy.engine").info("params %s", "below a warning")
     logging.getLogger("other").warning("bad %d", CANARY, stack_info=True)
+    logging.getLogger("other").warning(ValueError(CANARY))
     try:
         fail_twice()
     except ValueError:
@@ -213,6 +214,7 @@ def test_an_unknown_library_is_logged_without_its_arguments(opened):
     assert [(each["event"], each["level"]) for each in records(path)] == [
         ("params %s", "warning"),
         ("bad %d", "warning"),
+        ("<ValueError>", "warning"),
         ("broken", "error"),
     ]
     assert "stack_info" not in path.read_text()
