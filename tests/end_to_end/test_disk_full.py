@@ -21,12 +21,12 @@ ALL = "SELECT state, error, scheduled_for, attempt FROM job_run"
 # Lives inside: from out here SQLite would follow /proc/PID/root to a folder of this namespace.
 READER = """
 import json, sys
-from memoryd.database.library import library
+from memoryd.database.library import load_library
 print("mounted", flush=True)
 for line in sys.stdin:
     try:
         path, sql = json.loads(line)
-        connection = library().connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+        connection = load_library().connect(f"file:{path}?mode=ro", uri=True, timeout=10)
         try:
             found = connection.execute(sql).fetchall()
         finally:
