@@ -127,9 +127,11 @@ class SleepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """Configure when a session has ended."""
+    """Configure when a session has ended, and how long `RECENT.md` may be."""
 
     idle_end: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
+    recent_sessions: int = _key(values.make_integer_parser(1), 3)
+    recent_max_lines: int = _key(values.make_integer_parser(10), 500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +191,6 @@ class InjectionSettings:
 
     max_tokens: int = _key(values.make_integer_parser(0), 2_000)
     files_max_tokens: int = _key(values.make_integer_parser(0), 12_000)
-    handover_max_tokens: int = _key(values.make_integer_parser(0), 800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +231,7 @@ class ModeSettings:
 
     sleep: str = _key(values.one_of("off", "propose", "auto"), "auto")
     facts: str = _key(values.one_of("off", "propose", "auto"), "auto")
+    rollover: str = _key(values.one_of("off", "propose", "auto"), "auto")
     dedup: str = _key(values.one_of("off", "propose", "auto"), "auto")
     dream: str = _key(values.one_of("off", "propose", "auto"), "auto")
     refine: str = _key(values.one_of("off", "propose", "auto"), "auto")
@@ -287,9 +289,14 @@ class Settings:
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     source: Path = field(default=Path(), compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # sleep.budget → its line
+    warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)  # about removed keys
 
 
 # --- from a file to settings -----------------------------------------------------------------------------------------
+
+
+# Keys of the last release that are removed, each with its replacement.
+_REMOVED = {"injection.handover_max_tokens": "RECENT.md and the state of the project replace it"}
 
 
 class _ConfigReading:
@@ -300,6 +307,7 @@ class _ConfigReading:
         self.place = values.PathBase(source.parent, environ)
         self.lines: dict[str, int] = {}
         self.problems: list[tuple[int, ConfigError]] = []
+        self.warnings: list[str] = []
 
     def refuse(self, line: int, at: str, what: str, hint: str = "") -> None:
         told = f"{at}: {what}" if at else what
@@ -313,7 +321,9 @@ class _ConfigReading:
             return None
         keys = keys_of(model)
         for name, child in mark.value.items():
-            if name not in keys:
+            if why := _REMOVED.get(_join_path(at, name)):
+                self.warnings.append(f"{self.source}:{child.line}: {at}.{name} was removed and does nothing: {why}")
+            elif name not in keys:
                 self.refuse(child.line, _join_path(at, name), "unknown key", _suggest_name(at, name, tuple(keys)))
         given = {}
         for name, key in keys.items():
@@ -450,7 +460,8 @@ def load(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
         raise SettingsError(source, [error for _, error in sorted(reading.problems, key=lambda each: each[0])])
     agents = tuple(_locate_transcripts(agent) for agent in settings.agents)
     zone = values.parse_zone(settings.timezone)
-    return replace(settings, agents=agents, zone=zone, source=source, lines=reading.lines)
+    settings = replace(settings, lines=reading.lines, warnings=tuple(reading.warnings))
+    return replace(settings, agents=agents, zone=zone, source=source)
 
 
 def _settings(reading: _ConfigReading) -> Settings | None:

@@ -5,6 +5,8 @@ usage: make agents [AGENTS="codex claude-code …"]
 Each program is fetched into a temporary folder (PROGRAMS=DIR keeps it for the next time), connected as the README
 says, and run without a person against a model on the loopback that says what it is told to say. All share one memory.
 One line is printed for each agent and check; what cannot be had is skipped by its name.
+
+Then all share another memory, and three days pass: what was decided in one session is told to the next ones.
 """
 
 import html
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from model_apis import ModelServer, Use
@@ -29,6 +32,12 @@ OPEN = "<memoryd-context>"
 OLD_DAYS = {"codex": "staging", "claude-code": "billing", "gemini": "mailing", "opencode": "backup", "pi": "printing",
             "openclaw": "testing"}  # fmt: skip
 PATIENCE = 240  # seconds of one run of an agent
+WEEKEND = timedelta(days=3)  # from a session to the next one
+# What a person decides before it. Nothing of it stands in a prompt after it.
+FRIDAY = {
+    "codex": "Let's keep invoices in PostgreSQL instead of SQLite, because two hosts write them.",
+    "claude-code": "We decided to print the labels as ZPL instead of PDF, because the printers cut off PDF.",
+}
 
 
 class Agent(ABC):
@@ -169,12 +178,12 @@ AGENTS = (Codex(), ClaudeCode(), Gemini(), OpenCode(), Pi(), OpenClaw())
 
 
 class World:
-    """A home, a workspace, a running daemon and a model; the programs are beside it."""
+    """A home, a workspace, a daemon and a model; the programs are beside it."""
 
-    def __init__(self, root, model):
+    def __init__(self, root, model, **settings):
         self.root, self.model = root, model
         self.home, self.workspace, self.state = root / "home", root / "shop", root / "state"
-        self.programs = Path(os.environ.get("PROGRAMS") or root / "programs").resolve()
+        self.programs = Path(os.environ.get("PROGRAMS") or root.parent / "programs").resolve()
         self.day = self.workspace / "memory" / time.strftime("%Y-%m-%d.md")
         for folder in (self.home, self.day.parent, self.programs):
             folder.mkdir(parents=True, exist_ok=True)
@@ -185,22 +194,25 @@ class World:
         sources = [{"path": f"{self.home}/{one}/**/*.jsonl"} for one in (".codex/sessions", ".claude/projects")]
         agent = {"id": "shop", "workspace": str(self.workspace), "transcripts": sources}
         self.config = root / "memoryd.yaml"
-        settings = {"state_dir": str(self.state), "agents": [agent], "facts": {"debounce": "1s"}}
+        settings |= {"state_dir": str(self.state), "agents": [agent], "facts": {"debounce": "1s"}}
         self.config.write_text(json.dumps(settings), encoding="utf-8")
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         self.environ = kept | {"HOME": str(self.home), "TERM": "dumb", "NO_COLOR": "1"}
         self.daemon = None
 
     def __enter__(self):
+        return self
+
+    def start(self):
         with (self.root / "daemon.out").open("wb") as out:
             self.daemon = subprocess.Popen(self.words("run"), env=self.environ, stdout=out, stderr=out)
         # The scanner's rules are compiled at the first start of all: until then a hook tells what it finds in files.
         until(lambda: ask(str(self.state), "context", 5, workspace=str(self.workspace)), 120, "the daemon is not ready")
-        return self
 
     def __exit__(self, *_):
-        self.daemon.terminate()
-        self.daemon.wait(30)
+        if self.daemon is not None:
+            self.daemon.terminate()
+            self.daemon.wait(30)
 
     def words(self, *more):
         return [sys.executable, "-I", "-m", "memoryd", "--config", str(self.config), *more]
@@ -214,11 +226,24 @@ class World:
         return answer["data"]
 
     def log(self):
-        lines = (self.state / "log" / "memoryd.jsonl").read_text(encoding="utf-8").splitlines()
+        path = self.state / "log" / "memoryd.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [json.loads(line) for line in lines]
+
+    def pass_weekend(self):
+        """Make the transcripts as old as if a weekend had passed; memoryd has read none of them yet."""
+        for path in [*self.home.glob(".codex/sessions/**/*.jsonl"), *self.home.glob(".claude/projects/**/*.jsonl")]:
+            text = re.sub(r"\b20\d\d-\d\d-\d\d(?=T\d\d:)", _earlier, path.read_text(encoding="utf-8"))
+            path.write_text(text, encoding="utf-8")
+            written = path.stat().st_mtime - WEEKEND.total_seconds()
+            os.utime(path, (written, written))
 
     def core(self):
         return (self.workspace / "MEMORY.md").read_text(encoding="utf-8")
+
+
+def _earlier(day):
+    return (date.fromisoformat(day[0]) - WEEKEND).isoformat()
 
 
 class Fetched:
@@ -279,7 +304,8 @@ class Trial:
         self.told = told  # what agents before it have decided
         self.fruit = {"codex": "figs", "claude-code": "plums"}.get(agent.name, f"{agent.name}-pears")
         self.decision = f"We decided to use {self.fruit} for the cakes of Tuesday."
-        self.invoices = f"Invoices of {agent.name} are numbered by year."
+        # The agent's word brings in how things are; a rule only where memoryd reads that the user typed it.
+        self.invoices = f"Invoices of {agent.name} are " + ("numbered by year." if agent.reads else "in books/all.csv.")
         self.server = f"{OLD_DAYS[agent.name]} server"
         self.typed = f"Where is the {self.server} now?"
         if agent.reads:
@@ -300,6 +326,8 @@ class Trial:
         self.said += done.stdout + done.stderr
         assert done.returncode == 0, f"it ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}"
         failed = [line for line in self.world.log()[begun:] if line["level"] in {"warning", "error"}]
+        if self.world.daemon is None:
+            failed = [line for line in failed if "no daemon answers" not in str(line)]
         assert not failed, f"the log: {failed[0]}"
         asked = [request for request in model.asked if list(request.tools())]
         assert asked, "the model was asked nothing"
@@ -442,41 +470,99 @@ class Trial:
             assert left == text if path in alone else "memoryd" not in (left or ""), f"{path} is not as it was"
 
 
+class WeekendTrial(Trial):
+    """One agent whose person decides something on a Friday, while no daemon runs, and comes back on Monday."""
+
+    def friday(self):
+        self.connect()
+        self.session(FRIDAY[self.agent.name], "All right, noted.")
+
+    def weekend(self):
+        """The session is written down on its own day; neither today nor yesterday has a file."""
+        decided = FRIDAY[self.agent.name]
+        for name in ("MEMORY.md", ".continuum/memory/RECENT.md", f"memory/{friday()}.md"):
+            path = self.world.workspace / name
+            until(lambda path=path: path.exists() and decided in path.read_text("utf-8"), 30, f"it is not in {name}")
+
+    def monday(self):
+        """What is told at the start holds what each program's session decided, each once, with its day."""
+        if not self.agent.reads:
+            self.connect()
+        newer = [path.name for path in self.world.day.parent.iterdir() if path.stem > friday()]
+        assert not newer, f"there is a file of a later day: {newer}"
+        self.first = self.session("Good morning.", "Good morning to you.")
+        text = "\n".join(re.findall(f"{OPEN}.*?</memoryd-context>", self.shown(), re.DOTALL))
+        for decided in self.told:
+            assert text.count(decided) == 1, f"told {text.count(decided)} times: {decided}"
+            section = re.split(r"\n(?=\S)", text.partition(decided)[0])[-1]
+            days = re.findall(r"\b20\d\d-\d\d-\d\d\b", section)
+            assert days[-1:] == [friday()], f"told as of {days[-1:]}: {decided}"
+
+
+def friday():
+    return (datetime.now().astimezone() - WEEKEND).date().isoformat()
+
+
 def main(names):
     unknown = set(names) - {agent.name for agent in AGENTS}
     if unknown:
         sys.exit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(agent.name for agent in AGENTS)}")
-    failed, told = [], []
-    with tempfile.TemporaryDirectory() as folder, ModelServer() as model, World(Path(folder).resolve(), model) as world:
-        for agent in AGENTS:
-            if not names or agent.name in names:
-                failed += tried(world, agent, told)
+    failed, told, had = [], [], []
+    with tempfile.TemporaryDirectory() as folder, ModelServer() as model:
+        root = Path(folder).resolve()
+        with World(root / "week", model) as world:
+            world.start()
+            for agent in AGENTS:
+                if names and agent.name not in names:
+                    continue
+                fetched = Fetched(world, agent)
+                if fetched.why:
+                    say(agent.name, "", "fetched", f"skipped: {fetched.why}")
+                    continue
+                had.append(agent)
+                trial = Trial(world, agent, fetched, list(told))
+                failed += tried(trial)
+                told += [trial.decision] if agent.reads else []
+        if told:
+            # memoryd sees these sessions long after their end: by default it would not write their days.
+            with World(root / "weekend", model, ingest={"history": "flush"}) as world:
+                failed += tried_over_weekend(world, had)
     return 1 if failed else 0
 
 
-def tried(world, agent, told):
+def tried(trial):
     """Carry out the checks of one agent; returns the names of those that failed."""
-    fetched = Fetched(world, agent)
-    if fetched.why:
-        say(agent.name, "", "fetched", f"skipped: {fetched.why}")
-        return []
-    trial, failed = Trial(world, agent, fetched, list(told)), []
+    agent = trial.agent
     checks = ["connect", "start", "prompt", *(["tools"] if agent.served else [])]
     checks += ["transcript", "written"] if agent.reads else []
-    checks += ["hand_over"] if agent.name == "claude-code" and told else []
+    checks += ["hand_over"] if agent.name == "claude-code" and trial.told else []
     checks += ["next", *(["compacts"] if agent.window else []), *(["shared"] if agent.name == "openclaw" else [])]
-    for name in [*checks, "quiet", "removed"]:
-        begun = time.monotonic()
-        try:
-            getattr(trial, name)()
-            what = "ok"
-        except (AssertionError, subprocess.TimeoutExpired, AttributeError, IndexError) as error:
-            what = f"FAILED: {error or type(error).__name__}"
-            failed.append(f"{agent.name} {name}")
-        say(agent.name, fetched.version, name, f"{what} ({time.monotonic() - begun:.1f} s)")
-    if agent.reads:
-        told.append(trial.decision)
-    return failed
+    return [name for name in (*checks, "quiet", "removed") if not passed(trial, name)]
+
+
+def tried_over_weekend(world, agents):
+    """Let each agent decide something before a weekend, and ask all of them after it."""
+    told = [FRIDAY[agent.name] for agent in agents if agent.reads]
+    trials = [WeekendTrial(world, agent, Fetched(world, agent), told) for agent in agents]
+    deciding = [trial for trial in trials if trial.agent.reads]
+    done = [passed(trial, "friday") for trial in deciding]
+    world.pass_weekend()
+    world.start()
+    done += [passed(trial, "weekend") for trial in deciding]
+    done += [passed(trial, "monday") for trial in trials]
+    return [one for one in done if not one]
+
+
+def passed(trial, name):
+    """Carry out a check and print how it went."""
+    begun = time.monotonic()
+    try:
+        getattr(trial, name)()
+        failure = ""
+    except (AssertionError, subprocess.TimeoutExpired, AttributeError, IndexError) as error:
+        failure = f"FAILED: {error or type(error).__name__}"
+    say(trial.agent.name, trial.fetched.version, name, f"{failure or 'ok'} ({time.monotonic() - begun:.1f} s)")
+    return not failure
 
 
 def say(agent, version, check, what):

@@ -35,8 +35,10 @@ from memoryd.jobs.job import (
     EditFacts,
     KeepSummary,
     MoveWatermark,
+    NoteTold,
     Operate,
     RewriteCore,
+    WriteFile,
     edit_of_facts,
 )
 from memoryd.ledger import audit as chain
@@ -71,7 +73,7 @@ SLEEP = "sleep"
 RUNNING = "running"
 REPLANS = 50
 _WATERMARK = ("session_id", "consumer", "seq", "moved_at", "run_id")
-_TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore
+_TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | WriteFile
 
 
 class OutdatedError(MemorydError):
@@ -224,6 +226,8 @@ def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
+        files |= {edit.path: (edit.old, edit.new) for edit in edits if isinstance(edit, WriteFile)}
+        _plan_writes(place.workspace, run, edits)
         with sqlite.begin_trial(writer.engine) as connection:
             planned = _plan_core(connection, writer, run, edits, brought, _PlanBase(file, bullets, None, ahead))
             facts = _learn(connection, writer, run, _facts_in(edits))
@@ -256,6 +260,7 @@ def _make_intent(
         folders_of = (place.workspace, place.continuum)
         revision = None if revise is None else revise(connection, folders_of, brought)
         planned = _plan_core(connection, writer, run, edits, brought, _PlanBase(file, bullets, revision))
+        planned = replace(planned, rewrites=(*planned.rewrites, *_plan_writes(place.workspace, run, edits)))
         if foreseen is not None and not planned.is_as(foreseen):
             raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
         intent = _intent_of(writer, edits, outcome, planned, appends) | {
@@ -491,6 +496,17 @@ def _plan_appends(workspace: OpenFolder, edits: Sequence[Edit]) -> list[dict[str
     return [_plan_append(workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
 
 
+def _plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[dict[str, Any]]:
+    """Plan to write whole files over the bytes that they were decided on; for any other bytes, raise."""
+    writes = [edit for edit in edits if isinstance(edit, WriteFile)]
+    for edit in writes:
+        if regular.read_below(workspace, edit.path) != edit.old:
+            if run.kind in runs.ANSWERS:
+                raise RefusedError("what it is about was written meanwhile", edit.path, "memoryd job reject drops it")
+            raise OutdatedError("the file was edited meanwhile", edit.path)
+    return [encode_rewrite(edit.path, edit.old, edit.new) | {"whole": True} for edit in writes]
+
+
 def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict[str, Any]:
     is_daily = isinstance(edit, AppendDaily)
     path = f"{'memory' if is_daily else diary.FOLDER}/{edit.day.isoformat()}.md"
@@ -521,6 +537,7 @@ def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
             for edit in edits
             if isinstance(edit, KeepSummary)
         ],
+        "told": [[edit.session_id, edit.run_id] for edit in edits if isinstance(edit, NoteTold)],
         "watermarks": [asdict(edit) | {"moved_at": now} for edit in edits if isinstance(edit, MoveWatermark)],
     }
 
@@ -668,6 +685,10 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
         )
         for item in intent["appends"]
     ]
+    for item in intent["rewrites"]:
+        if "whole" in item:
+            state = chain.dump_state(path=item["path"], sha256=item["after"], run_id=run.id)
+            states.append(("write", chain.FILE + item["path"], state))
     audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
     for item in intent["rewrites"]:
         if intent["agrees"] and item["path"] == CORE_FILE:
@@ -685,6 +706,7 @@ def _changes_of(intent: Mapping[str, Any]) -> list[Change]:
 def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any], run: Run, actor: str) -> None:
     for row in rows["summaries"]:
         summaries.keep(connection, row, run.id)
+    summaries.note_told(connection, rows.get("told", ()))
     if rows.get("undone"):
         summaries.take_back(connection, rows["undone"], run.id, writer.now())
     insert = f"INSERT INTO watermark ({', '.join(_WATERMARK)}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
@@ -768,11 +790,18 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
                 continue
         else:
             raise StateError("the file changes faster than it can be written", where=str(writer.workspace))
+        if not all(_is_written(place.workspace, item) for item in intent["rewrites"] if "whole" in item):
+            intent["rows"]["told"] = []  # somebody has edited one since: it is planned again
         receipt = intent["outcome"]["receipt"]
         receipt["settled"] = True
         if kept:
             receipt["conflicts"] = kept
         return _complete(writer, run, intent, None, runs.STATES)
+
+
+def _is_written(workspace: OpenFolder, rewrite: Mapping[str, Any]) -> bool:
+    data = regular.read_below(workspace, rewrite["path"])
+    return data is not None and regular.compute_digest(data) == rewrite["after"]
 
 
 def _of_this_version(intent: dict[str, Any]) -> dict[str, Any]:

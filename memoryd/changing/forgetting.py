@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.changing.full_scan import PARTS, FullScan
 from memoryd.changing.guard_check import HUMAN
+from memoryd.changing.session_files import drop_sessions
 from memoryd.changing.time_machine import Revision
 from memoryd.clock import utc_now
 from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns
@@ -39,6 +40,7 @@ from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spa
 from memoryd.reading import recording
 from memoryd.text.content import measure_overlap
 from memoryd.tiers import diary
+from memoryd.tiers.session_summary import parse_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -226,11 +228,7 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
     """
     blocks = erasure.read_blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
     said = held.list_removed_texts()
-    said += [
-        line.removeprefix("- ")
-        for summary in erasure.read_summaries(connection, held.sessions)
-        for line in summary.splitlines()
-    ]
+    said += _list_points(erasure.read_summaries(connection, held.sessions))
     edited = [
         line
         for path, data in _read_dailies(workspace)
@@ -240,7 +238,13 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
         told = _turns(connection, held.sessions)
         said += [line for line in edited if is_said(line, told)]
     staying = held.list_staying_texts()
+    staying += _list_points(erasure.read_other_summaries(connection, agent_id, held.sessions))
     return lines_of(said, *blocks, staying) if held.sessions else spare_texts(cut_of(said), staying)
+
+
+def _list_points(summaries: Iterable[str]) -> list[str]:
+    """Return what summaries say, without the headings of their sections, which every session has."""
+    return [point.text for summary in summaries for point in parse_points(summary).points]
 
 
 def _turns(connection: Connection, sessions: Sequence[str]) -> list[tuple[str, date]]:
@@ -480,10 +484,10 @@ class Copies(FullScan):
         return [recording.remove_text(message, cut) for message in messages]
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
-        """Remove whole blocks from a copy of a daily file, as from the file itself."""
+        """Remove whole blocks from a copy of a daily file, as from the file itself, and parts about the sessions."""
         day = _DAILY.match(name)
         if day is None:
-            return self.of_bytes(data, parting)
+            return self.of_bytes(drop_sessions(name, data, self.sessions), parting)
         if not diary.is_one(data):
             return self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
         left = self.cut.of_daily(f"{diary.FOLDER}/{day[0]}", data)

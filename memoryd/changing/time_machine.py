@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE, digest_of
 from memoryd.changing.guard_check import HUMAN
-from memoryd.database import audit, erasure, memories
+from memoryd.changing.session_files import list_drops
+from memoryd.database import audit, erasure, memories, summaries
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -133,6 +134,11 @@ def revise(
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
 
     files = [item for receipt in receipts for item in receipt.get("files", ())]
+    forgotten = cut_of((), *erasure.read_blocks(connection, agent_id, ()))
+    rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
+    # The reversed summaries leave the files of the last sessions; the next rollover writes the remaining ones.
+    told = summaries.list_told(connection, [run_id for run_id, _ in undone])
+    rewrites = {one[0]: one for one in list_drops(continuum, told)} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
     def values(step: RollbackStep) -> dict[str, Any] | None:
@@ -153,9 +159,7 @@ def revise(
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and is_made,
-        rewrites=tuple(
-            _dailies(receipts, workspace, continuum, cut_of((), *erasure.read_blocks(connection, agent_id, ())))
-        ),
+        rewrites=tuple(rewrites.values()),
         undone=tuple(run_id for run_id, _ in undone),
     )
 
@@ -222,6 +226,8 @@ def _dailies(
             new[path] = (
                 _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum, forgotten)
             )
+            if "appended" not in item and item["before"] is None and regular.compute_digest(data) == item["after"]:
+                new[path] = None  # the run has made it
         elif "appended" not in item and item["after"] is None:
             back = _read_original(continuum, item, forgotten)
             new[path] = back if back is None or _has_content(path, back) else None

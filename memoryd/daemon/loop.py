@@ -23,7 +23,7 @@ from memoryd.errors import MemorydError, StateError, is_disk_trouble
 from memoryd.files import trust
 from memoryd.finding import embedding
 from memoryd.running import alarms as alarming
-from memoryd.running import extraction, hook_events, owner, retention, sleeping
+from memoryd.running import extraction, hook_events, owner, retention, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
 from memoryd.running.runner import error_text
 from memoryd.version import __version__
@@ -234,6 +234,8 @@ class Loop:
                 signal.signal(signal.SIGHUP, reload)
 
     def _configure(self, settings: Settings) -> None:
+        for warning in settings.warnings:
+            self.app.log.warning("configuration", why=warning)
         watched = [source for source in self.app.ingest.sources if source.watched]
         self.watcher.configure(watched, settings.ingest.polling)
         self._set_scan()
@@ -437,13 +439,15 @@ class Loop:
             if considered.again_at is not None:
                 self.reconsider[session_id] = considered.again_at
             asked = extraction.consider(app.engine, app.settings, app.clock, session_id)
-            if considered.run_id is not None or asked is not None:
+            rolled = rollover.consider_session(app.engine, app.settings, app.clock, session_id)
+            if any((considered.run_id, asked, rolled)):
                 self.queue.at = 0
             self._go_on()
 
     def _reconsider_all(self) -> None:
         for session_id in sleeping.list_unfinished(self.app.engine, self.app.settings, self.clock):
             self.reconsider[session_id] = ""
+        rollover.consider_all(self.app.engine, self.app.settings, self.clock)
 
     def _launch(self, now: float) -> None:
         done = {future for future in self.running if future.done()}
@@ -465,6 +469,8 @@ class Loop:
             self.app.log.error("runner failed", error_type=type(error).__name__)
             return False
         run = future.result()
+        if run is not None and rollover.consider(self.app.engine, self.app.settings, self.clock, run.agent_id):
+            self.queue.at = 0
         if run is not None and run.session_id is not None:
             self.app.ingest.changed.add(run.session_id)
             self.wake.set()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.daemon import schedule, scheduled_times
+from memoryd.database import runs, sqlite
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.running import alarms as alarming
-from memoryd.running import extraction, sleeping
+from memoryd.running import extraction, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def run_once(app: App) -> dict[str, Any]:
             sleeping.count_or_estimate(app.engine, app.worker, app.log, session_id)
             sleeping.consider(app.engine, app.settings, app.clock, session_id)
             extraction.consider(app.engine, app.settings, app.clock, session_id)
+        rollover.consider_all(app.engine, app.settings, app.clock)
         extraction.hurry_questions(app.engine, app.clock)  # nobody will be here when the sessions are quiet
+        sqlite.write(app.engine, runs.make_due, rollover.KIND, app.clock.text())
         run = app.runner.run_next()
         if run is None:
             break

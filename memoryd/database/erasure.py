@@ -103,6 +103,17 @@ def read_summaries(connection: Connection, sessions: Sequence[str]) -> list[str]
     return query.fetch_column(connection, sql, tuple(sessions))
 
 
+def read_other_summaries(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:
+    """Read the running summaries of an agent's other sessions; none where no session is forgotten."""
+    if not sessions:
+        return []
+    sql = (
+        "SELECT summary FROM session_summary WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)"
+        " AND session_id NOT IN (SELECT value FROM json_each(?))"
+    )
+    return query.fetch_column(connection, sql, agent_id, list(sessions))
+
+
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
     """Erase what an intent names.
 

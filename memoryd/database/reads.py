@@ -299,16 +299,31 @@ def session_count(reader: DatabaseReader, agent_id: str) -> int:
     return reader.number("SELECT count(*) FROM session WHERE agent_id = ?", agent_id)
 
 
-def unslept_sessions(reader: DatabaseReader, agent_id: str, since: str, limit: int) -> list[Row]:
-    """Read an agent's own sessions with turns past their sleep watermark, `mark`, which went on since a time."""
-    return reader.rows(
-        "SELECT s.id, s.format, s.last_turn_at, coalesce(w.seq, 0) AS mark, (SELECT t.at FROM turn t WHERE"
-        " t.session_id = s.id AND t.seq > coalesce(w.seq, 0) AND t.at IS NOT NULL ORDER BY t.seq LIMIT 1) AS first_at"
-        " FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
-        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_turn_at >= ?"
-        " AND s.last_seq > coalesce(w.seq, 0) ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
-        agent_id, since, limit,
-    )  # fmt: skip
+_OWN = "FROM session WHERE agent_id = ? AND parent_id IS NULL"  # no subagents
+
+
+def list_folders(reader: DatabaseReader, agent_id: str) -> list[str]:
+    """Read the folders of an agent's sessions, the last one first; empty for sessions without one."""
+    sql = f"SELECT coalesce(folder, '') AS folder {_OWN} GROUP BY 1 ORDER BY max(last_turn_at) DESC"
+    return [row["folder"] for row in reader.rows(sql, agent_id)]
+
+
+def folders_by_session(reader: DatabaseReader, agent_id: str, limit: int) -> dict[str, str]:
+    """Read the folder of each of an agent's last sessions."""
+    sql = f"SELECT id, coalesce(folder, '') AS folder {_OWN} ORDER BY last_turn_at DESC LIMIT ?"
+    return {row["id"]: row["folder"] for row in reader.rows(sql, agent_id, limit)}
+
+
+def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] | None, limit: int) -> list[Row]:
+    """Read an agent's last sessions in these folders, all without any, with summary and sleep watermark, `mark`."""
+    sql = (
+        "SELECT id, format, last_turn_at, (SELECT summary FROM session_summary WHERE session_id = id)"  # noqa: S608
+        " AS summary, coalesce((SELECT seq FROM watermark WHERE session_id = id AND consumer = 'sleep'), 0) AS mark"
+        f" {_OWN} AND (? IS NULL OR coalesce(folder, '') IN (SELECT value FROM json_each(?)))"
+        " ORDER BY last_turn_at DESC, id LIMIT ?"
+    )
+    wanted = None if folders is None else json.dumps(folders)
+    return reader.rows(sql, agent_id, wanted, wanted, limit)
 
 
 def read_messages(reader: DatabaseReader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
@@ -390,7 +405,7 @@ AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after
 
 def core_memories(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Read the live core memories of an agent, in the order of the file, with estimated tokens."""
-    columns = "id, content, heading, tags, constitutional, origin_at, created_at, note"
+    columns = "id, content, heading, tags, constitutional, importance, origin_at, created_at, note"
     return [
         row
         | {
@@ -408,12 +423,6 @@ def _read_live(reader: DatabaseReader, agent_id: str, kind: str, columns: str = 
         " ORDER BY position IS NULL, position, created_at, id",
         agent_id, kind, since,
     )  # fmt: skip
-
-
-def noted_core(reader: DatabaseReader, agent_id: str) -> dict[str, str]:
-    """Read the notes of an agent's live core memories, by the text they are of."""
-    rows = _read_live(reader, agent_id, "core", "content, note")
-    return {row["content"]: row["note"] for row in rows if row["note"] is not None}
 
 
 def fact_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
@@ -513,12 +522,15 @@ def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -
     return {row["content_hash"]: row for row in rows}
 
 
-def turn_text(reader: DatabaseReader, agent_id: str, session_id: str, seq: int) -> tuple[str, str] | None:
-    """Read the text of one turn, and its origin; None where an agent has no such turn, or it has no text."""
+def turn_text(reader: DatabaseReader, agent_id: str, session_id: str, seq: int) -> tuple[str, str, str] | None:
+    """Read the text of one turn, its origin and kind; None where an agent has no such turn, or it has no text."""
     row = reader.row(
-        "SELECT text, origin FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?", session_id, seq, agent_id
+        "SELECT text, origin, kind FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?",
+        session_id,
+        seq,
+        agent_id,
     )
-    return None if row is None or not row["text"] else (str(row["text"]), str(row["origin"]))
+    return None if row is None or not row["text"] else (str(row["text"]), str(row["origin"]), str(row["kind"]))
 
 
 def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:

@@ -116,7 +116,8 @@ def claim_run(engine: Engine, *, owner: str, now: str, agents: Sequence[str], on
         "UPDATE job_run SET state = 'running', owner = ?3, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
         " started_at = ?1, heartbeat_at = ?1, error = NULL, why = NULL WHERE id = ("
         f" SELECT r.id FROM {_TAKEABLE} AND (?4 IS NULL OR r.id = ?4)"
-        " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *"
+        # A sleep's question serves the facts of its session too: of two that are due at once, the sleep goes first.
+        " ORDER BY r.scheduled_for, r.kind = 'facts', r.created_at, r.id LIMIT 1) RETURNING *"
     )
     rows = sqlite.write(engine, query.fetch_mappings, sql, now, tuple(agents), owner, only)
     return next(map(_run, rows), None)
@@ -380,6 +381,20 @@ def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
         " WHERE id = ? AND state = 'queued' AND attempt = 0 AND actor <> 'human'"
     )
     sqlite.write(engine, query.run, sql, due, longest, run_id)
+
+
+def was_asked(connection: Connection, kind: str, agent_id: str, key: str, since: str) -> bool:
+    """Return True if a run of a kind is open for an agent, or one with this key came to nothing.
+
+    One that failed for good or was cancelled counts if it ended after `since`.
+    """
+    sql = (
+        "SELECT 1 FROM job_run WHERE agent_id = ?1 AND kind = ?2"
+        " AND (state IN ('queued', 'interrupted', 'running', 'blocked') OR (\"key\" = ?3"
+        " AND (state IN ('skipped', 'declined', 'proposed')"
+        " OR (state IN ('dead', 'cancelled') AND finished_at >= ?4))))"
+    )
+    return query.has_row(connection, sql, agent_id, kind, key, since)
 
 
 def make_due(connection: Connection, kind: str, now: str) -> list[str]:

@@ -287,6 +287,7 @@ CREATE TABLE session_summary (
   updated_at VARCHAR NOT NULL,
   run_id VARCHAR,
   earlier VARCHAR,
+  told VARCHAR,
   PRIMARY KEY (session_id),
   FOREIGN KEY(session_id) REFERENCES session (id)
 );

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import query
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, RowMapping
 
 _COLUMNS = ("summary", "messages", "updated_at", "run_id", "slept_at")
 _NONE = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}
@@ -22,6 +22,37 @@ _WRITE = (
     " ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, messages = excluded.messages,"
     " updated_at = excluded.updated_at, run_id = excluded.run_id, earlier = excluded.earlier"
 )
+_SESSIONS = (
+    "SELECT s.*, t.summary, t.run_id AS summed_up_by, t.told, coalesce(w.seq, 0) AS slept_upto FROM session s"
+    " LEFT JOIN session_summary t ON t.session_id = s.id"
+    " LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep' WHERE s.agent_id = ?"
+)
+
+
+def list_last(connection: Connection, agent_id: str, most: int) -> Sequence[RowMapping]:
+    """List an agent's own last sessions that are over or summed up, newest first, each with its summary."""
+    sql = (
+        f"{_SESSIONS} AND s.parent_id IS NULL AND (s.state = 'ended' OR t.summary <> '')"
+        " ORDER BY s.last_turn_at DESC, s.id LIMIT ?"
+    )
+    return query.fetch_mappings(connection, sql, agent_id, most)
+
+
+def list_changed(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
+    """List the sessions whose summary changed after the files of the last sessions were written."""
+    return query.fetch_mappings(connection, f"{_SESSIONS} AND t.told IS NOT NULL AND t.told IS NOT t.run_id", agent_id)
+
+
+def list_told(connection: Connection, run_ids: Collection[str]) -> list[str]:
+    """List the sessions whose summary is from one of these runs and is in the files of the last sessions."""
+    sql = "SELECT session_id FROM session_summary WHERE told IS NOT NULL AND run_id IN (SELECT value FROM json_each(?))"
+    return query.fetch_column(connection, sql, list(run_ids))
+
+
+def note_told(connection: Connection, told: Sequence[tuple[str, str | None]]) -> None:
+    """Record for sessions the run whose summary the files hold; without one, the run of the present summary."""
+    sql = "UPDATE session_summary SET told = coalesce(?, run_id) WHERE session_id = ?"
+    query.change_each(connection, sql, [(run_id, session_id) for session_id, run_id in told])
 
 
 def keep(connection: Connection, row: Mapping[str, str], run_id: str) -> None:

@@ -193,6 +193,7 @@ class SessionSummaryRow(SQLModel, table=True):
     updated_at: str
     run_id: str | None = None
     earlier: str | None = None  # what the row was before this run, as JSON; what came before that is not kept
+    told: str | None = None  # the run whose summary the files of the last sessions hold
 
 
 def _column(hint: Any, given: Any = ...) -> tuple[Any, Any]:

@@ -54,7 +54,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
     "bad_span": _kinds(ours="sha256 reason seen_at"),
     "watermark": _kinds(session="session_id", ours="consumer moved_at run_id"),
-    "session_summary": _kinds(session="session_id", text="summary", json="messages earlier", ours="updated_at run_id"),
+    "session_summary": _kinds(
+        session="session_id", text="summary", json="messages earlier", ours="updated_at run_id told"
+    ),
     "memory": _kinds(
         names="sources", text="content category heading note", json="tags derived_from",
         ours="id agent_id kind content_hash origin_at created_at updated_at deleted_at ended_as successors salt",

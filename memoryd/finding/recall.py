@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import reads
 from memoryd.errors import ConfigError
-from memoryd.finding.indexing import AGAIN, CORE, FILES, TIERS
+from memoryd.finding.indexing import AGAIN, CORE, TIERS
+from memoryd.finding.passages import Passages
 from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
 from memoryd.index.matches import SearchFilter
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import documents, ranking
-from memoryd.recall.chunks import below_headings
 from memoryd.recall.fusion import fuse
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import FACT, KnownMemory
-from memoryd.recall.snippet import cut_snippet, find_held
+from memoryd.recall.snippet import find_held
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class Hit:
     id: str | None = None  # of a memory: what `feedback` takes
     day: str | None = None  # YYYY-MM-DD
     said_by: str | None = None  # whose words a turn is: user, assistant, tool (such as a page), system, subagent
+    relevance: float = 0.0  # 0..1: how much of what was asked it holds, or how near its meaning is
 
 
 class Meaning(NamedTuple):
@@ -135,7 +136,7 @@ class Recall:
             try:
                 meaning = meaning or self._ask_meaning(agent.id, text)
                 self.indexer.refresh(agent, go_on=go_on)
-                found = self._ask(agent, query, meaning, narrowing)
+                found = self._ask(agent, query, text, meaning, narrowing)
                 if not found.stale:
                     break
                 self.indexer.fix_stale(agent.id, [(one.path, one.tier, one.first_line) for one in found.stale])
@@ -153,7 +154,9 @@ class Recall:
             has_vectors = number is not None and tables.newest_vector(number)
         return self.meaning(text) if has_vectors else partial(Meaning, why="no text is embedded yet")
 
-    def _ask(self, agent: Agent, query: Query, asked: Callable[[], Meaning], narrowing: Narrowing) -> _SearchResult:
+    def _ask(
+        self, agent: Agent, query: Query, text: str, asked: Callable[[], Meaning], narrowing: Narrowing
+    ) -> _SearchResult:
         day_after, day_before = (
             None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
         )
@@ -173,6 +176,8 @@ class Recall:
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
                 by_meaning = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
+            passages = Passages(sources, tables.weigh_terms(number, query.terms), text)
+            passages.near = {one.id: one.score for one in by_meaning}
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
             stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
             known = _read_known(agent.id, reader, [one for one in candidates.values() if one.id not in stale], sources)
@@ -185,13 +190,14 @@ class Recall:
             quoting = frozenset(tables.find_holding(number, phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
 
-            def order_candidates(found: list[Candidate]) -> list[RankedCandidate]:
+            def order_candidates(found: list[Candidate], weigh: Callable[[Candidate], float]) -> list[RankedCandidate]:
                 left = [one for one in found if one.id in wanted]
-                return _each_once(ranking.rank(left, lambda one: known.get(one.id), today, quoting))
+                return _each_once(ranking.rank(left, lambda one: known.get(one.id), today, quoting, weigh))
 
-            ranked = order_candidates(by_words)
+            ranked = order_candidates(by_words, passages.weigh)
             best: list[RankedCandidate] = []
-            for one in fuse(ranked, order_candidates(by_meaning), quoting) if by_meaning else ranked:
+            fused = fuse(ranked, order_candidates(by_meaning, passages.weigh_kind), quoting) if by_meaning else ranked
+            for one in ranking.iterate_copies_last(fused, lambda one: passages.get(one).text):
                 if len(best) == narrowing.limit:
                     break
                 if sources.text(one.candidate) is None:
@@ -201,7 +207,7 @@ class Recall:
             note = meaning.why or (
                 "not all texts are embedded yet" if by_meaning and tables.list_lacking_vectors(number, 1) else ""
             )
-            return _SearchResult(_hits(tables, number, query, best, sources, note), list(stale.values()))
+            return _SearchResult(_hits(tables, number, query, best, passages, note), list(stale.values()))
 
 
 def _read_known(
@@ -258,28 +264,27 @@ def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:
 
 
 def _hits(
-    tables: Tables, number: int, query: Query, ranked: Sequence[RankedCandidate], sources: SourceTexts, note: str
+    tables: Tables, number: int, query: Query, ranked: Sequence[RankedCandidate], passages: Passages, note: str
 ) -> list[Hit]:
     matched = tables.match_terms(number, query.terms, [one.candidate.id for one in ranked])
     words = [term.text for term in query.terms]
     hits = []
     for one in ranked:
         candidate = one.candidate
-        text = sources.show_text(candidate)
-        if candidate.tier in FILES:
-            text = below_headings(text)
+        text = passages.read(candidate)
         hits.append(
             Hit(
                 candidate.path,
                 candidate.first_line,
                 candidate.last_line,
-                cut_snippet(text, words),
+                passages.get(candidate).text,
                 float(f"{one.score:.4g}"),
                 candidate.tier,
                 _explain_hit(text, [word for word in words if word in matched[candidate.id]], one, note),
                 None if one.known is None else one.known.memory_id,
                 candidate.day or (one.known.day if one.known is not None else None),
-                sources.origin(candidate) or None,
+                passages.sources.origin(candidate) or None,
+                round(passages.measure_relevance(candidate, matched[candidate.id]), 3),
             )
         )
     return hits

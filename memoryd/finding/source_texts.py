@@ -27,6 +27,7 @@ class SourceTexts:
         self._files: dict[str, list[bytes]] = {}
         self._texts: dict[int, str | None] = {}
         self._origins: dict[int, str] = {}
+        self._kinds: dict[int, str] = {}
 
     def text(self, candidate: Candidate) -> str | None:
         """Return the text of a candidate; None if it has changed or is gone."""
@@ -39,6 +40,19 @@ class SourceTexts:
     def origin(self, candidate: Candidate) -> str | None:
         """Return the origin of a turn's text, as `Origin` names it; None for other documents, and before `text`."""
         return self._origins.get(candidate.id)
+
+    def kind(self, candidate: Candidate) -> str:
+        """Return the kind of a turn, as `TurnKind` names it; empty for other documents, and before `text`."""
+        return self._kinds.get(candidate.id, "")
+
+    def heading(self, candidate: Candidate) -> str:
+        """Return the heading line that a part of a file stands under, or begins with; empty for none."""
+        lines = self._lines(candidate.path)
+        at = min(candidate.first_line - 1, len(lines))
+        while at < min(candidate.last_line, len(lines)) and (not lines[at].strip() or lines[at].startswith(b"#")):
+            at += 1
+        above = (line for line in reversed(lines[:at]) if line.startswith(b"#"))
+        return next(above, b"").decode(errors="replace")
 
     def show_text(self, candidate: Candidate) -> str:
         """Return the text to show: without secrets, and only the piece of a long turn; empty if it is gone."""
@@ -53,7 +67,7 @@ class SourceTexts:
             turn = None if self._reader is None else reads.turn_text(
                 self._reader, self._agent.id, name, candidate.first_line
             )  # fmt: skip
-            text, self._origins[candidate.id] = turn or (None, "")
+            text, self._origins[candidate.id], self._kinds[candidate.id] = turn or (None, "", "")
             return text
         if candidate.tier == FACT:
             row = None if self._reader is None else self._reader.row(

@@ -31,6 +31,9 @@ _PAIRED = 3  # common words, the rarest of them, of which documents are added th
 _REACH = 10  # times the budget: how many of a word are counted, and up to which it may be one of them
 _HARDLY = 50  # one in so many documents more or less
 _REMEMBERED = 10_000  # counts
+COMMON = 0.2  # of all documents: what more than that hold, FTS5 takes for less than it is worth …
+_LEAST_IDF = 1e-6  # … or for this, as its source has it
+_LEAST_WORTH = 0.1  # of a term that is everywhere
 _ITSELF = "- near :"  # in all columns but that of the neighbours
 _K1 = 1.2  # of BM25, as FTS5 has it
 # What BM25 makes of a word beside a text, as a share of what it makes of it in one of usual length.
@@ -70,8 +73,12 @@ class _CountedTerm(NamedTuple):
     holding: int
 
     def worth(self, documents: int) -> float:
-        """What BM25 adds to the score of a document of usual length that holds it once, as one of so many: its idf."""
-        return max(0.0, math.log((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5)))
+        """What BM25 should add to the score of a document of usual length that holds it once, as one of so many."""
+        return math.log1p((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
+
+    def read_idf(self, documents: int) -> float:
+        """The same as FTS5 has it: below 0 for what stands in more than half of them."""
+        return math.log((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
 
 
 class Counts:
@@ -101,6 +108,7 @@ class Matches:
         self._number = number
         self._counts = counts
         self._words = f"words_{number}"
+        self._counted: dict[str, int] = {}  # what was asked, and how many documents hold it
         self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
 
     def rank(self, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
@@ -110,7 +118,7 @@ class Matches:
         """
         every = self._all()
         if every.size <= FEW:
-            return self._rank_any(query.terms, where, limit)
+            return self._rank_few(query.terms, where, limit, every)
         budget = FILTERED_BUDGET if where.is_narrow else BUDGET
         rare, common = self._split_terms(query.terms, budget, every)
         if not common:
@@ -128,6 +136,22 @@ class Matches:
             terms = dict.fromkeys([common[0], *_pick_pair(common)])
             for identity, score in self._rank_any([one.term for one in terms], where, limit, written_down=True):
                 scores[identity] = max(score, scores.get(identity, score))
+        return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
+
+    def _rank_few(
+        self, terms: tuple[Term, ...], where: SearchFilter, limit: int, every: _All
+    ) -> list[tuple[int, float]]:
+        """The best of few documents, with a term that most of them hold counted for what it tells.
+
+        In one project most documents hold what it is about, and FTS5 would take that for nothing.
+        """
+        counted = [self._count_term(term, BUDGET, every) for term in terms]
+        common = [one for one in counted if one.holding > COMMON * every.size]
+        scores = dict(self._rank_any(terms, where, FEW if common else limit))
+        for one in common:
+            lacking = one.worth(every.size) / max(_LEAST_IDF, one.read_idf(every.size)) - 1
+            for identity, score in self._rank_any((one.term,), where, FEW):
+                scores[identity] += score * lacking
         return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
     def _find_common(
@@ -157,6 +181,12 @@ class Matches:
             there[one][0].update(found & self._ids(also))
             there[one][1].update(found & self._ids(f"{_ITSELF} {also}"))
         return there
+
+    def weigh_terms(self, terms: Sequence[Term]) -> dict[str, float]:
+        """How much each term tells, by its text: the rarer the more, and something even where all documents hold it."""
+        every = self._all()
+        counted = [self._count_term(term, BUDGET, every) for term in terms]
+        return {one.term.text: one.worth(every.size) + _LEAST_WORTH for one in counted}
 
     def find_holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Which of these documents hold all of the terms."""
@@ -193,6 +223,7 @@ class Matches:
 
     def _count_term(self, term: Term, budget: int, every: _All) -> _CountedTerm:
         known = self._counts.get(self._number, term.match, every.size)
+        known = self._counted.get(term.match) if known is None else known
         if known is not None:
             return _CountedTerm(term, known)
         most = max(budget, _REACH * BUDGET)
@@ -202,6 +233,7 @@ class Matches:
         if count <= BUDGET:
             self._few.add(term.match)
         found = _CountedTerm(term, count if count <= most else every.extrapolate(count, last))
+        self._counted[term.match] = found.holding
         if count > BUDGET:
             self._counts.put(self._number, term.match, every.size, found.holding)
         return found

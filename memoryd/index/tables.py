@@ -417,6 +417,10 @@ class Tables:
         """The documents that match best, the best first: the id of each, and its score, of which more is better."""
         return self._matches(number).rank(query, where, limit)
 
+    def weigh_terms(self, number: int, terms: Sequence[Term]) -> dict[str, float]:
+        """How much each of the terms tells, the rarer the more."""
+        return self._matches(number).weigh_terms(terms)
+
     def match_terms(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
         """Which of the terms each of these documents holds, wherever."""
         found: dict[int, set[str]] = {one: set() for one in ids}

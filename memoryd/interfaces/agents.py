@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @of_agent
 def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:
     """Show the text that memoryd injects at the start of a session."""
+    from pathlib import Path
+
     from memoryd.requests import context as contexts
 
     access.require(settings, agent, "context")
-    made = contexts.inject(settings, agent, max_tokens, query)
+    made = contexts.inject(settings, agent, max_tokens, query, str(Path.cwd()))
     data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
     nothing = "nothing fits" if made.left_out else _describe_nothing(agent)
     call.output.result(data, made.text.rstrip("\n") or nothing)

@@ -176,7 +176,7 @@ def job() -> None:
 @click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, from what was read so far.")
 @passed
 def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
-    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine, canary, eval."""
+    """Run a job now and wait for it. Kinds: sleep, facts, rollover, dedup, dream, refine, canary, eval."""
     from memoryd.requests import jobs_by_hand, waiting
 
     settings, asked = call.settings(), jobs_by_hand.JobRequest(**how)
@@ -331,7 +331,7 @@ def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
 @of_agent
 @click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="The days of the questions.")
 def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
-    """Measure whether dreams help: search for answers to your own questions with and without MEMORY.md."""
+    """Measure how well memory answers your own later questions, how much of it is noise, and whether dreams help."""
     from memoryd.requests import jobs_by_hand
     from memoryd.running import evaluating
 
@@ -491,7 +491,9 @@ def config_check(call: Call) -> None:
     settings = call.settings()
     trust.require(settings)
     agents = [agent.id for agent in settings.agents]
-    where = {"source": str(settings.source), "state_dir": str(settings.state_dir)}
+    where = {"source": str(settings.source), "state_dir": str(settings.state_dir), "warnings": settings.warnings}
+    for warning in settings.warnings:
+        call.output.print_note(warning)
     told = f"agents: {', '.join(agents) or 'none'}; state in {settings.state_dir}; times in {settings.zone.key}"
     call.output.result({**where, "agents": agents, "timezone": settings.zone.key}, f"{settings.source}: ok; {told}")
 

@@ -66,6 +66,7 @@ class Check:
 def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()) -> dict[str, Any]:
     """Run all checks; return `ok` (no check failed) and `checks`."""
     checks = [Check("configuration", FAIL, f"{error.where}: {error.what}", error.hint) for error in broken]
+    checks += [Check("configuration", WARN, one, "take the key out") for one in settings.warnings]
     if broken:
         told = f"no agent is looked at; the rest is, with defaults and the state folder {settings.state_dir}"
         checks.append(Check("configuration", WARN, told))

@@ -2,7 +2,7 @@
 
 A thin client of the daemon's socket. The agent waits for it, so it imports almost nothing, takes at most two seconds,
 and exits with 0 and no answer if something fails; the log then has the error. Without a daemon it reads the files of
-the workspace itself, so that an agent always has its memory, but without facts, profile, recent sessions and search
+the workspace itself, so that an agent always has its memory, but without facts, profile, the project's state and search
 results. The secret scanner loads too slowly for this, so lines that look like secrets are withheld.
 
 `memoryd connect` writes the whole command, with the socket and the workspace:
@@ -189,7 +189,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
         raise HookError(str(answer["error"]["message"]))
     if hook.event != START:
         raise HookError("no daemon answers")
-    text = _from_files(hook)
+    text = _from_files(hook, payload.get("cwd"))
     log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: injected from files", tool=hook.tool)
     return text
 
@@ -217,8 +217,11 @@ def _is_meant(hook: Hook, cwd: object) -> bool:
     return any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _from_files(hook: Hook) -> str:
-    """Return the memory files of the workspace, limited in bytes: no tokenizer makes more tokens than bytes."""
+def _from_files(hook: Hook, cwd: object = None) -> str:
+    """Return the memory files of the workspace, limited in bytes: no tokenizer makes more tokens than bytes.
+
+    `RECENT.md` only where all sessions are of one project: which one an entry is of, only the daemon knows.
+    """
     if not hook.dialect.files:
         return ""
     from pathlib import Path
@@ -226,18 +229,21 @@ def _from_files(hook: Hook) -> str:
     from memoryd.errors import StateError
     from memoryd.files.open_folder import open_folder
     from memoryd.files.regular import read_below
-    from memoryd.recall.injection import Budget, Part, render
+    from memoryd.recall.injection import RECENT_FILE, Budget, Part, render
     from memoryd.scrub.likely import may_hide
 
     parts = []
     if not os.path.isdir(hook.workspace):  # noqa: PTH112
         raise HookError(f"there is no workspace {hook.workspace}")
     with open_folder(Path(hook.workspace)) as folder:
-        for name in (*(() if hook.imported else ("MEMORY.md",)), *_days()):
+        recent = (
+            (RECENT_FILE,) if len(hook.within) == 1 or _is_meant(hook._replace(within=(hook.workspace,)), cwd) else ()
+        )
+        for name in (*recent, *(() if hook.imported else ("MEMORY.md",)), *_days()):
             with contextlib.suppress(StateError):
                 data = read_below(folder, name)
                 if data:
-                    newest_last = name != "MEMORY.md"
+                    newest_last = name not in {"MEMORY.md", RECENT_FILE}
                     if may_hide(data):
                         from memoryd.scrub.hidden import mask_hidden  # takes as long to load as all else
 

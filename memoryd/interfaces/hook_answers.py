@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE
+from memoryd.database import reads
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.finding.recall import Narrowing
 from memoryd.interfaces.hook import DIALECTS
-from memoryd.recall.injection import Budget
+from memoryd.recall.injection import RECENT_FILE, Budget
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.relevance import is_about
 from memoryd.requests import context as contexts
+from memoryd.requests import projects
+from memoryd.requests.context import Asker
 from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ _UNASKED = frozenset({None, "user", "assistant", "subagent"})
 _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # as agents make them up: no secret, and short
 _SESSIONS = 200  # of which it is remembered what they were told
+_PROJECTS = 4  # of an agent, the last ones, for whose sessions the text is prepared
 _AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
 _SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
 
@@ -51,7 +55,7 @@ class _InjectionRequest(NamedTuple):
     files: bool
     units: int | None
     imported: bool  # the tool loads MEMORY.md by itself
-    own: str | None = None  # the session that asks: it is no part of its recent sessions
+    asker: Asker = Asker()
 
 
 class _LastInjection(NamedTuple):
@@ -83,7 +87,7 @@ class HookAnswerer:
         agent = self._agent(request)
         if not is_within(agent, request.get("cwd")):
             return {"text": ""}
-        made = self._inject(agent, _read_request(agent, request), self._own(agent, request))
+        made = self._inject(agent, request)
         if self._is_second(request, made.text):
             return {"text": ""}
         self._note(request, made.text, request.get("source"))
@@ -112,7 +116,7 @@ class HookAnswerer:
         found = self._find_about(agent, request, text)
         if not found:
             return {"text": ""}
-        app, units = self._app, _read_request(agent, request).units
+        app, units = self._app, _read_request(agent, request, None).units
         self._keep_ready()
         remembered = contexts.redact_material(contexts.InjectionMaterial((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
@@ -125,9 +129,7 @@ class HookAnswerer:
         """Return the text that a session got; for a session from before this daemon, the text it would get now."""
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
-        return (
-            known.text if known else self._inject(agent, _read_request(agent, request), self._own(agent, request)).text
-        )
+        return known.text if known else self._inject(agent, request).text
 
     def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
         """Return the session that asks; None if memoryd has read nothing of it yet."""
@@ -166,16 +168,19 @@ class HookAnswerer:
         scanner stays loaded for its prompts.
         """
         agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
-        gathered: dict[str, contexts.InjectionMaterial] = {}
+        gathered: dict[tuple[str, Asker], contexts.InjectionMaterial] = {}
         first = [
-            _InjectionRequest(agent_id, files, units, imported=False) for agent_id in agents for files, units in _SHAPES
+            _InjectionRequest(agent.id, files, units, imported=False, asker=Asker(root=root))
+            for agent in agents.values()
+            for root in (None, *self._list_roots(agent))
+            for files, units in _SHAPES
         ]
         for asked in dict.fromkeys([*self._last, *first]):
             try:
-                agent = agents[asked.agent_id]
-                if agent.id not in gathered:
-                    gathered[agent.id] = contexts.gather(self._app.settings, agent, self._app.clock.now())
-                self._worked_out(gathered[agent.id], asked, asked.own)
+                key = asked.agent_id, asked.asker
+                if key not in gathered:
+                    gathered[key] = self._gather(agents[asked.agent_id], asked.asker)
+                self._worked_out(gathered[key], asked)
             except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
                 self._last.pop(asked, None)
                 self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
@@ -192,25 +197,31 @@ class HookAnswerer:
         except MemorydError as error:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
-    def _inject(self, agent: Agent, asked: _InjectionRequest, own: str | None) -> Injection:
-        return self._worked_out(contexts.gather(self._app.settings, agent, self._app.clock.now()), asked, own)
+    def _list_roots(self, agent: Agent) -> list[str]:
+        """Return the last projects of an agent that has several, and one that it has no session of yet."""
+        with reads.open_reader(self._app.database) as reader:
+            roots = list(projects.list_roots(reader, agent))
+        return [*roots[:_PROJECTS], projects.OTHER] if len(roots) > 1 else []
 
-    def _worked_out(
-        self, remembered: contexts.InjectionMaterial, asked: _InjectionRequest, own: str | None
-    ) -> Injection:
+    def _gather(self, agent: Agent, asker: Asker) -> contexts.InjectionMaterial:
+        return contexts.gather(self._app.settings, agent, self._app.clock.now(), asker)
+
+    def _inject(self, agent: Agent, request: Mapping[str, Any]) -> Injection:
+        asked = _read_request(agent, request, self._own(agent, request))
+        return self._worked_out(self._gather(agent, asked.asker), asked)
+
+    def _worked_out(self, remembered: contexts.InjectionMaterial, asked: _InjectionRequest) -> Injection:
         app, policy = self._app, self._app.scrubber.policy
-        if own in dict(remembered.others):
-            remembered, asked = remembered.exclude_session(own), asked._replace(own=own)
-        elif asked.own is not None:
+        if asked.asker != remembered.asker:  # what of it makes no difference any more
             self._last.pop(asked, None)
-            asked = asked._replace(own=None)
+            asked = asked._replace(asker=remembered.asker)
         if not asked.files:
-            remembered = remembered._replace(parts=(), unreadable=())
+            recent = tuple(one for one in remembered.parts if one.name == RECENT_FILE)  # the others it loads itself
+            remembered = remembered._replace(parts=recent, unreadable=())
         elif asked.imported:
             remembered = remembered._replace(parts=tuple(one for one in remembered.parts if one.name != CORE_FILE))
         budget = contexts.budget_of(app.settings, units=asked.units)
-        last = self._last.get(asked)
-        if last is not None and last[:3] == (remembered, policy, budget):
+        if (last := self._last.get(asked)) is not None and last[:3] == (remembered, policy, budget):
             return last[3]
         self._keep_ready()
         clean = contexts.redact_material(remembered, app.scrubber.redact)
@@ -238,10 +249,11 @@ class HookAnswerer:
         raise NotFoundError("no agent works in this workspace", hint="memoryd connect, once more")
 
 
-def _read_request(agent: Agent, request: Mapping[str, Any]) -> _InjectionRequest:
-    units = request.get("units")
-    units = units if isinstance(units, int) else None
-    return _InjectionRequest(agent.id, bool(request.get("files", True)), units, bool(request.get("imported")))
+def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> _InjectionRequest:
+    units, folder = request.get("units"), request.get("cwd")
+    root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else None
+    files, imported = bool(request.get("files", True)), bool(request.get("imported"))
+    return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, imported, Asker(own, root))
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:

@@ -47,22 +47,21 @@ def search_command(
 ) -> None:
     """Search the memory for words, "phrases", prefix*, or names such as snake_case or src/app.py.
 
-    Put -- before a query that begins with a dash. Each hit shows its relevance in per cent of the best hit.
+    Put -- before a query that begins with a dash. Each hit shows how much of the query it holds, in per cent.
     """
     from memoryd.finding.recall import Narrowing
     from memoryd.requests import searching
 
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
     hits = searching.search(settings, agent, " ".join(query), Narrowing(tags=wanted, **narrowed), "search")
-    most = max((hit.score for hit in hits), default=0.0)
-    lines = [line for hit in hits for line in _lines(hit, most)]
+    lines = [line for hit in hits for line in _lines(hit)]
     call.output.result([asdict(hit) for hit in hits], "\n".join(lines) or "nothing found")
 
 
-def _lines(hit: Hit, most: float) -> list[str]:
+def _lines(hit: Hit) -> list[str]:
     span = str(hit.first_line) if hit.first_line == hit.last_line else f"{hit.first_line}-{hit.last_line}"
     about = " ".join(part for part in (hit.day, hit.id, hit.said_by and f"by {hit.said_by}") if part)
-    share = f"{hit.score / most:.0%}" if most and hit.score >= most / 100 else "<1%"
+    share = f"{hit.relevance:.0%}" if hit.relevance >= 0.01 else "<1%"
     head = f"{one_line(hit.path)}:{span}  {share}  {hit.tier}{'  ' + about if about else ''}"
     return [head, f"    {hit.snippet}", f"    ({one_line(hit.why)})"]
 

@@ -325,7 +325,7 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     ]
     if told := agent.get("told"):
         lines.append(
-            f"  WARNING  a session gets about {told['lines']:,} of {told['of']:,} lines of MEMORY.md, the first:"
+            f"  WARNING  a session gets about {told['lines']:,} of {told['of']:,} lines of MEMORY.md:"
             f" memoryd job run refine, or raise injection.files_max_tokens ({told['max_tokens']:,})"
         )
     lines += [

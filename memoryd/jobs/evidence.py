@@ -1,22 +1,27 @@
 """Evidence: what of a session's turns may be remembered, by role and origin, and in what form.
 
 What the user typed comes first and whole; what the assistant said comes as said. Tool output is data from outside: of
-it only short facts pass (the files an edit changed, the last error of a command), marked as a report, as is the last
-word of a subagent. Injected text, text of unknown origin and the agent program's own words never pass.
+it only short facts pass (the files an edit changed, the last error of a command, how the work stands), marked as a
+report, as is the last word of a subagent. What the agent wrote down for itself passes as its own word where nothing
+else says it. Injected text, text of unknown origin and the agent program's own words never pass.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import QuotedPiece
+from memoryd.jobs.own_notes import find_notes
 from memoryd.jobs.pieces import piece_of_text, piece_of_turn
-from memoryd.jobs.reports import Reports
+from memoryd.jobs.reports import CHANGED, FAILED, Reports
+from memoryd.jobs.work_state import STATE
 from memoryd.ledger.lane import Lane
 from memoryd.text import prose
+from memoryd.text.sentences import split
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
@@ -25,8 +30,10 @@ if TYPE_CHECKING:
     from memoryd.jobs.pieces import Piece
 
 REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
+NOTE = "note"  # … and of what the assistant wrote down for itself, see `own_notes`
 # Years: an unset clock says the first; at the ends of the calendar a time has no other time zones.
 _EARLIEST, _LATEST = 1970, 9000
+_FORGED = re.compile(rf"^({CHANGED}|{FAILED}|{STATE})", re.MULTILINE | re.IGNORECASE)
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
 
 
@@ -36,14 +43,20 @@ class SleepEvidence:
 
     material: tuple[QuotedPiece, ...] = ()
     pieces: tuple[Piece, ...] = ()  # the same, with their sentences
-    summaries: tuple[str, ...] = ()  # the agent's own summaries: context, not evidence
     said_words: int = 0  # by people and the assistant, code set aside
     counts: dict[str, int] = field(default_factory=dict)  # what was taken and what set aside, by origin
 
 
-def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> SleepEvidence:
-    """Return the evidence of `turns`; paths inside `folder` are given relative to it, times in `tz`."""
-    reports = Reports(turns, folder)
+def gather(
+    turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo, earlier: Sequence[StoredTurn] = ()
+) -> SleepEvidence:
+    """Return the evidence of `turns`; paths inside `folder` are given relative to it, times in `tz`.
+
+    The state of the work has only changes since `earlier`, the turns of the session before these. Notes have only
+    statements that those turns do not have.
+    """
+    reports = Reports(turns, folder, earlier)
+    notes = find_notes(turns, earlier)
     last_of_subagents = _last_words(turns)
     counts: Counter[str] = Counter()
     material: list[QuotedPiece] = []
@@ -51,8 +64,10 @@ def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Sleep
     words = 0
     before: StoredTurn | None = None  # what the assistant said last
     for turn in turns:
-        report = _shorten(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
+        report = _tell_subagent(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
         quoted = _quote_turn(turn, tz) or (_quote(turn, report, tz, origin=REPORT) if report else None)
+        if note := _shorten(notes.get(turn.seq, "")):
+            quoted = _quote(turn, f"{report}\n\n{note}" if report else note, tz, origin=NOTE)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
         if quoted:
             material.append(quoted)
@@ -60,8 +75,7 @@ def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Sleep
             words += sum(map(prose.count_words, prose.list_lines(quoted.text))) if quoted.origin != REPORT else 0
         if is_said(turn):
             before = turn if turn.origin is Origin.ASSISTANT else None
-    summaries = tuple(turn.text for turn in turns if turn.kind is TurnKind.SUMMARY and not turn.sidechain)
-    return SleepEvidence(tuple(material), tuple(pieces), summaries, words, dict(sorted(counts.items())))
+    return SleepEvidence(tuple(material), tuple(pieces), words, dict(sorted(counts.items())))
 
 
 def piece_of(quoted: QuotedPiece, turn: StoredTurn, before: StoredTurn | None) -> Piece:
@@ -69,6 +83,11 @@ def piece_of(quoted: QuotedPiece, turn: StoredTurn, before: StoredTurn | None) -
     if quoted.origin == REPORT:
         found = piece_of_text(quoted.id, quoted.text, Lane.OUTSIDE, "tool", quoted.at or "", turn.at or "")
         return replace(found, seq=turn.seq)
+    if quoted.origin == NOTE and quoted.text.startswith(CHANGED):
+        found = piece_of_turn(turn, quoted.text, quoted.at or "")
+        facts = len(split(quoted.text.partition("\n\n")[0]))
+        outside = (replace(line, lane=Lane.OUTSIDE, speaker="tool") for line in found.lines[:facts])
+        return replace(found, lines=(*outside, *found.lines[facts:]))
     return piece_of_turn(turn, quoted.text, quoted.at or "", before)
 
 
@@ -107,6 +126,7 @@ def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> QuotedPie
     at = parse_moment(turn.at)
     local = at.astimezone(tz).isoformat(timespec="minutes") if at else None
     role = turn.role if origin != REPORT or turn.role is not Role.USER else Role.ASSISTANT
+    role = Role.ASSISTANT if origin == NOTE else role
     return QuotedPiece(f"t{turn.seq}", role.value, origin, local, text)
 
 
@@ -115,6 +135,11 @@ def _shorten(text: str) -> str:
         return text
     half = LONGEST_TEXT // 2
     return f"{text[:half]}\n…\n{text[-half:]}"
+
+
+def _tell_subagent(text: str) -> str:
+    """Return the report of a subagent, so that none of its lines reads as a fact that memoryd found itself."""
+    return _FORGED.sub(r"- \1", _shorten(text))
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:

@@ -21,8 +21,8 @@ from memoryd.jobs.claims import ClaimStep as Judgement
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.exchanges import split_exchanges
 from memoryd.jobs.facts_reply import FactRemoval, OfferedFact, RewrittenSection
-from memoryd.jobs.judging import Judging, context_of, is_newer, is_verbatim
-from memoryd.jobs.pieces import Citation, Pieces
+from memoryd.jobs.judging import Judging, context_of, is_newer
+from memoryd.jobs.pieces import Citation, Pieces, is_verbatim
 from memoryd.jobs.repair import judge
 from memoryd.jobs.sleep import block_of
 from memoryd.jobs.witness import digest_of
@@ -228,13 +228,15 @@ def _new_claims(
     offline: bool,
 ) -> list[Claim]:
     known = KnownTexts(fact.content for fact in inputs.known)
+    rules = {fact.id: _units(fact.content) for fact in inputs.known if fact.category in _QUOTED}
     found: list[Claim] = []
     for one in offered:
         cited, _ = gathered.pieces.find_cited(one.cites, one.content)
+        orders = [*_list_orders(cited), _units(one.content)]
         ends = [
             fact
             for fact in inputs.known
-            if _is_reordered(fact, one.content, cited)
+            if _is_reordered(rules.get(fact.id, []), orders)
             or (fact.id in one.replaces and (not offline or _gives_way(fact, cited, 0.0)))
         ]
         if known.says(one.content) and not ends:
@@ -451,18 +453,17 @@ def _gives_way(fact: Fact, cited: Sequence[Citation], share: float) -> bool:
         shared = len(list_stems(said) & held) if signals.Signal.CORRECTION in signals.find_signals(said) else 0
         if signals.takes_back(said, fact.content) or shared >= max(1, share * len(held)):
             return True
-    return _is_reordered(fact, "", cited)
+    return fact.category in _QUOTED and _is_reordered(_units(fact.content), _list_orders(cited))
 
 
-def _is_reordered(fact: Fact, text: str, cited: Sequence[Citation]) -> bool:
+def _list_orders(cited: Sequence[Citation]) -> list[list[str]]:
+    """Return the words of each of the user's sentences among what is cited, in their order."""
+    return [_units(line.text) for one in cited for line in one.lines if line.lane is Lane.USER]
+
+
+def _is_reordered(rule: list[str], orders: Sequence[list[str]]) -> bool:
     """Return whether the user now says a rule in another order: "tabs over spaces" after "spaces over tabs"."""
-    lines = [line.text for one in cited for line in one.lines if line.lane is Lane.USER]
-    return fact.category in _QUOTED and any(_is_permuted(one, fact.content) for one in (*lines, text))
-
-
-def _is_permuted(text: str, other: str) -> bool:
-    one, two = _units(text), _units(other)
-    return len(one) > 1 and one != two and sorted(one) == sorted(two)
+    return any(len(rule) > 1 and one != rule and sorted(one) == sorted(rule) for one in orders)
 
 
 def _units(text: str) -> list[str]:
@@ -502,5 +503,6 @@ def _blocks(inputs: FactsInputs, lines: Sequence[tuple[JudgedClaim, str]]) -> li
     blocks = []
     for day, said in sorted(by_day.items()):
         clocks = min(said)[0], max(said)[0]
-        blocks.append(block_of(day, REASON, [text for _, text in said], clocks, inputs.program, inputs.session_id))
+        body = "\n".join(f"- {text}" for _, text in said)
+        blocks.append(block_of(day, REASON, body, clocks, inputs.program, inputs.session_id))
     return blocks

@@ -212,6 +212,23 @@ class KeepSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteFile:
+    """Make a memory file another; it holds for the bytes that it was decided on, and for no other."""
+
+    path: str  # in the workspace
+    old: bytes | None
+    new: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NoteTold:
+    """Record that the files of the last sessions hold a run's summary of a session; None: this run's."""
+
+    session_id: str
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class MoveWatermark:
     """This consumer has consumed the session up to and including `seq`."""
 
@@ -261,7 +278,18 @@ def edit_of_facts(row: Mapping[str, Any]) -> EditFacts:
     return EditFacts(row["session_id"], tuple(learned), tuple(row["forgotten"]), tuple(sections))
 
 
-Edit = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | EditFacts | KeepSummary | MoveWatermark
+Edit = (
+    AppendDaily
+    | AppendDiary
+    | AddMemories
+    | Operate
+    | RewriteCore
+    | EditFacts
+    | WriteFile
+    | NoteTold
+    | KeepSummary
+    | MoveWatermark
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Claim, ClaimOutcome, ClaimStep, JudgedClaim
-from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation
+from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, is_of_user, is_verbatim
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, Subject
 from memoryd.ledger import steering
 from memoryd.ledger.floor import Material, list_missing
@@ -100,6 +100,7 @@ class JudgingContext:
         text = neutralize(claim.text)
         if not any(map(str.isalnum, text)) or len(text) > LONGEST_CLAIM or MARK in text:
             return _refuse_claim(claim, (), reasons.EMPTY, ClaimStep.FLOOR)
+        text = _neutralize_said(text)
         found, strange = self.pieces.find_cited(claim.cites or self._sources_of(text), text)
         cited = tuple(found)
         if not cited:
@@ -307,25 +308,6 @@ def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str
     return tuple(found)
 
 
-def is_of_user(cited: Sequence[Citation]) -> bool:
-    """Return whether all that is cited are the user's words, and none of it is a memory."""
-    return all(one.lane is Lane.USER and not one.piece.id.startswith("m") for one in cited)
-
-
-def is_verbatim(text: str, cited: Sequence[Citation]) -> bool:
-    """Return whether a text repeats whole sentences that it cites; case, white space and the last mark do not count."""
-    wanted = normal.normalize_quotation(strip_label(text))
-    for one in cited:
-        texts = [one.piece.text, one.quotation()]
-        for lines in (one.lines, one.piece.lines, one.evidence):
-            texts += [*(line.text for line in lines), " ".join(line.text for line in lines)]
-        if wanted in map(normal.normalize_quotation, texts) or wanted in (
-            normal.normalize_quotation(strip_label(said)) for said in texts
-        ):
-            return True
-    return False
-
-
 def has_new_evidence(cited: Sequence[Citation]) -> bool:
     """Return whether something is cited besides memories."""
     return any(not one.piece.id.startswith("m") for one in cited)
@@ -348,6 +330,13 @@ def _evidence(cited: Sequence[Citation], replaced: Sequence[str] = ()) -> tuple[
     lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
     brought = {line.id for one in cited for line in one.evidence if one.piece.text not in replaced}
     return tuple(line for line in lines if line.id in brought) or lines
+
+
+def _neutralize_said(text: str) -> str:
+    """Return a line that stays neutral where its labels are left out: nothing stands hidden behind one."""
+    while (clean := text.removesuffix(said := strip_label(text)) + neutralize(said)) != text:
+        text = clean
+    return text
 
 
 def _refuse_claim(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
-from memoryd.text import normal
+from memoryd.text import normal, prose
 from memoryd.text.content import measure_overlap, strip_label
 from memoryd.text.sentences import SentenceKind as Part
 from memoryd.text.sentences import quote_around, split
@@ -140,7 +140,7 @@ class Citation:
     def answer(self) -> str:
         """Return what a bare answer says together with its question; empty where the piece says more, or none asks."""
         said = " ".join(self.piece.text.split())
-        if not self.piece.asked or len(said.split()) > _BARE_WORDS or len(said) > LONGEST_QUOTED // 5:
+        if not self.piece.asked or prose.count_words(said) > _BARE_WORDS or len(said) > LONGEST_QUOTED // 5:
             return ""
         chosen = _OPTION.match(said)
         offered = dict(self.piece.options).get(chosen[1].casefold(), "") if chosen else ""
@@ -198,7 +198,7 @@ def _find_nearest(piece: Piece, text: str) -> set[int]:
         return same  # also of what has no word of content
     if len(piece.lines) == 1 or piece.is_choice:
         shares = [max(measure_overlap(text, piece.text), measure_overlap(piece.text, text), _score_match(piece, text))]
-        is_bare = bool(piece.asked) and len(piece.text.split()) <= _BARE_WORDS
+        is_bare = bool(piece.asked) and prose.count_words(piece.text) <= _BARE_WORDS
         return set(range(1, len(piece.lines) + 1)) if shares[0] > 0 or is_bare else set()
     shares = [measure_overlap(text, line.text) for line in piece.lines]
     best = max(shares, default=0.0)
@@ -257,3 +257,27 @@ def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         if found := _MARKED.match(line):
             options[found[1].casefold()] = " ".join(line[found.end() :].strip("*_ ").split())
     return " ".join(asked.strip("*_ ").split())[:LONGEST_QUOTED], tuple(options.items())
+
+
+def is_of_user(cited: Sequence[Citation]) -> bool:
+    """Return whether all that is cited are the user's words, and none of it is a memory."""
+    return all(one.lane is Lane.USER and not one.piece.id.startswith("m") for one in cited)
+
+
+def is_verbatim(text: str, cited: Sequence[Citation]) -> bool:
+    """Return whether a text repeats whole sentences that it cites.
+
+    Case, white space, list marks, emphasis and the mark that ends a sentence do not count.
+    """
+    wanted = normal.normalize_quotation(strip_label(text))
+    for one in cited:
+        texts = [one.piece.text, one.quotation()]
+        for lines in (one.lines, one.piece.lines, one.evidence):
+            plain = [" ".join(prose.list_lines(line.text)) for line in lines]
+            ended = [text if text[-1:] in prose.ENDS else f"{text}." for text in plain]
+            texts += [*(line.text for line in lines), " ".join(line.text for line in lines), *plain, " ".join(ended)]
+        if wanted in map(normal.normalize_quotation, texts) or wanted in (
+            normal.normalize_quotation(strip_label(said)) for said in texts
+        ):
+            return True
+    return False

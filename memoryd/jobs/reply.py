@@ -1,11 +1,17 @@
 """The grammar of a sleep reply, written once for every backend.
 
     [SUMMARY]
-    - [t3] User: wants the parser to refuse empty input.
+    ### Asked
+    - [t3] The parser is to refuse empty input.
+    ### Decided
+    - [t5, t9] `parse()` raises on empty input, because callers rely on it.
+    - superseded [s3] by [t9]: it returned `None` before
     [MEMORIES]
     - preference 0.90 [t12,t15] User: always run the tests before a commit.
 
-Either section may be empty; `[NOTHING]` alone says that nothing was worth keeping. Read with patience for what models
+The headings are those of `Section`; a line above the first one has no section, as in a talk where nobody works. A
+point of the summary so far that holds no longer is named as superseded, below whatever heading. Either
+part may be empty; `[NOTHING]` alone says that nothing was worth keeping. Read with patience for what models
 do to a grammar without changing its meaning (letter case, bold, one fence around the whole, CRLF, `*` bullets), and
 refused as a whole when it was cut off, refused, empty, or holds no line that can be read.
 """
@@ -14,14 +20,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs.job import MemoryType, NewMemory, RejectedReply, Reply
 from memoryd.jobs.parts import TOO_LONG, find_unusable, merge_replies
 from memoryd.text.fences import strip_fence
+from memoryd.tiers.session_summary import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,14 @@ class SummaryLine:
     text: str
     cites: tuple[str, ...] = ()  # the same as the reply cites them, sentences among them: "t15.2"
     required: bool = False  # the user's words of a refused claim: never left out for length
+    section: Section | None = None  # None in a talk, which has no sections
+
+
+class SupersededPoint(NamedTuple):
+    """That a point of the summary so far holds no longer."""
+
+    id: str  # "s3"
+    by: tuple[str, ...]  # what says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +56,23 @@ class ParsedSleepReply:
     summary: tuple[SummaryLine, ...] = ()
     memories: tuple[NewMemory, ...] = ()
     unreadable: int = 0  # lines in no known form, left out
+    superseded: tuple[SupersededPoint, ...] = ()
 
 
 _SECTION = re.compile(r"^[\s#>*_]*\[\s*(SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
+_HEADING = re.compile(
+    r"^(?:#{1,6}\s*|\*\*\s*)*(?P<word>asked|decided|found|state|open|failed|files)\b[^\[\].!?]{0,30}$", re.IGNORECASE
+)
+_BY_WORD = {section.value.split()[0].casefold(): section for section in Section}
 _ID = r"t\d{1,9}(?:\.\d{1,4})?"
 _CITED = rf"\[\s*(?P<ids>{_ID}(?:\s*[,;]\s*{_ID})*)\s*\]"
 _TOLD = re.compile(rf"^[-*•]\s+\**{_CITED}\**:?\s*(?P<text>\S.*)$", re.IGNORECASE)
 _MEMORY = re.compile(
     rf"^[-*•]\s+\**(?P<type>[A-Za-z]+)\**[\s:|,(]+\**(?P<importance>[-+]?\d+(?:\.\d+)?)\**\)?[\s:|,]+{_CITED}\**:?\s*(?P<text>\S.*)$",
+    re.IGNORECASE,
+)
+_SUPERSEDED = re.compile(
+    rf"^[-*•]\s+\**superseded\**:?\s+\[\s*(?P<points>s\d{{1,4}}(?:\s*[,;]\s*s\d{{1,4}})*)\s*\]\**\s+by\s+\**{_CITED}",
     re.IGNORECASE,
 )
 _MOST_LINES = 2000
@@ -63,20 +87,35 @@ def parse(reply: Reply) -> ParsedSleepReply | RejectedReply:
     return RejectedReply(TOO_LONG) if len(lines) > _MOST_LINES else _sections(lines)
 
 
-def render(summary: Iterable[SummaryLine], memories: Iterable[NewMemory]) -> str:
+def render(
+    summary: Iterable[SummaryLine], memories: Iterable[NewMemory], superseded: Iterable[SupersededPoint] = ()
+) -> str:
     """Return the reply text that `parse` reads back to these parts; the texts must be single lines."""
-    told = [f"- [{_ids(one)}] {one.text}" for one in summary]
+    told = list(_render_summary(summary))
+    told += [f"- superseded [{one.id}] by [{','.join(one.by)}]" for one in superseded]
     kept = [f"- {one.type.value} {one.importance:.2f} [{_ids(one)}] {one.text}" for one in memories]
     if not told and not kept:
         return NOTHING
     return "\n".join(["[SUMMARY]", *told, "[MEMORIES]", *kept])
 
 
+def _render_summary(lines: Iterable[SummaryLine]) -> Iterator[str]:
+    """Yield the lines in their order, with a heading wherever the section changes; what has none comes first."""
+    section: Section | None = None
+    for one in sorted(lines, key=lambda one: one.section is not None):
+        if one.section is not None and one.section is not section:
+            section = one.section
+            yield f"### {section.value}"
+        yield f"- [{_ids(one)}] {one.text}"
+
+
 def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts: their lines in order, under one heading each."""
 
     def join(parts: list[ParsedSleepReply]) -> str:
-        return render([one for part in parts for one in part.summary], [one for part in parts for one in part.memories])
+        lines = [one for part in parts for one in part.summary]
+        memories = [one for part in parts for one in part.memories]
+        return render(lines, memories, [one for part in parts for one in part.superseded])
 
     return merge_replies(replies, parse, join)
 
@@ -86,40 +125,53 @@ def _ids(one: SummaryLine | NewMemory) -> str:
 
 
 def _sections(lines: list[str]) -> ParsedSleepReply | RejectedReply:
-    section, seen = "", set()
+    part, seen = "", set()
+    section: Section | None = None
     summary: list[SummaryLine] = []
+    superseded: list[SupersededPoint] = []
     memories: list[NewMemory] = []
     unreadable = 0
     for line in lines:
         heading = _SECTION.match(line)
         if heading:
-            section = heading[1].upper()
-            seen.add(section)
-        elif line.strip() and section:
-            told = _parse_line(line.strip()) if section == "SUMMARY" else None
-            memory = _memory(line.strip()) if section == "MEMORIES" else None
-            summary += [told] if told else []
-            memories += [memory] if memory else []
-            unreadable += not told and not memory
+            part = heading[1].upper()
+            seen.add(part)
+        elif part == "SUMMARY" and (named := _HEADING.match(line.strip())):
+            section = _BY_WORD[named["word"].casefold()]
+        elif line.strip() and part:
+            told = _parse_line(line.strip(), section) if part == "SUMMARY" else []
+            kept = _parse_memory(line.strip()) if part == "MEMORIES" else []
+            ended = _parse_superseded(line.strip()) if part == "SUMMARY" else []
+            summary += told
+            superseded += ended
+            memories += kept
+            unreadable += not any((told, ended, kept))
     if not seen:
         return RejectedReply("the reply has none of its sections")
     if unreadable and not summary and not memories:
         return RejectedReply("no line of the reply can be read")
-    return ParsedSleepReply(tuple(summary), tuple(memories), unreadable)
+    return ParsedSleepReply(tuple(summary), tuple(memories), unreadable, tuple(superseded))
 
 
-def _parse_line(line: str) -> SummaryLine | None:
+def _parse_line(line: str, section: Section | None) -> list[SummaryLine]:
     found = _TOLD.match(line)
-    return SummaryLine(_sources(found["ids"]), found["text"].strip(), _cites(found["ids"])) if found else None
+    if found is None:
+        return []
+    return [SummaryLine(_sources(found["ids"]), found["text"].strip(), _cites(found["ids"]), section=section)]
 
 
-def _memory(line: str) -> NewMemory | None:
+def _parse_superseded(line: str) -> list[SupersededPoint]:
+    found = _SUPERSEDED.match(line)
+    return [SupersededPoint(point, _cites(found["ids"])) for point in _cites(found["points"])] if found else []
+
+
+def _parse_memory(line: str) -> list[NewMemory]:
     found = _MEMORY.match(line)
     if not found or found["type"].lower() not in set(MemoryType) or not 0 <= float(found["importance"]) <= 1:
-        return None
+        return []
     kind, importance = MemoryType(found["type"].lower()), float(found["importance"])
     ids = found["ids"]
-    return NewMemory(kind, importance, found["text"].strip(), _sources(ids), _cites(ids))
+    return [NewMemory(kind, importance, found["text"].strip(), _sources(ids), _cites(ids))]
 
 
 def _cites(ids: str) -> tuple[str, ...]:

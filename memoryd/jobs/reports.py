@@ -1,6 +1,7 @@
-"""Reports: the short facts that pass from tool traffic into memory, the files an edit changed and how a command failed.
+"""Reports: the short facts that pass from tool traffic into memory.
 
-Nothing else of a tool's output passes: it is text from outside, and most of it is noise by the next day.
+They are the files an edit changed, how a command failed and how the work stands. Nothing else of a tool's output
+passes: it is text from outside, and most of it is noise by the next day.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import orjson
-
+from memoryd.jobs.check_runs import has_failed, has_passed
+from memoryd.jobs.printing import is_only_printing, is_own_error, shows_every_failure
+from memoryd.jobs.shell import extract_command, list_steps, read_input
+from memoryd.jobs.task_list import keeps_tasks
+from memoryd.jobs.work_state import WorkState, list_changes
 from memoryd.text.neutral import neutralize
 from memoryd.transcripts.turn import Origin, TurnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from memoryd.transcripts.turn import StoredTurn
 
@@ -34,11 +38,9 @@ _EDITS = re.compile(
 )
 _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
-_COMMAND_KEYS = ("command", "cmd", "script")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
 _PATCH = "*** Begin Patch"
 _PATCHES = re.compile(rf"\bapply_?patch\b.{{0,40}}{re.escape(_PATCH)}", re.DOTALL)  # a patch that a shell is given
-_CUT_COMMAND = re.compile(rf'[{{,]\s*"?(?:{"|".join(_COMMAND_KEYS)})"?\s*:\s*"((?:[^"\\]|\\.){{1,4000}})')
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(
     r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"
@@ -49,6 +51,7 @@ _ERROR = re.compile(
 _DIGITS = re.compile(r"\d+")  # a failure that comes again with other timings is the same failure
 _PASSES = re.compile(
     r"\b[1-9]\d* (?:tests? )?(?:passed|passing)\b|\b[1-9]\d* (?:tests?|examples?),[^\n]{0,80}\b0 (?:failures|failed)\b"
+    r"|\bSuccessfully rebased and updated\b"
     r"|\btest result: ok\b|\ball (?:\d+ )?tests pass|\bbuild success|^ok\s+\S+\s+[\d.]+s$|^OK(?: \(\d+ tests?.*\))?$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -66,50 +69,93 @@ _CODE_FILE = re.compile(
     r"(?<![\w./-])[\w./-]*\w\.(?:py|[cm]?[jt]sx?|go|rs|rb|java|kt|php|cs|c|cc|cpp|swift|exs?|scala)\b", re.IGNORECASE
 )
 _RUNNER = re.compile(
-    r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|gradlew?|mvn|ctest|"
+    r"\b(?:git rebase|pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|gradlew?|mvn|ctest|"
     r"(?:cargo|go|npm|pnpm|yarn|bun|make|dotnet|mix|swift) (?:run )?(?:test|check|build)\w*)\b"
 )
 _CHOOSES = re.compile(r"\s(?:-k|-m|-t|-run|--run|--filter|--grep|--testNamePattern)\b")
 _COMMAND, _TEST, _FILE, _ALL = "command", "test", "file", "all"
-_DECLINED = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
+_DECLINED = re.compile(
+    r"^(?:The user doesn't want to|<tool_use_error>|(?:exec )?command rejected by user|apply_patch verification failed"
+    r"|aborted by user|String to replace not found|File has (?:not been read|been modified))",
+    re.IGNORECASE,
+)
 
 
 class Reports:
     """One pass over a session's turns; each changed file and each error is told once."""
 
-    def __init__(self, turns: Sequence[StoredTurn], folder: str | None) -> None:
-        """Prepare for `turns`; paths inside `folder` are given relative to it."""
-        self._tools = {turn.tool_call_id: turn.tool_name or "" for turn in turns if turn.kind is TurnKind.TOOL_CALL}
-        self._declined = {turn.tool_call_id for turn in turns if _DECLINED.match(turn.text)} - {None}
+    def __init__(self, turns: Sequence[StoredTurn], folder: str | None, earlier: Sequence[StoredTurn] = ()) -> None:
+        """Prepare for `turns`, which follow upon `earlier`; paths inside `folder` are given relative to it."""
+        main = [turn for turn in (*earlier, *turns) if not turn.sidechain]
+        calls = {turn.tool_call_id: turn for turn in main if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id}
+        self._tools = {call: turn.tool_name or "" for call, turn in calls.items()}
+        self._declined = {turn.tool_call_id for turn in main if _DECLINED.match(turn.text)} - {None}
         self._folder = folder.rstrip("/\\") if folder else ""
         self._told: set[str] = set()
         self._errors: Counter[str] = Counter()
-        calls = {
-            turn.tool_call_id: turn.text for turn in turns if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id
-        }
-        self._ran = {call: command for call, text in calls.items() if (command := _extract_command(text))}
-        self._commands = {call: self._ran.get(call) or " ".join(text.split()) for call, text in calls.items()}
+        self._scripts = {call: command for call, turn in calls.items() if (command := extract_command(turn.text))}
+        self._ran = {call: _show_script(script) for call, script in self._scripts.items()}
+        self._commands = {call: self._ran.get(call) or " ".join(turn.text.split()) for call, turn in calls.items()}
         self._passed: dict[tuple[str, str], int] = {}  # the last turn that tells of a run of this that it passed
         self._runners: set[str] = set()  # of whose tests all passed once
-        for turn in turns:
-            if turn.kind is TurnKind.TOOL_RESULT and not turn.sidechain and self._is_run(turn):
+        results = [turn for turn in main if turn.kind is TurnKind.TOOL_RESULT]
+        self._marks_failures = any(has_failed(turn.text) for turn in results)
+        for turn in results:
+            if self._is_run(turn):
                 passed = dict.fromkeys(_find_passed(self._command_of(turn), turn.text), turn.seq)
                 self._passed |= passed
                 self._runners |= {name for kind, name in passed if kind == _ALL}
+        self._asked = [turn.seq for turn in main if turn.kind is TurnKind.MESSAGE and turn.origin is Origin.USER]
+        self._state = self._follow(results, calls, earlier[-1].seq if earlier else 0)
 
     def fact(self, turn: StoredTurn) -> str | None:
-        """Return the fact that `turn` adds, `CHANGED` or `FAILED` with its text, or None for most turns."""
+        """Return the facts that `turn` adds, one on each line, or None for most turns.
+
+        Each begins with `CHANGED`, `FAILED` or `STATE`, in this order.
+        """
         if turn.sidechain:
             return None
+        told = None
         if turn.kind is TurnKind.TOOL_CALL and turn.origin is Origin.ASSISTANT:
-            return self._report_change(turn)
+            told = self._report_change(turn)
         if turn.kind is TurnKind.TOOL_RESULT and turn.origin is Origin.TOOL:
-            return self._report_failure(turn)
-        return None
+            told = self._report_failure(turn)
+        return "\n".join(filter(None, (told, *self._state.get(turn.seq, ())))) or None
+
+    def _follow(
+        self, results: Sequence[StoredTurn], calls: Mapping[str, StoredTurn], since: int
+    ) -> dict[int, list[str]]:
+        """Return the facts of how the work stands, by turn: what is new after turn `since`."""
+        edits = (_paths(call.text) for call in calls.values() if _is_edit(call))
+        work = WorkState(self._folder, [path for paths in edits for path in paths], self._asked)
+        before: dict[str, tuple[int, str]] = {}
+        last = since
+        for turn in results:
+            call = calls.get(turn.tool_call_id or "")
+            if call is None or call.tool_call_id in self._declined or call.origin is not Origin.ASSISTANT:
+                continue
+            if turn.seq > since and last <= since:
+                before = work.tell()
+            last = turn.seq
+            self._pass_on(work, call, turn)
+        facts: dict[int, list[str]] = {}
+        for seq, fact in list_changes(before, work.tell(), since, last) if last > since else ():
+            facts.setdefault(seq, []).append(fact)
+        return facts
+
+    def _pass_on(self, work: WorkState, call: StoredTurn, result: StoredTurn) -> None:
+        """Show a call with its result to those who follow the work."""
+        tool = call.tool_name or ""
+        if _is_edit(call):
+            if not has_failed(result.text):
+                work.edit(call.seq, _paths(call.text), call.text)
+        elif _SHELL.search(tool):
+            work.run(result.seq, call.text, result.text)
+        else:
+            work.plan(call.seq, tool, call.text, result.text)
 
     def _report_change(self, turn: StoredTurn) -> str | None:
-        is_edit = _EDITS.search(turn.tool_name or "") or _PATCHES.search(turn.text)
-        if turn.tool_call_id in self._declined or not is_edit:
+        if turn.tool_call_id in self._declined or not _is_edit(turn):
             return None
         short = (self._strip_folder(_as_written(path)) for path in _paths(turn.text))
         paths = [path for path in short if path not in self._told and 0 < len(path) <= _LONGEST and "`" not in path]
@@ -119,7 +165,7 @@ class Reports:
     def _report_failure(self, turn: StoredTurn) -> str | None:
         if not self._is_run(turn) or all(self._errors[mend] >= _MOST_ERRORS for mend in ("", MENDED)):
             return None
-        error = _error(turn.text)
+        error = self._find_error(turn)
         if error is None:
             return None
         mend = MENDED if self._passes_later(turn, error) else ""
@@ -131,6 +177,17 @@ class Reports:
         ran = _as_written(self._ran.get(turn.tool_call_id or "", "").replace("`", "'"))
         told = f"`{_shorten_command(ran)}`: {error}" if ran else error
         return FAILED + told + mend
+
+    def _find_error(self, turn: StoredTurn) -> str | None:
+        """Return the error of a run: of one that only shows something its own, not one in what it shows."""
+        if _is_patch(self._scripts.get(turn.tool_call_id or "") or self._command_of(turn)):
+            return None  # the agent tries such an edit again
+        steps = list_steps(self._scripts.get(turn.tool_call_id or "", ""))
+        if is_only_printing(steps):
+            own = [line for line in turn.text[-_TAIL:].splitlines() if is_own_error(line, steps)]
+            return neutralize(own[-1])[:_LONGEST] if own else None
+        is_known = has_passed(turn.text) or (self._marks_failures and not has_failed(turn.text))
+        return None if is_known and shows_every_failure(steps) else _error(turn.text)
 
     def _passes_later(self, turn: StoredTurn, error: str) -> bool:
         """Return True if what a turn tells to have failed ran again and passed: the command, test or file, or all."""
@@ -146,7 +203,7 @@ class Reports:
         return self._commands.get(turn.tool_call_id or "", "")
 
     def _is_run(self, turn: StoredTurn) -> bool:
-        tool = self._tools.get(turn.tool_call_id) or turn.tool_name or ""
+        tool = self._tools.get(turn.tool_call_id or "") or turn.tool_name or ""
         return turn.tool_call_id not in self._declined and _SHELL.search(tool) is not None
 
     def _strip_folder(self, path: str) -> str:
@@ -176,23 +233,17 @@ def _is_of_test(error: str) -> bool:
     return _TEST_ID.search(error) is not None or "AssertionError" in error or error.startswith(("FAIL", "--- FAIL"))
 
 
-def _extract_command(call: str) -> str:
-    """Return the command of a call on one line, also where its input was cut; empty where it tells none."""
-    given = _input(call)
-    found = next((given[key] for key in _COMMAND_KEYS if key in given), None)
-    if isinstance(found, list):  # `bash -lc COMMAND`, one word each
-        found = found[-1] if found else None
-    if not isinstance(found, str):
-        cut = _CUT_COMMAND.search(call)
-        found = _unescape(cut[1]) if cut else ""
-    return "apply_patch" if _PATCH in found else " ".join(found.split())
+def _is_edit(call: StoredTurn) -> bool:
+    tool = call.tool_name or ""
+    return not keeps_tasks(tool) and bool(_EDITS.search(tool) or _PATCHES.search(call.text))
 
 
-def _unescape(text: str) -> str:
-    try:
-        return str(orjson.loads(f'"{text}"'))
-    except orjson.JSONDecodeError:
-        return text
+def _show_script(script: str) -> str:
+    return "apply_patch" if _is_patch(script) else " ".join(script.split())
+
+
+def _is_patch(script: str) -> bool:
+    return _PATCH in script
 
 
 def _as_written(name: str) -> str:
@@ -206,18 +257,9 @@ def _shorten_command(command: str) -> str:
 
 def _paths(text: str) -> list[str]:
     """Return the files a tool call names, also where its input was cut and is no JSON any more."""
-    given = _input(text)
+    given = read_input(text)
     named = [value for key in _PATH_KEYS if isinstance(value := given.get(key), str)] if given else []
     return [*(named or _CUT_PATH.findall(text)[:1]), *_PATCHED.findall(text)]
-
-
-def _input(text: str) -> dict[str, object]:
-    start = text.find("{")
-    try:
-        value = orjson.loads(text[start:]) if start >= 0 else None
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _error(text: str) -> str | None:

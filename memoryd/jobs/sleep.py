@@ -8,6 +8,7 @@ edits, byte for byte.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -17,23 +18,37 @@ from typing import TYPE_CHECKING, Any
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, job, reply
 from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, count_claims, note_of
+from memoryd.jobs.corrections import collect_known, find_corrected
 from memoryd.jobs.duplicates import KnownTexts
-from memoryd.jobs.evidence import REPORT, SleepEvidence
+from memoryd.jobs.evidence import NOTE, REPORT, SleepEvidence
 from memoryd.jobs.judging import Judging, context_of
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
+from memoryd.jobs.reports import CHANGED, FAILED
 from memoryd.jobs.witness import digest_of
+from memoryd.jobs.work_state import STATE
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import normal, prose
 from memoryd.text.content import label_of, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
+from memoryd.tiers.session_summary import (
+    BY_USER,
+    CORRECTED,
+    Section,
+    SummaryPoint,
+    merge_points,
+    parse_points,
+    render_points,
+    shorten_points,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import date, datetime, tzinfo
 
+    from memoryd.jobs.corrections import CorrectingLines
     from memoryd.jobs.pieces import Piece
     from memoryd.transcripts.turn import StoredTurn
 
@@ -46,8 +61,29 @@ CORE_CLASSES = {
     job.MemoryType.LEARNING: MemoryClass.LESSON,
     job.MemoryType.FACT: None,
 }
+# An address that only a tool names, but of a known form, and read from the answer of the very command.
+_PULL_REQUEST = re.compile(
+    r"Pull request: https://(?:github\.com|gitlab\.com|bitbucket\.org)(?:/[\w.-]{1,40}){2,5}"
+    r"/(?:pull|merge_requests)/\d{1,9}(?: \(merged\))?"
+)
 _ASKED = re.compile(r" \(asked: .*\)$", re.DOTALL)  # ends an answer with the question that it answers
 REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
+# Where a memory that is no line of the summary stands in the daily file.
+_SECTIONS = {
+    job.MemoryType.PREFERENCE: Section.DECIDED,
+    job.MemoryType.DECISION: Section.DECIDED,
+    job.MemoryType.LEARNING: Section.FOUND,
+    job.MemoryType.FACT: Section.FOUND,
+    job.MemoryType.EVENT: Section.STATE,
+}
+_MOST_CHARACTERS = 1_900  # of a session's points by extraction, beside those of these sections
+_FREE = frozenset({Section.STATE, Section.FILES})
+# Points of each section that are kept with the session, for the next sleep and for `RECENT.md`.
+_MOST_POINTS = {
+    Section.ASKED: 12, Section.DECIDED: 14, Section.FOUND: 10, Section.STATE: 8,
+    Section.OPEN: 8, Section.FAILED: 6, Section.FILES: 4,
+}  # fmt: skip
+_TALK_POINTS = 4  # times as many of a talk, which has no other sections than what each of the two said
 # Reasons that refuse a claim which nothing in the material supports.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
@@ -107,7 +143,7 @@ def decide(inputs: SleepInputs) -> job.Steps:
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
     yield job.EnterPhase("process")
-    gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz)
+    gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz, inputs.earlier)
     if not any(quoted.origin != REPORT for quoted in gathered.material):
         why = "nothing was said that may be remembered"
         counted = {"unscanned": inputs.unscanned, **gathered.counts}
@@ -124,7 +160,9 @@ def decide(inputs: SleepInputs) -> job.Steps:
         return job.RejectedReply("nothing in the reply stands in the turns it cites")
     dropped = Counter(one.why for one in judged if one.outcome is ClaimOutcome.REFUSED)
     dropped["unreadable"] = parsed.unreadable
-    told = _build_result(inputs, gathered, answer, foreign, judged)
+    lines = _list_lines(inputs, judged, foreign)
+    corrected = find_corrected(_list_earlier(inputs), judging.context.pieces, parsed.superseded, lines)
+    told = _build_result(inputs, gathered, answer, judged, corrected)
     yield job.EnterPhase("consolidate")
     told = _consolidate(inputs, gathered, told, dropped)
     yield job.EnterPhase("save")
@@ -154,11 +192,15 @@ def _watermark(inputs: SleepInputs) -> job.MoveWatermark:
 # Summarize
 
 
+def _list_earlier(inputs: SleepInputs) -> tuple[SummaryPoint, ...]:
+    """Return the points of the session's earlier sleeps."""
+    return parse_points(inputs.previous_summary or "").points
+
+
 def _question(inputs: SleepInputs, gathered: SleepEvidence) -> job.Ask:
     context = [("words", str(_limit(inputs, gathered)))]
     if inputs.previous_summary:
-        context.append(("summary so far", inputs.previous_summary))
-    context += [("the agent's own summary", text) for text in gathered.summaries]
+        context.append(("summary so far", render_points(_list_earlier(inputs), numbered=True)))
     if inputs.core:
         context.append(("known", "\n".join(f"- {text}" for text in inputs.core)))
     return job.Ask(CONSUMER, inputs.instructions, gathered.material, tuple(context))
@@ -167,16 +209,18 @@ def _question(inputs: SleepInputs, gathered: SleepEvidence) -> job.Ask:
 def _begin_judging(
     inputs: SleepInputs, gathered: SleepEvidence, parsed: reply.ParsedSleepReply, answer: job.Reply, foreign: Foreign
 ) -> Judging:
+    # A note holds nothing from outside; that its own words come from the note makes them no echo.
+    notes = {quoted.id for quoted in gathered.material if quoted.origin == NOTE}
     made = context_of(
-        Pieces.collect(_without_echoes(one, foreign) for one in gathered.pieces),
+        Pieces.collect(one if one.id in notes else _without_echoes(one, foreign) for one in gathered.pieces),
         evidence.map_days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
         inputs.judges,
         offline=answer.backend == job.OFFLINE,
         foreign=foreign.find_outside,
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
-    lines = (_claim(f"s{number}", told, None) for number, told in enumerate(parsed.summary, 1))
-    memories = (_claim(f"c{number}", one, one) for number, one in enumerate(parsed.memories, 1))
+    lines = (_claim(f"s{number}", told, None, notes) for number, told in enumerate(parsed.summary, 1))
+    memories = (_claim(f"c{number}", one, one, notes) for number, one in enumerate(parsed.memories, 1))
     return Judging(made, (*lines, *memories))
 
 
@@ -189,12 +233,19 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
     return replace(piece, lines=tuple(lines))
 
 
-def _claim(name: str, told: reply.SummaryLine | job.NewMemory, memory: job.NewMemory | None) -> Claim:
-    """Return a line of the reply as a claim; of the memories only the weighty ones are meant for the core."""
+def _claim(
+    name: str, told: reply.SummaryLine | job.NewMemory, memory: job.NewMemory | None, notes: Collection[str]
+) -> Claim:
+    """Return a line of the reply as a claim; of the memories only the weighty ones are meant for the core.
+
+    What only notes say comes to the core by way of the daily file, where a dream finds it.
+    """
     cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
-    core = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
+    said = tuple(cite for cite in cites if cite.partition(".")[0] not in notes)
+    is_weighty = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
+    core = is_weighty and (bool(said) or not cites)
     kind = CORE_CLASSES.get(memory.type) if memory is not None else None
-    return Claim(name, told.text, cites, core=core, kind=kind, origin=memory)
+    return Claim(name, told.text, said if core else cites, core=core, kind=kind, origin=told)
 
 
 def _parse_repair(answer: job.Reply) -> list[Claim]:
@@ -206,11 +257,14 @@ def _parse_repair(answer: job.Reply) -> list[Claim]:
 
 
 def _build_result(
-    inputs: SleepInputs, gathered: SleepEvidence, answer: job.Reply, foreign: Foreign, judged: Sequence[JudgedClaim]
+    inputs: SleepInputs,
+    gathered: SleepEvidence,
+    answer: job.Reply,
+    judged: Sequence[JudgedClaim],
+    told: CorrectingLines,
 ) -> _SleepResult:
-    lines = tuple(line for one in judged if (line := _line(inputs, one, foreign)))
     memories = tuple(memory for one in judged if (memory := _memory(inputs, one)))
-    summary = _write_summary(inputs, lines, memories)
+    summary = _write_summary(inputs, told, answer)
     messages = compress.compress(
         inputs.live,
         int(inputs.window * inputs.budget),
@@ -222,7 +276,24 @@ def _build_result(
     receipt = _receipt(inputs, gathered, answer, messages)
     receipt["claims"] = count_claims(judged)
     rows = tuple(one.row() for one in judged)
-    return _SleepResult(lines, memories, summary, messages, receipt, rows)
+    return _SleepResult(tuple(told.for_day()), memories, summary, messages, receipt, rows)
+
+
+def _list_lines(inputs: SleepInputs, judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
+    """Return the lines for the day: those of the summary, and what the memories say beside them."""
+    told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
+    # In a talk nobody asks, decides or finds out: a line there says who said it instead.
+    in_sections = any(_section_of(one.claim.origin) for one in told)
+    found = [(one, line) for one in judged if (line := _line(inputs, one, foreign, in_sections=in_sections))]
+    cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
+    kept = [line for one, line in found if one in told or line.required or not cited.issuperset(one.claim.cites)]
+    return _require_last_request(kept)
+
+
+def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:
+    """Return the lines with the last request, from which the next session goes on, as one that nothing pushes out."""
+    last = max((at for at, line in enumerate(lines) if line.section is Section.ASKED), default=None)
+    return tuple(replace(line, required=True) if at == last else line for at, line in enumerate(lines))
 
 
 def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
@@ -234,22 +305,43 @@ def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
     return replace(memory, text=judged.text, sources=judged.seqs, cites=judged.ids, note=note)
 
 
-def _line(inputs: SleepInputs, judged: JudgedClaim, foreign: Foreign) -> reply.SummaryLine | None:
+def _line(inputs: SleepInputs, judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.SummaryLine | None:
     """Return what a claim brings into the daily file; None where that is nothing.
 
     Of a refused claim that was meant for the core the user's own words stay, so that no requirement is lost.
     """
     seqs, ids = judged.seqs, judged.ids
+    section = _section_of(judged.claim.origin) if in_sections else None
     if judged.outcome is ClaimOutcome.REFUSED:
         words = neutralize(judged.user_words) if judged.claim.core else ""
-        return reply.SummaryLine(seqs, f"User: {words}", ids, required=True) if words else None
-    if judged.core and isinstance(judged.claim.origin, job.NewMemory):
-        return None
+        return reply.SummaryLine(seqs, f"{BY_USER}{words}", ids, required=True, section=section) if words else None
     text = judged.text
-    if judged.outcome is ClaimOutcome.QUOTED:
-        text = f"User: {text}"
-    shown = foreign.remove_tokens(_by_speaker(text, judged), inputs.session_id)
-    return reply.SummaryLine(seqs, shown, ids)
+    if judged.is_quoted and label_of(text) != "user":
+        text = f"{BY_USER}{text}"
+    is_of_tool = all(
+        one.lane is Lane.OUTSIDE and one.piece.text.startswith((CHANGED, FAILED, STATE)) for one in judged.cited
+    )
+    is_address = is_of_tool and _PULL_REQUEST.fullmatch(text) is not None
+    shown = _by_speaker(text if is_address else foreign.remove_tokens(text, inputs.session_id), judged)
+    return reply.SummaryLine(seqs, _without_speaker(shown, section, is_of_tool=is_of_tool), ids, section=section)
+
+
+def _section_of(origin: object) -> Section | None:
+    if isinstance(origin, job.NewMemory):
+        return _SECTIONS[origin.type]
+    return origin.section if isinstance(origin, reply.SummaryLine) else None
+
+
+def _without_speaker(text: str, section: Section | None, *, is_of_tool: bool = False) -> str:
+    """Return a line without the label of who says it, where its section tells that.
+
+    The user asks, and the agent does all else. A change or a failure that memoryd itself reads from a tool's result
+    needs no label; what a page or a subagent says keeps its own.
+    """
+    if section is None:
+        return text
+    of_agent = {"assistant", *(REPORTS if is_of_tool else ())}
+    return strip_label(text) if label_of(text) in ({"user"} if section is Section.ASKED else of_agent) else text
 
 
 def _by_speaker(text: str, judged: JudgedClaim) -> str:
@@ -278,15 +370,55 @@ def _share_words(text: str, line: str) -> float:
     return 1.0 if same else measure_overlap(text, line)
 
 
-def _write_summary(inputs: SleepInputs, lines: Sequence[reply.SummaryLine], memories: Sequence[job.NewMemory]) -> str:
-    earlier = [line for line in (inputs.previous_summary or "").splitlines() if line.strip()]
-    known = KnownTexts(earlier)
-    for text in [*(line.text for line in lines), *(memory.text for memory in memories)]:
-        if not known.says(text):
-            known.add(text)
-            earlier.append(f"- {text}")
+def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply) -> str:
+    """Return the session's summary as text: what the earlier sleeps kept, brought up to date."""
+    in_sections = any(line.section for line in told.lines)
+    # The offline backend gives the most important lines of work first; the others go no further than the day.
+    is_offline = in_sections and answer.backend == job.OFFLINE
+    room = _MOST_CHARACTERS if is_offline else math.inf
+    # Its open points are those of the end; a model says itself which earlier ones are over.
+    is_over = is_offline and any(line.section is Section.OPEN for line in told.lines)
+    earlier = [
+        point for point in told.keep_others(_list_earlier(inputs)) if not is_over or point.section is not Section.OPEN
+    ]
+    points = _merge_earlier(earlier, map(_point, told.lines), room)
     limit = min(RUNNING_TOKENS, int(inputs.window * inputs.budget * RUNNING_SHARE))
-    return "\n".join(compress.squeeze(earlier, limit, inputs.count_tokens))
+    text = ""
+    fullest = 10 if in_sections else 10 * _TALK_POINTS
+    for share in range(fullest, 0, -1):
+        most = {section: max(1, room * share // 10) for section, room in _MOST_POINTS.items()}
+        text = render_points(shorten_points(points, most))
+        if inputs.count_tokens([text])[0] <= limit:
+            break
+    return text
+
+
+def _merge_earlier(
+    earlier: Sequence[SummaryPoint], later: Iterable[SummaryPoint], room: float
+) -> tuple[SummaryPoint, ...]:
+    """Return the points of a session without repetitions; the new ones have at most `room` characters.
+
+    What is asked last is kept in any case, and is the last, though it was asked before.
+    """
+    found = list(later)
+    last = [point for point in found if point.section is Section.ASKED][-1:]
+    asked = collect_known(point.text for point in last)
+    held = [point for point in earlier if point.section is not Section.ASKED or not asked.says(strip_label(point.text))]
+    said = collect_known(point.text for point in held if point.section not in {Section.STATE, Section.OPEN})
+    new: list[SummaryPoint] = []
+    for point in found:
+        text = strip_label(point.text)
+        is_free = point in last or point.section in _FREE
+        if not said.says(text) and (is_free or len(text) <= room):
+            room -= 0 if is_free else len(text)
+            said.add(text)
+            new.append(point)
+    return merge_points(held, new)
+
+
+def _point(line: reply.SummaryLine) -> SummaryPoint:
+    section = line.section or (Section.ASKED if label_of(line.text) == "user" else Section.FOUND)
+    return SummaryPoint(section, _without_speaker(line.text, section))
 
 
 def _receipt(
@@ -326,23 +458,21 @@ def _consolidate(
             continue
         chosen.add(memory.text)
         memories.append(memory)
-    minor = [memory for memory in told.memories if memory not in memories]
-    lines = _fit_budget(inputs, gathered, _news(inputs, told, minor, core, dropped), dropped)
+    lines = _fit_budget(inputs, gathered, _news(inputs, told, core, dropped), dropped)
     kept = tuple(sorted(memories, key=lambda one: (one.sources, one.text)))
     return replace(told, lines=lines, memories=kept)
 
 
-def _news(
-    inputs: SleepInputs, told: _SleepResult, minor: Sequence[job.NewMemory], core: KnownTexts, dropped: Counter[str]
-) -> list[reply.SummaryLine]:
-    """Return the lines for the daily file: the summary's, then minor memories that neither a line nor the core says."""
-    known = KnownTexts([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
+def _news(inputs: SleepInputs, told: _SleepResult, core: KnownTexts, dropped: Counter[str]) -> list[reply.SummaryLine]:
+    """Return the lines for the daily file: those that neither the day nor the core says already."""
+    known = collect_known([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
     lines = []
-    for one in (*told.lines, *(reply.SummaryLine(memory.sources, memory.text, memory.cites) for memory in minor)):
-        if core.says(one.text) or known.says(one.text):
+    for one in told.lines:
+        text = strip_label(one.text)
+        if not one.text.startswith(CORRECTED) and (core.says(text) or known.says(text)):
             dropped["duplicate"] += 1
             continue
-        known.add(one.text)
+        known.add(text)
         lines.append(one)
     return lines
 
@@ -376,7 +506,8 @@ def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str])
         },
     }
     if not told.lines and not told.memories:
-        return job.NothingToDo("nothing new worth keeping", (_watermark(inputs),), receipt, told.claims)
+        kept = [job.KeepSummary(inputs.session_id, told.summary, told.messages)] if told.summary else []
+        return job.NothingToDo("nothing new worth keeping", (*kept, _watermark(inputs)), receipt, told.claims)
     edits: list[job.Edit] = list(_daily(inputs, told.lines))
     receipt["save"] = {"blocks": len(edits), "core": len(told.memories)}
     if told.memories:
@@ -391,23 +522,30 @@ def _daily(inputs: SleepInputs, lines: Sequence[reply.SummaryLine]) -> list[job.
     clocks: dict[date, list[str]] = {}
     for turn in inputs.turns:
         clocks.setdefault(moments[turn.seq].date(), []).append(moments[turn.seq].strftime("%H:%M"))
-    by_day: dict[date, list[str]] = {}
-    for line in lines:
-        by_day.setdefault(moments[max(line.sources)].date(), []).append(line.text)
+    by_day: dict[date, list[reply.SummaryLine]] = {}
+    for line in sorted(lines, key=lambda one: max(one.sources)):
+        by_day.setdefault(moments[max(line.sources)].date(), []).append(line)
     return [
-        block_of(day, inputs.reason, said, (clocks[day][0], clocks[day][-1]), inputs.program, inputs.session_id)
+        block_of(day, inputs.reason, _body(said), (clocks[day][0], clocks[day][-1]), inputs.program, inputs.session_id)
         for day, said in sorted(by_day.items())
     ]
 
 
+def _body(lines: Sequence[reply.SummaryLine]) -> str:
+    """Return the lines of a day by section; those without one come first."""
+    plain = [f"- {line.text}" for line in lines if line.section is None]
+    points = [SummaryPoint(line.section, line.text) for line in lines if line.section is not None]
+    return "\n".join((*plain, *filter(None, [render_points(points)]))).replace("\n### ", "\n\n### ")
+
+
 def block_of(
-    day: date, reason: str, lines: Sequence[str], clocks: tuple[str, str], program: str | None, session_id: str
+    day: date, reason: str, body: str, clocks: tuple[str, str], program: str | None, session_id: str
 ) -> job.AppendDaily:
-    """Return lines of a session as a block for the file of a day; `clocks` say when they begin and end."""
-    body = [f"- {line}" for line in lines]
+    """Return what a session says on a day as a block for the day's file; `clocks` say when it begins and ends."""
     if program is not None:
-        body.insert(0, daily.attribute_block(program, *clocks, neutralize(session_id)))
-    return job.AppendDaily(day, reason, clocks[-1], "\n".join(body))
+        attribution = daily.attribute_block(program, *clocks, neutralize(session_id))
+        body = f"{attribution}\n" + ("\n" if body.startswith("#") else "") + body
+    return job.AppendDaily(day, reason, clocks[-1], body)
 
 
 def _moments(inputs: SleepInputs) -> dict[int, datetime]:

@@ -197,7 +197,12 @@ class SupportingSentences:
     """The sentences that the lines of one run's blocks may stand on."""
 
     def __init__(
-        self, turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo, cites: Mapping[str, Sequence[str]]
+        self,
+        turns: Sequence[StoredTurn],
+        folder: str | None,
+        tz: tzinfo,
+        cites: Mapping[str, Sequence[str]],
+        earlier: Sequence[StoredTurn] = (),
     ) -> None:
         """Prepare.
 
@@ -206,8 +211,9 @@ class SupportingSentences:
             folder: the session's working folder.
             tz: the local zone.
             cites: what each line cites, by its digest, as the report of the run has it.
+            earlier: the turns of the session before those.
         """
-        self._pieces = Pieces.collect(gather(turns, folder, tz).pieces)
+        self._pieces = Pieces.collect(gather(turns, folder, tz, earlier).pieces)
         self._cites = cites
 
     def find_support(self, line: str) -> Behind:

@@ -24,9 +24,29 @@ _LATIN = "|".join(
 )
 _WIDE = "|".join(word for word in _SAME_DAY if ord(word[0]) >= 0x250)
 _RELATIVE = re.compile(
-    rf"\b(?P<day>{_LATIN})\b|(?<!一)(?P<wide>{_WIDE})"
+    rf"\b(?P<day>{_LATIN})\b(?:['’]s\b)?|(?<!一)(?P<wide>{_WIDE})"  # noqa: RUF001
     rf"|\b(?P<way>last|next|past)\s+(?P<unit>weekend|week|month|year|{'|'.join(_WEEKDAYS)})\b"
     rf"|\b(?P<n>\d{{1,3}}|{'|'.join(_NUMBERS)})\s+(?P<ago>day|week|month|year)s?\s+ago\b",
+    re.IGNORECASE,
+)
+# "Today" for "as things are now": what stands before it, and what stands behind it at the beginning of a sentence.
+_AS_NOW_BEFORE = re.compile(
+    r"\b(?:as of|than|even|like|as it (?:is|stands)|(?:it|this|that|which) (?:already |only )?works"
+    r"|(?:exists?|behaves?|supports?|supported|available|possible|implemented)(?: \w+)?"
+    r"|(?:as|like|than|how|what|which) (?:we|it|they|this|that|the \w+) (?:is|are|has|have|works?|looks?|uses?"
+    r"|runs?))\s+$",
+    re.IGNORECASE,
+)
+_AS_NOW_BEHIND = re.compile(
+    r",? (?:(?:the|each|every|this|that|there|no|all|both|only)\b(?: [\w`./-]+){0,3}? (?:is|are|has|have|does|do|can"
+    r"|cannot|only|always|never|reads?|writes?|uses?|runs?|works?|returns?|needs?|stores?|shows?|means?|exists?|holds?)"
+    r"|(?:we|you|they|users?) (?:only |still |just |always |never )?(?:allow|need|do(?:n't| not)|use|support|can"
+    r"|cannot|can't|must|rely|assume|store|read|write|keep|require|treat|handle|have (?:to|no|only)))\b",
+    re.IGNORECASE,
+)
+_AS_NOW_OWNS = re.compile(
+    r" (?:current |default )?(?:behaviou?r|code|state|status quo|implementation|version|design|setup|format|api|models?"
+    r"|standards?|defaults?|world|logic|schema|limits?|tools?|technology|parser|code ?base|architecture)\b",
     re.IGNORECASE,
 )
 # What every relative date holds; most texts hold none of it and are done after this cheaper look.
@@ -45,7 +65,7 @@ def find(text: str, said_on: date) -> list[RelativeDate]:
     """Return the relative dates of `text` with what they mean when said on `said_on`; rough ones are left out."""
     found = []
     for match in _RELATIVE.finditer(text) if _HINT.search(text) else ():
-        iso = _resolve_match(match, said_on)
+        iso = None if _is_as_now(match) else _resolve_match(match, said_on)
         if iso:
             found.append(RelativeDate(match.end(), iso))
     return found
@@ -61,6 +81,18 @@ def annotate(text: str, said_on: date) -> str:
             last = end
         seen.add(iso)
     return "".join([*out, text[last:]])
+
+
+def _is_as_now(match: re.Match[str]) -> bool:
+    """Return True for a "today" that means "as things are now" and no day."""
+    if (match["day"] or "").lower() != "today":
+        return False
+    text, start, end = match.string, match.start(), match.end()
+    if end > match.end("day"):
+        return _AS_NOW_OWNS.match(text, end) is not None
+    head = text[max(0, start - 60) : start]
+    begins = not head.strip() or head.rstrip()[-1] in ".!?:;(-"
+    return bool(_AS_NOW_BEFORE.search(head) or (begins and _AS_NOW_BEHIND.match(text, end)))
 
 
 def _resolve_match(match: re.Match[str], said_on: date) -> str | None:

@@ -9,39 +9,49 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import KnownTexts
-from memoryd.jobs.evidence import REPORT
+from memoryd.jobs.evidence import NOTE, REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, QuotedPiece, Reply
 from memoryd.jobs.reports import CHANGED, FAILED, MENDED
-from memoryd.jobs.signals import Signal, says_nothing, takes_back
-from memoryd.ledger import dates, unfinished
+from memoryd.jobs.signals import Signal, takes_back
+from memoryd.jobs.work_state import STATE
+from memoryd.ledger import dates
 from memoryd.ledger.facts import Category
-from memoryd.offline import condense, cues, dreaming, lasting, salience, words
-from memoryd.offline.sentences import is_question, number_sentences, split_sentences
-from memoryd.offline.statements import LABEL_WORDS, UNIT_WORDS, ConversationMessage, Statement, list_statements
+from memoryd.ledger.lane import Lane, lanes_of_text
+from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work
+from memoryd.offline.sentences import number_sentences, split_sentences
+from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
 from memoryd.text import normal, prose
 from memoryd.text.neutral import neutralize
-from memoryd.text.sentences import quote_around
+from memoryd.text.sentences import quote_around, split
+from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from memoryd.offline.work import WorkStatement
 
 BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
+_POINT = re.compile(r"\[(s\d+)\] (.+)")  # of the summary so far
+_PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # a change of these corrects nothing
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
-_REPORTER = "Report"  # who speaks where only a subagent does
 _USER = "User: "
-_UNNAMED = frozenset({"User", "Assistant", _REPORTER})  # people who talk among themselves have names
+_UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk among themselves have names
 _DEFAULT_WORDS = 400
 # Of one run, but for what the user wishes or decides: junk in the core is worse than a memory that waits.
 _MOST_MEMORIES = 6
 _ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
+_LASTING_SHARE = 0.38  # of the day's words, what of them lasts may have this many
+_MOST_LASTING = 10  # of one sleep, of what nobody asked to be kept
+_OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of those that the user and the assistant say
 _LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
 _LEAST_UNIT = 12  # words; where there is room for few words, messages are read in smaller pieces
 _MOST_FILES = 12
@@ -49,6 +59,10 @@ _MOST_FAILURES = 4
 _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
 _NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
 _NO_NAMES = frozenset(_NO_NAME_LIST.split())
+# What the state names, in the order in which it matters.
+_STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks"
+_DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # where work is unless it is told otherwise
+_ALL_DONE = re.compile(r"Tasks: (\d+) of \1 done")  # nothing is open
 _CHARS_PER_TOKEN = 4
 _OF_FAILURES_LIST = """
 error errors fail failed failure fails assert assertion assertionerror exception valueerror typeerror
@@ -69,23 +83,119 @@ def answer(ask: Ask) -> Reply:
 def _sleep(ask: Ask) -> str:
     given = dict(ask.context)
     limit = int(given.get("words", _DEFAULT_WORDS))
-    facts = [quoted for quoted in ask.material if _is_fact(quoted)]
-    spoken = [quoted for quoted in ask.material if not _is_fact(quoted)]
-    known = given.get("known", "").splitlines()
-    said = _news(_read_messages(spoken), KnownTexts(known))
+    first = int(given.get("summary from", "t0")[1:])  # what comes before is asked about for the facts alone
+    material = [quoted for quoted in ask.material if int(quoted.id[1:]) >= first]
+    facts = _list_facts(material)
+    notes = [quoted for quoted in material if quoted.origin == NOTE]
+    spoken = [quoted for quoted in material if not _is_fact(quoted) and quoted not in notes]
+    known = KnownTexts(given.get("known", "").splitlines())
+    said = _news(_read_messages(spoken, _find_names(spoken)), known)
+    if _is_working(material, said):
+        said = _news(_read_messages(spoken), known)  # "Fixed:" begins an answer there, and names nobody
+        noted = _news(map(_read_note, notes), known)
+        lines, memories = _describe_work(spoken, said, noted, _still_failing(facts, said), limit, known)
+    else:
+        lines, memories = _describe_talk(spoken, said, limit, known)
+    return reply.render(lines, memories, _list_superseded(given.get("summary so far", ""), lines))
+
+
+def _describe_talk(
+    spoken: Sequence[QuotedPiece], said: Sequence[ConversationMessage], limit: int, known: KnownTexts
+) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
+    """Return the lines about a talk, without sections, and the memories that last."""
     days = {quoted.id: _day(quoted) for quoted in spoken}
-    working = _is_working(ask.material, said)
-    deciding = working or not any(one.speaker not in _UNNAMED for one in said)
     raw = {quoted.id: quoted.text for quoted in spoken}
-    found = _memories(said, raw, KnownTexts(known), working=deciding)
-    memories = _select_important(found, limit // 3)
+    deciding = not any(one.speaker not in _UNNAMED for one in said)
+    memories = _select_important(_memories(said, raw, known, working=deciding), limit // 3)
     limit -= min(limit // 3, sum(prose.count_words(memory.text) + 1 for memory in memories))
-    rest, left = _split_open_points(said, days, limit // 2)
-    reports = _reports(_still_failing(facts, said), limit // 3)
-    limit -= _words((*left, *reports))
-    lines = [told for told in (*_summary(rest, days, limit, working=working), *left, *reports) if told.text]
-    told = sorted(lines, key=lambda one: one.sources[0])
-    return reply.render(_with_left(told, left), memories)
+    return [line for line in _summary(said, days, limit) if line.text], memories
+
+
+def _describe_work(
+    spoken: Sequence[QuotedPiece],
+    said: Sequence[ConversationMessage],
+    noted: Sequence[ConversationMessage],
+    facts: Sequence[QuotedPiece],
+    limit: int,
+    known: KnownTexts,
+) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
+    """Return the lines about a working session, by section, and the memories that last."""
+    reports = _reports(facts, limit // 3)
+    own = {quoted.id: _own_sentences(quoted) for quoted in spoken if quoted.role == "user"}
+    chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
+    asked = [one for one in chosen if one.section is Section.ASKED]
+    last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
+    ordered = [*(one for one in chosen if one is not last), *told, *([last] if last else [])]
+    lines = list(map(_work_line, ordered))
+    # Statements that only notes have reach the core later, when a dream reads the daily file.
+    limit -= sum(one.cost for one in told)
+    memories = _list_memories(spoken, said, chosen, limit, known)
+    return [*(line for line in lines if line.text), *reports], memories
+
+
+def _list_memories(
+    spoken: Sequence[QuotedPiece],
+    said: Sequence[ConversationMessage],
+    chosen: Sequence[WorkStatement],
+    limit: int,
+    known: KnownTexts,
+) -> list[NewMemory]:
+    """Return what of a working session lasts, of the words of all its lines: the user's wishes, and the best lines."""
+    raw = {quoted.id: quoted.text for quoted in spoken}
+    memories = _select_important(_memories([one for one in said if one.by_user], raw, known, working=True), limit // 3)
+    room = int(limit * _LASTING_SHARE) - sum(prose.count_words(memory.text) + 1 for memory in memories)
+    return memories + _list_lasting(chosen, room, KnownTexts(memory.text for memory in memories), known)
+
+
+def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:
+    """Return the points of earlier sleeps that a line denies, or gives another number, each with where that is said."""
+    found = []
+    for point in parse_points(so_far).points:
+        told = _POINT.fullmatch(point.text) if point.section not in _PASSING else None
+        later = next((line for line in lines if told and replacement.is_outdated_by(line.text, told[2])), None)
+        found += [reply.SupersededPoint(told[1], later.cites)] if told and later else []
+    return found
+
+
+def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
+    """Return the numbers of the sentences of a message that are the user's own words.
+
+    Of what may be, a sentence behind the user's own counts if it speaks in the first person.
+    """
+    parts = split(quoted.text)
+    found: set[int] = set()
+    for number, (part, lane) in enumerate(zip(parts, lanes_of_text(quoted.text, parts, Lane.USER), strict=True), 1):
+        may_be = lane is Lane.UNKNOWN and number - 1 in found and cues.SELF.search(part.text.lower())
+        if lane is Lane.USER or may_be:
+            found.add(number)
+    return frozenset(found)
+
+
+def _work_line(one: WorkStatement) -> reply.SummaryLine:
+    """Return a statement as a line of the reply, with the question that a short answer needs."""
+    asked, question = ((one.asked_id,), f" (asked: {one.asked})") if one.asked else ((), "")
+    cites = (*asked, *(f"{one.id}.{number}" for number in one.numbers))
+    text = neutralize(f"{one.speaker}: {one.text}{question}")
+    return reply.SummaryLine(tuple(int(name[1:]) for name in (*asked, one.id)), text, cites, section=one.section)
+
+
+def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts) -> list[NewMemory]:
+    """Return what of the lines lasts within `limit` words: the best decisions and findings, whoever said them."""
+    found: list[NewMemory] = []
+    kinds = {Section.DECIDED: MemoryType.DECISION, Section.FOUND: MemoryType.LEARNING}
+    for one in chosen:
+        kind = MemoryType.DECISION if one.is_wish else kinds.get(one.section)
+        text = neutralize(f"{one.speaker}: {one.text}")
+        cost = prose.count_words(text) + 1
+        if kind is None or cost > limit or not work.may_last(one) or any(it.says(text) for it in known):
+            continue
+        limit -= cost
+        cites = tuple(f"{one.id}.{number}" for number in one.numbers)
+        importance = _OF_DECISION if one.by_user else _OF_LESSON
+        found.append(NewMemory(kind, importance, text, (int(one.id[1:]),), cites))
+        if len(found) == _MOST_LASTING:
+            break
+    return found
 
 
 def _facts(ask: Ask) -> str:
@@ -111,18 +221,21 @@ def _facts(ask: Ask) -> str:
 
 
 def _is_fact(quoted: QuotedPiece) -> bool:
-    return quoted.origin == REPORT and quoted.text.startswith((CHANGED, FAILED))
+    return quoted.origin in {REPORT, NOTE} and quoted.text.startswith((CHANGED, FAILED, STATE))
 
 
-def _read_messages(spoken: Sequence[QuotedPiece]) -> list[ConversationMessage]:
+def _find_names(spoken: Sequence[QuotedPiece]) -> set[str]:
     named = Counter(found[1] for quoted in spoken if (found := _NAMED.match(quoted.text)))
     least = max(2, len(spoken) // 6)  # a name stands before most of its speaker's messages, a heading before few
-    names = {name for name, n in named.items() if n >= least and name.casefold() not in _NO_NAMES}
+    return {name for name, n in named.items() if n >= least and name.casefold() not in _NO_NAMES}
+
+
+def _read_messages(spoken: Sequence[QuotedPiece], names: Collection[str] = ()) -> list[ConversationMessage]:
     out = []
     for quoted in spoken:
         found = _NAMED.match(quoted.text)
-        speaker, text = (_REPORTER if quoted.origin == REPORT else quoted.role.capitalize()), quoted.text
-        if speaker != _REPORTER and found and found[1] in names:
+        speaker, text = (REPORTER if quoted.origin == REPORT else quoted.role.capitalize()), quoted.text
+        if speaker != REPORTER and found and found[1] in names:
             speaker, text = found[1], text[found.end() :]
         told = number_sentences(quoted.text)
         if (
@@ -135,7 +248,13 @@ def _read_messages(spoken: Sequence[QuotedPiece]) -> list[ConversationMessage]:
     return out
 
 
-def _news(said: Sequence[ConversationMessage], known: KnownTexts) -> list[ConversationMessage]:
+def _read_note(quoted: QuotedPiece) -> ConversationMessage:
+    facts = len(split(quoted.text.partition("\n\n")[0])) if _is_fact(quoted) else 0  # what the call reports comes first
+    parts = tuple(part for part in number_sentences(quoted.text) if part.number > facts)
+    return ConversationMessage(quoted.id, "Assistant", by_user=False, text=quoted.text, sentences=parts)
+
+
+def _news(said: Iterable[ConversationMessage], known: KnownTexts) -> list[ConversationMessage]:
     """Return what is said without the sentences that the memory has already."""
     return [one._replace(sentences=tuple(part for part in one.sentences if not known.says(part.text))) for one in said]
 
@@ -150,7 +269,7 @@ def _day(quoted: QuotedPiece) -> date | None:
 def _is_working(material: Sequence[QuotedPiece], said: Sequence[ConversationMessage]) -> bool:
     """Return True if the assistant works or lectures for the user, rather than talking with them as an equal."""
     own = [one.text for one in said if one.by_user]
-    reported = any(quoted.origin == REPORT for quoted in material)
+    reported = any(quoted.origin in {REPORT, NOTE} for quoted in material)
     return reported or lasting.is_lecturing(own, [one.text for one in said if not one.by_user])
 
 
@@ -158,18 +277,16 @@ def _with_date(text: str, day: date | None) -> str:
     return dates.annotate(text, day) if day else text
 
 
-def _summary(
-    said: Sequence[ConversationMessage], days: dict[str, date | None], limit: int, *, working: bool
-) -> list[reply.SummaryLine]:
+def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], limit: int) -> list[reply.SummaryLine]:
     seen: set[str] = set()
     candidates = []
-    for line in list_statements(said, working=working, unit_words=max(_LEAST_UNIT, min(UNIT_WORDS, limit))):
+    for line in list_statements(said, unit_words=max(_LEAST_UNIT, min(UNIT_WORDS, limit))):
         folded = f"{line.speaker}: {normal.normalize(line.text)}"
         if folded not in seen:
             seen.add(folded)
             day = days[line.id]
             candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))
-    chosen = salience.choose(candidates, limit, working=working)
+    chosen = salience.choose(candidates, limit)
     asked = [f" (asked: {line.asked})" if line.asked else "" for line in chosen]
     return _join_statements(
         [
@@ -177,62 +294,6 @@ def _summary(
             for line, question in zip(chosen, asked, strict=True)
         ]
     )
-
-
-def _split_open_points(
-    said: Sequence[ConversationMessage], days: dict[str, date | None], limit: int
-) -> tuple[Sequence[ConversationMessage], list[reply.SummaryLine]]:
-    """Return the lines of what the last answer tells as open or not kept, within `limit` words, and the rest of `said`.
-
-    An earlier answer's may be done by now. Each label with what follows it is a line.
-    """
-    spoken = (at for at, one in enumerate(said) if not one.by_user and one.speaker != _REPORTER)
-    last = max((at for at in spoken if not says_nothing(said[at].text)), default=None)
-    if last is None:
-        return said, []
-    one = said[last]
-    found = _open_sentences(one)
-    groups: list[str] = []
-    for sentence in found:
-        text = _with_date(sentence if sentence[-1:] in cues.ENDS else f"{sentence}.", days[one.id])
-        begins = not groups or unfinished.find_label(sentence) is not None
-        cost = prose.count_words(text) + (LABEL_WORDS + 1 if begins else 0)
-        if cost > limit:
-            continue
-        limit -= cost
-        groups[len(groups) - (not begins) :] = [text if begins else f"{groups[-1]} {text}"]
-    rest = one._replace(sentences=tuple(part for part in one.sentences if part.text not in found))
-    told = [reply.SummaryLine((int(one.id[1:]),), neutralize(f"{one.speaker}: {text}")) for text in groups]
-    return [*said[:last], rest, *said[last + 1 :]], told
-
-
-def _with_left(told: Sequence[reply.SummaryLine], left: Sequence[reply.SummaryLine]) -> list[reply.SummaryLine]:
-    """Return `told` with what is left on the line that has the rest of its answer."""
-    lines: list[reply.SummaryLine] = []
-    for one in told:
-        speaker, _, text = one.text.partition(": ")
-        before = lines[-1] if lines else None
-        if (
-            before
-            and one in left
-            and one.sources[-1] == before.sources[-1]
-            and before.text.startswith(f"{speaker}: ")
-            and len(before.text) + len(text) < _LONGEST_LINE
-        ):
-            lines[-1] = reply.SummaryLine(before.sources, f"{before.text} {text}", before.cites)
-        else:
-            lines.append(one)
-    return lines
-
-
-def _open_sentences(one: ConversationMessage) -> list[str]:
-    found: list[str] = []
-    is_list = False  # a line that is only a label begins what is open
-    for sentence in split_sentences(unfinished.with_labels(one.text)):
-        if (is_list or unfinished.is_left(sentence)) and not is_question(sentence):
-            found.append(sentence)
-        is_list = is_list or unfinished.is_label(sentence)
-    return found
 
 
 def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
@@ -259,7 +320,7 @@ def _memories(
     """Return what lasts: of the user the words around it, copied whole; of the assistant the sentence."""
     found: dict[str, NewMemory] = {}
     for one in said:
-        for number, sentence in one.sentences if one.speaker != _REPORTER else ():
+        for number, sentence in one.sentences if one.speaker != REPORTER else ():
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"
@@ -291,7 +352,7 @@ def _still_failing(facts: Sequence[QuotedPiece], said: Sequence[ConversationMess
     fixes = [
         (int(one.id[1:]), frozenset(words.list_content_words(sentence.text)) - _OF_FAILURES)
         for one in said
-        for sentence in (() if one.by_user or one.speaker == _REPORTER else one.sentences)
+        for sentence in (() if one.by_user or one.speaker == REPORTER else one.sentences)
         if cues.FIXED.search(sentence.text.lower())
     ]
 
@@ -302,23 +363,38 @@ def _still_failing(facts: Sequence[QuotedPiece], said: Sequence[ConversationMess
     return [fact for fact in facts if not fact.text.startswith(FAILED) or not is_mended(fact)]
 
 
-def _reports(material: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine]:
-    """Return one line with the files changed and one for each of the last failures, within `limit` words."""
+def _list_facts(material: Sequence[QuotedPiece]) -> list[QuotedPiece]:
+    """Return each fact that turns report as a piece of its own; a note may follow below those of its turn."""
+    told = (quoted for quoted in material if _is_fact(quoted))
+    return [replace(one, text=line) for one in told for line in one.text.partition("\n\n")[0].splitlines()]
+
+
+def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine]:
+    """Return how the work stands, the files changed and the last failures, within `limit` words."""
     files: dict[str, int] = {}
+    states: dict[str, reply.SummaryLine] = {}  # by key: of several facts with one key the last is so
     failures: list[reply.SummaryLine] = []
-    for quoted in material:
-        seq = int(quoted.id[1:])
-        if quoted.text.startswith(CHANGED):
-            files |= {path: files.get(path, seq) for path in re.findall(r"`([^`]+)`", quoted.text)}
-        elif quoted.text.startswith(FAILED):
-            failures.append(reply.SummaryLine((seq,), f"Failed: {quoted.text.removeprefix(FAILED)}"))
-    last = failures[-_MOST_FAILURES:][::-1]
-    told = last[:1] if _words(last[:1]) <= limit else []
+    for fact in facts:
+        seq = int(fact.id[1:])
+        if fact.text.startswith(CHANGED):
+            files |= {path: files.get(path, seq) for path in re.findall(r"`([^`]+)`", fact.text)}
+        elif fact.text.startswith(FAILED):
+            failures.append(reply.SummaryLine((seq,), fact.text.removeprefix(FAILED), section=Section.FAILED))
+        else:
+            text = fact.text.removeprefix(STATE)
+            if _ALL_DONE.fullmatch(text):
+                states.pop("Tasks", None)
+                continue
+            if _DEFAULT_BRANCH.fullmatch(text):
+                states.pop("Branch", None)
+                continue
+            states[text.partition(":")[0]] = reply.SummaryLine((seq,), text, section=Section.STATE)
+    told = [states[key] for key in sorted(states, key=_STATES.find)]
     if files:
         shown = list(files)[:_MOST_FILES]
-        names = ", ".join(f"`{path}`" for path in shown)
-        told.append(reply.SummaryLine(tuple(dict.fromkeys(files[path] for path in shown)), f"Changed: {names}"))
-    for failure in last[1:]:
+        sources = tuple(dict.fromkeys(files[path] for path in shown))
+        told.append(reply.SummaryLine(sources, ", ".join(f"`{path}`" for path in shown), section=Section.FILES))
+    for failure in failures[-_MOST_FAILURES:][::-1]:
         if _words((*told, failure)) <= limit:
             told.append(failure)
     return told

@@ -34,9 +34,12 @@ _OF_TYPE = {
 }
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
 _PEOPLE = re.compile(
-    r"\b(?:i|i'm|my|me|he|she|his|her|who|ich|mein\w*|er|sie|je|mon|ma|il|elle|yo|mi|él|ella)\b|[我他她私彼僕]"
-    r"|\b(?:я|мой|моя|он|она)\b",
+    r"\b(?:he|she|his|her|who|er|sie|il|elle|él|ella|your|(?:the )?user(?:'s)?)\b|[他她彼你您]|\b(?:он|она)\b",
     re.IGNORECASE,
+)
+_SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]|\b(?:я|мой|моя)\b", re.IGNORECASE)
+_WHY = re.compile(
+    r"\b(?:because|due to|so that|caused by|root cause|turns out|weil|parce que|porque)\b|因为|由于|原因", re.IGNORECASE
 )
 
 
@@ -60,7 +63,11 @@ class CueJudge:
             return _OF_TYPE.get(cue.type, MemoryClass.RULE)
         if _PEOPLE.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.PROJECT if any(one.kind in _THINGS for one in find_tokens(said)) else MemoryClass.RULE
+        if any(one.kind in _THINGS for one in find_tokens(said)):
+            return MemoryClass.PROJECT
+        if _SELF.search(said):
+            return MemoryClass.PERSON
+        return MemoryClass.LESSON if _WHY.search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""

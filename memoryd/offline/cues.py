@@ -55,7 +55,6 @@ CALLED = re.compile(
     r"(?:(?:^|[.!?]\s+)(?i:hey|hi|hello|thanks|thank you|wow|yeah|yes|sure|congrats|bye|absolutely|totally)[, ]+|, )"
     r"([A-Z][a-z]+)(?=[!.?,])"
 )
-ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
 PROCESS = re.compile(
     r"^(?:(?:now|next|first|then|ok(?:ay)?|so|great|good|perfect|excellent|and)[,.!]?\s+)*(?:let me\b|let's\b|i'll\b|"
     r"i will\b|i'm going to\b|i am going to\b|i need to\b|i can see\b|i see\b|now i\b|looking at\b|here(?:'s| is|"

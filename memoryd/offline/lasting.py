@@ -163,8 +163,8 @@ CUES = (
         MemoryType.DECISION,
         0.7,
         rf"{_OPENING}(?:(?:let's|let us|we'll|we will|we're) {_CHOOSE}|go with|(?:we|i)(?:'ve| have)? decided)\b",
-        r"^decision: .{8,}",
-        r"(?:决定|決定)(?:使用|采用|用|する|した)|我们(?:就)?用",
+        rf"{_WHY}{_OPENING}(?:let's|let us|we'll|we will) \w+ \S.*\b(?:instead of|rather than)\b",
+        r"^decision: .{8,}|(?:决定|決定)(?:使用|采用|用|する|した)|我们(?:就)?用",
         at_work_only=True,
     ),
     _cue(

@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from memoryd.offline.words import list_content_words
 from memoryd.text import normal, prose
 from memoryd.text.content import strip_label
 from memoryd.text.sentences import list_texts
@@ -163,6 +164,8 @@ _SINGLE = re.compile(
 _LONGEST = 300  # characters of a sentence that is looked at: time grows with the square of that
 _LONGEST_VALUE = 5  # words
 _FEWEST_REORDERED = 3
+_SAME_SUBJECT = 0.6  # share of the content words, numbers aside, that two statements about one thing have in common
+_FEWEST_SHARED = 3
 _MOST_BEFORE = 2  # words of what is used instead, where nobody says who uses it
 
 
@@ -202,6 +205,22 @@ def is_ended_by(newer: str, older: str) -> bool:
     if _reorders(newer, older) or (words and words <= read(newer).words and _ends(newer, older)):
         return True
     return _NOW.search(fold(newer)) is not None and _is_other_value(newer, older)
+
+
+def is_outdated_by(newer: str, older: str) -> bool:
+    """Return whether `newer`, of the same work and said later, denies `older` or says it with another number."""
+    held, told = _list_keys(older), _list_keys(newer)
+    words = [frozenset(key for key in keys if not key[0].isdigit()) for keys in (held, told)]
+    shared, most = len(words[0] & words[1]), max(map(len, words))
+    if shared < max(_FEWEST_SHARED, _SAME_SUBJECT * most):
+        return False
+    is_denied = denies(newer) and not denies(older)
+    return is_denied or bool(held - told - words[0] and told - held - words[1]) or is_ended_by(newer, older)
+
+
+@lru_cache(maxsize=1 << 12)
+def _list_keys(text: str) -> frozenset[str]:
+    return frozenset(list_content_words(strip_label(text)))
 
 
 def is_competing(newer: str, older: str) -> bool:

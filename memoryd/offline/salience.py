@@ -1,10 +1,9 @@
-"""Salience: which statements of a conversation are worth a line, by what they say and where they stand.
+"""Salience: which statements of a talk are worth a line, by what they say and where they stand.
 
 Scoring is a logistic model over features that hold in any conversation: new content words (rare ones carry a
 statement: idf mass, Spärck Jones 1972), times, numbers, names, quotations, first against second person, small talk, an
-answer after a question. Where an assistant works with tools its statements have cues of their own: outcomes, causes,
-decisions, what is left. Selection is greedy by gain for length under a budget, with what is already taken discounted
-(maximal marginal relevance, Carbonell and Goldstein 1998).
+answer after a question. What is said at work is rated in `work`. Selection is greedy by gain for length under a
+budget, with what is already taken discounted (maximal marginal relevance, Carbonell and Goldstein 1998).
 """
 
 from __future__ import annotations
@@ -41,27 +40,20 @@ WEIGHTS = (
     0.1,  # a stretch of time
     0.1,  # opens the conversation
 )
-_WORKING_USER = 1.6  # what was asked for is the thread of a working session
-_WORKING_ASSISTANT = -0.8
-_WORKING_FINAL = 0.7
-_WORKING_OUTCOME = 0.6  # for each cue, up to three
-_WORKING_FIXED = 0.6
-_WORKING_IDENTIFIER = 0.1  # for each, up to three
 _LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
 _REPEATED = 0.3  # share of a statement's worth that goes when all its words are already in statements taken
 _MOST_OF_TURN = 90  # words taken from one message at most
 _NO_NAMES = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
 
 
-def choose(candidates: Sequence[Statement], budget: int, *, working: bool) -> list[Statement]:
+def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
     """Return the statements most worth their length within `budget` words, in the order they were said.
 
     Args:
         candidates: in the order they were said.
         budget: words of all of them, marks and speakers included.
-        working: an assistant works for the user.
     """
-    values = [rate_statement(one, working=working) / one.cost**_LENGTH_COST for one in candidates]
+    values = [rate_statement(one) / one.cost**_LENGTH_COST for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]
     heapify(heap)
     taken: list[int] = []
@@ -85,10 +77,9 @@ def choose(candidates: Sequence[Statement], budget: int, *, working: bool) -> li
     return [candidates[i] for i in sorted(taken)]
 
 
-def rate_statement(statement: Statement, *, working: bool) -> float:
+def rate_statement(statement: Statement) -> float:
     """Return how likely `statement` is to be asked for later, between 0 and 1."""
     score = sum(weight * value for weight, value in zip(WEIGHTS, _features(statement), strict=True))
-    score += _at_work(statement) if working else 0.0
     return 1 / (1 + math.exp(-score))
 
 
@@ -116,13 +107,3 @@ def _features(statement: Statement) -> tuple[float, ...]:
         float(cues.FOR_LONG.search(low) is not None),
         float(statement.turn < 2),
     )
-
-
-def _at_work(statement: Statement) -> float:
-    if statement.by_user:
-        return 0.0 if cues.HALTS.search(statement.text.lower()) else _WORKING_USER
-    outcomes = min(3, len(cues.OUTCOME.findall(statement.text.lower())))
-    named = min(3, len(cues.IDENTIFIER.findall(statement.text)))
-    bonus = _WORKING_OUTCOME * outcomes + _WORKING_IDENTIFIER * named
-    bonus += _WORKING_FIXED * (cues.FIXED.search(statement.text.lower()) is not None)
-    return _WORKING_ASSISTANT + bonus + _WORKING_FINAL * statement.final

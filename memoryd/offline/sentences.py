@@ -37,4 +37,4 @@ def split_sentences(text: str) -> list[str]:
 
 def is_question(sentence: str) -> bool:
     """Return True if `sentence` asks."""
-    return sentence.rstrip("\"'”’)] 」』").endswith(("?", "？", "؟", ";?"))  # noqa: RUF001 - full-width mark
+    return sentence.rstrip("\"'”’)] 」』.。").endswith(("?", "？", "؟", "吗", "嗎", "呢"))  # noqa: RUF001 - full-width mark

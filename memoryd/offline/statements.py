@@ -25,12 +25,11 @@ UNIT_WORDS = 40
 ENOUGH = 0.75
 LABEL_WORDS = 2  # the bullet mark and the speaker's name before each line
 
-_THIN = 3  # content words up to which an answer needs its question to be understood
-_LEAST_REPORT = 4  # content words without which an assistant at work only narrates
+REPORTER = "Report"  # who speaks where only a subagent does
+THIN = 3  # content words up to which an answer needs its question to be understood
 _RECENT = 8  # messages in which a word counts as already under discussion
 _LONGEST = 800  # characters; what is longer without an end to its sentence is no sentence
 _CHATTER_WEIGHT = 0.3
-_FIXED_WEIGHT, _FAILED_WEIGHT = 2.0, 0.1  # that a fault is gone tells more than that it was there
 
 
 class ConversationMessage(NamedTuple):
@@ -63,17 +62,14 @@ class Statement(NamedTuple):
     numbers: tuple[int, ...] = ()  # of its sentences
 
 
-def list_statements(
-    said: Sequence[ConversationMessage], *, working: bool, unit_words: int = UNIT_WORDS
-) -> list[Statement]:
+def list_statements(said: Sequence[ConversationMessage], *, unit_words: int = UNIT_WORDS) -> list[Statement]:
     """Return all that could be a line, in order.
 
     Args:
         said: the messages, in order.
-        working: the assistant works or lectures for the user.
         unit_words: a message longer than one and a half of these is read in pieces of that size.
     """
-    reading = _ConversationReading(said, working=working, unit_words=unit_words)
+    reading = _ConversationReading(said, unit_words=unit_words)
     return [statement for turn in range(len(said)) for statement in reading.read_message(turn)]
 
 
@@ -88,10 +84,9 @@ class _SentencePart(NamedTuple):
 class _ConversationReading:
     """One pass over a conversation: what is rare in it, and what was said a moment ago."""
 
-    def __init__(self, said: Sequence[ConversationMessage], *, working: bool, unit_words: int) -> None:
+    def __init__(self, said: Sequence[ConversationMessage], *, unit_words: int) -> None:
         self._said = said
         self._unit_words = unit_words
-        self._working = working
         self._names = _names(said)
         self._keys = [[frozenset(words.list_content_words(part.text)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
@@ -111,16 +106,10 @@ class _ConversationReading:
         one = self._said[turn]
         parts = []
         for (number, text), keys in zip(one.sentences, self._keys[turn], strict=True):
-            is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
+            is_idle = is_question(text) or self._only_assents(turn, text, known)
             mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
             parts.append(_SentencePart(number, text, keys, mass, prose.count_words(text)))
-        return _fixes_first(parts) if self._working and not one.by_user else parts
-
-    def _is_idle(self, text: str, *, by_user: bool) -> bool:
-        """Return True for a question or narration; but a user at work asks for things in questions."""
-        if is_question(text):
-            return not (self._working and by_user)
-        return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
+        return parts
 
     def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
         """Return True if a sentence only acknowledges or repeats what was just said, and answers no question."""
@@ -138,14 +127,14 @@ class _ConversationReading:
         # What limits or denies an order of the user's may be its next sentence.
         is_order = one.by_user and any(steering.is_instruction(part.text) for part in unit)
         kept = unit if is_order else _trim(unit)
-        text = " ".join(part.text if part.text[-1:] in cues.ENDS else f"{part.text}." for part in kept)
+        text = " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in kept)
         own = frozenset().union(*(part.keys for part in kept)) - self._names
         talk = own & words.CHATTER_KEYS
         told = own - talk
-        if len(text) > _LONGEST or not self._says_enough(one, text, told, talk):
+        if len(text) > _LONGEST or not _says_enough(text, told, talk):
             return None
         asks_before, question = self._question(turn)
-        asked = question if len(told) <= _THIN else ""
+        asked = question if len(told) <= THIN else ""
         is_final = not one.by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
         return Statement(
             turn, one.id, one.speaker, one.by_user, text,
@@ -155,11 +144,6 @@ class _ConversationReading:
             numbers=tuple(part.number for part in kept),
         )  # fmt: skip
 
-    def _says_enough(self, one: ConversationMessage, text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
-        if self._working and not one.by_user:
-            return len(told) >= _LEAST_REPORT
-        return len(told) > 1 or (len(told) == 1 and (not talk or cues.TIME.search(text.lower()) is not None))
-
     def _question(self, turn: int) -> tuple[str, str]:
         """Return the id and the last question of the message before, where another speaker asks it."""
         before = self._said[turn - 1] if turn else None
@@ -168,17 +152,8 @@ class _ConversationReading:
         return before.id, next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
 
 
-def _fixes_first(parts: list[_SentencePart]) -> list[_SentencePart]:
-    """Return the parts with more weight on what tells a fix, and less on a failure before it that gives no reason."""
-    fixed = [at for at, part in enumerate(parts) if cues.FIXED.search(part.text.lower())]
-    return [
-        part._replace(mass=part.mass * _FIXED_WEIGHT)
-        if at in fixed
-        else part._replace(mass=part.mass * _FAILED_WEIGHT)
-        if fixed and at < fixed[-1] and cues.FAILS.search(part.text.lower())
-        else part
-        for at, part in enumerate(parts)
-    ]
+def _says_enough(text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
+    return len(told) > 1 or (len(told) == 1 and (not talk or cues.TIME.search(text.lower()) is not None))
 
 
 def _names(said: Sequence[ConversationMessage]) -> frozenset[str]:

@@ -10,8 +10,14 @@ Two retrievals have the same budget of tokens: what a search finds in the daily 
 finds in the rest of the budget. The core alone is told beside. Whether one is better is the sign test on the questions
 that only one of them answers (McNemar 1947), since both are asked the same.
 
+Three more figures do not concern dreams: how many questions a line answers that was injected when their session began,
+how many a line of the first three hits of a search of all memory answers, and how many injected lines are noise.
+Injected are the last sessions, the newest first, and the core. A line is noise if none of its rarest words occurs in
+what was said in the sessions from then on.
+
 Limits: words are compared by their stems, so an answer in other words is not seen; an answer that the user did not
-object to counts as right; and a search here ranks by the words of the question alone.
+object to counts as right; a search here ranks by the words of the question alone; and what is injected is taken from
+daily files, which tell sessions at more length than `RECENT.md`.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from memoryd.gauge.estimate import estimate
@@ -30,7 +37,7 @@ from memoryd.text.voice import keep_own_words
 from memoryd.text.wording import find_stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MOST_EVIDENCE = 12  # of one answer: the rarest
 FEWEST_EVIDENCE = 2  # below which a share says nothing
@@ -38,6 +45,8 @@ HIT = 0.5  # of the weight of an answer's evidence
 FEWEST = 5  # questions that a verdict takes
 DOUBT = 0.1  # chance of as many losses by luck above which there is no verdict
 MOST_TERMS = 8  # of a question: the rarest
+MOST_RARE = 5  # of an injected line
+HITS = 3  # of a search of all memory
 LEAST_TEXT = 3  # tokens; for less than that nothing more is looked for
 LEAST_BUDGET = 400  # tokens; a core of three lines must not decide how much a search may find
 _ASKS = re.compile(
@@ -61,10 +70,11 @@ class PastQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DatedEntry:
-    """One thing that a daily file says, and when it was there (UTC, ISO 8601)."""
+    """One thing that a daily file says, when it was there (UTC, ISO 8601), and the session that it is about, if any."""
 
     text: str
     at: str
+    session: str = ""
 
 
 @dataclass(slots=True)
@@ -88,6 +98,10 @@ class Evaluation:
     core: RetrievalTally = field(default_factory=RetrievalTally)  # alone
     wins: int = 0  # only `consolidated` answers
     losses: int = 0  # only `days` answers
+    injected: RetrievalTally = field(default_factory=RetrievalTally)  # when the session began
+    found: RetrievalTally = field(default_factory=RetrievalTally)  # the first hits of a search of all memory
+    lines: int = 0  # injected when the sessions of the questions began
+    untouched: int = 0  # of these, noise
 
     @property
     def verdict(self) -> str:
@@ -114,28 +128,49 @@ def list_terms(text: str) -> frozenset[str]:
 
 
 def evaluate(
-    questions: Iterable[tuple[PastQuestion, Sequence[str]]], days: Sequence[DatedEntry], most_tokens: int
+    questions: Iterable[tuple[PastQuestion, Sequence[str]]],
+    days: Sequence[DatedEntry],
+    most_tokens: int,
+    recent_sessions: int,
+    last_said: Mapping[str, str],
 ) -> Evaluation:
-    """Answer each question from both memories, as they were when its session began."""
+    """Answer each question from memory as it was when its session began.
+
+    `last_said` has for each word when the last session began in which it was said.
+    """
     told = Evaluation()
     all_days = _Days(days)
+    starts = set[str]()
     for asked, core in questions:
         told.asked += 1
         memory = _MemoryIndex(all_days, asked.since, core)
+        injected = memory.inject(recent_sessions, most_tokens)
+        if asked.since not in starts:
+            starts.add(asked.since)
+            told.lines += len(injected)
+            told.untouched += sum(memory.is_noise(line, asked.since, last_said) for line in injected)
         evidence = memory.evidence(asked)
         if len(evidence) < FEWEST_EVIDENCE:
             continue
         told.counted += 1
         found = memory.retrieve(asked, most_tokens)
         held = [frozenset[str]().union(*map(list_terms, texts)) for texts in found]
-        enough = HIT * sum(evidence.values())
-        hits = [sum(weight for term, weight in evidence.items() if term in one) >= enough for one in held]
+        hits = [_is_hit(one, evidence) for one in held]
         for tally, texts, hit in zip((told.days, told.consolidated, told.core), found, hits, strict=True):
             tally.hits += hit
+            tally.tokens += sum(map(estimate, texts))
+        for tally, texts in ((told.injected, injected), (told.found, memory.find(asked))):
+            # In one line: many lines together hold rare words of almost any answer.
+            tally.hits += any(_is_hit(list_terms(text), evidence) for text in texts)
             tally.tokens += sum(map(estimate, texts))
         told.wins += hits[1] and not hits[0]
         told.losses += hits[0] and not hits[1]
     return told
+
+
+def _is_hit(terms: Collection[str], evidence: Mapping[str, float]) -> bool:
+    """Return whether words hold enough of an answer's evidence."""
+    return sum(weight for term, weight in evidence.items() if term in terms) >= HIT * sum(evidence.values())
 
 
 class _Days:
@@ -144,12 +179,22 @@ class _Days:
     def __init__(self, days: Sequence[DatedEntry]) -> None:
         self.at = [one.at for one in days]
         self.texts = [one.text for one in days]
+        self._sessions = [one.session for one in days]
         self._places = _by_term(self.texts)
 
     def places(self, term: str, count: int) -> Sequence[int]:
         """Return which of the first so many entries hold a word."""
         found = self._places.get(term, [])
         return found if not found or found[-1] < count else found[: bisect_left(found, count)]
+
+    def tell_sessions(self, most: int, count: int) -> list[str]:
+        """Return what the first so many entries say about the last sessions, the newest session first."""
+        found: dict[str, list[str]] = {}
+        for place in reversed(range(count)):
+            name = self._sessions[place]
+            if name in found or (name and len(found) < most):
+                found.setdefault(name, []).append(self.texts[place])
+        return [text for said in found.values() for text in reversed(said)]
 
 
 class _MemoryIndex:
@@ -172,6 +217,26 @@ class _MemoryIndex:
     def _rarest(self, given: Iterable[str], most: int) -> dict[str, float]:
         weights = {term: weight for term in given if (weight := self.weight(term))}
         return dict(sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:most])
+
+    def inject(self, recent_sessions: int, most_tokens: int) -> list[str]:
+        """Return the lines injected when a session begins: the last sessions' and the core's, each once."""
+        texts = [*self.days.tell_sessions(recent_sessions, self.count), *self.core]
+        return _fit_budget(dict.fromkeys(texts), most_tokens)
+
+    def is_noise(self, line: str, since: str, last_said: Mapping[str, str]) -> bool:
+        """Return whether none of a line's rarest words was said in a session that began then or later."""
+        return all(last_said.get(term, "") < since for term in self._rarest(list_terms(line), MOST_RARE))
+
+    def find(self, asked: PastQuestion) -> list[str]:
+        """Return the first hits of a search of all memory."""
+        wanted = self._rarest(list_terms(asked.question), MOST_TERMS)
+        places = {
+            term: [*self.days.places(term, self.count), *(self.count + one for one in self._in_core.get(term, ()))]
+            for term in wanted
+        }
+        ranked = _rank_places(places, wanted, newest_first=True)
+        texts = (self.days.texts[one] if one < self.count else self.core[one - self.count] for one in ranked)
+        return list(islice(dict.fromkeys(texts), HITS))
 
     def retrieve(self, asked: PastQuestion, most_tokens: int) -> tuple[list[str], list[str], list[str]]:
         """Return what is found in the days, with the core, and in the core alone, at the same cost."""

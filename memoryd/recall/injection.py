@@ -1,6 +1,7 @@
-"""Injection: what an agent is told of its memory at its start, within its budgets.
+"""Injection: the text about its memory that an agent gets at its start, within its budgets.
 
-The profile and the facts come first, then the files, all between the mark by which ingest knows the text again:
+The profile, the facts and the state of the project come first, then the files, all between the mark by which ingest
+knows the text again:
 
     <memoryd-context>
     Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user.
@@ -9,10 +10,9 @@ The profile and the facts come first, then the files, all between the mark by wh
     Facts:
     - [preference | 0.95] …
     ... 12 less sure facts left out: memoryd search --tier fact WORDS
-    Codex, 09:12-09:40, not in a daily file yet:
-     - the user asked: …
+    State of this project (2026-03-01, 3 days ago):
+     - Last request: …
     MEMORY.md:
-    ... 2 lines said above left out: the file has them
      - a line of the file
     ... lines 81-200 left out: the file has them
     </memoryd-context>
@@ -21,37 +21,52 @@ What stands in the first column is memoryd's own, but for the text behind a "- "
 a file begins with a space and is neutral behind its indentation and list mark. So no content closes the block, opens
 another, or speaks in a role. Imports only what a hook can afford to load.
 
-What a fact, or an earlier file, says word for word is not told again, so long as that is told itself: of bullets that
-stand alone below headings which memoryd writes. Below another, such as "Outdated", beside other lines, such as "No
-longer true:", or within a list or code, the same words may say something else.
+A line is left out if the text above it says the same. This holds for plain lines below headings that memoryd writes.
+Below another heading, such as "Outdated", beside other lines, such as "No longer true:", or within a list or code, the
+same words may say something else.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.counted import count_noun
+from memoryd.text import normal
 from memoryd.text.fences import open_after
 from memoryd.text.neutral import neutralize, split_shape
-from memoryd.tiers import core
 from memoryd.transcripts.injected import CLOSE, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     Count = Callable[[Sequence[str]], Sequence[int]]
 
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"
+RECENT_FILE = ".continuum/memory/RECENT.md"
+FAILED = "Failed"  # begins the name of a section in which words say the contrary of what they say elsewhere
+TOP = ""  # in `Part.plain` of a text of points alone: those above the first heading and below one with a colon, too
 _DEEPEST = 12  # characters of its indentation that a line keeps
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
-_TOLD_HEADING = re.compile(r" (#{1,6}) ")
+LABEL = re.compile(r"\*\*([A-Z][a-z ]{2,20})\*\*:[ \t]*(.*)", re.DOTALL)
+_LEVEL = {"##": 2, "###": 3}  # of headings below which memoryd writes
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
 BY_USER = "user: "  # whose words facts are: a bullet that names the speaker says no more
+_FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open): )+")
+_MARKS = str.maketrans("", "", '*`"“”„«»')
+_DONE = re.compile(r"\[[ xX]\] ")
+_STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
+_CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
+_ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
+_NEAR = 24  # characters from which a part of what is told is told with it
+_NEAR_SHARE = 0.6  # of what is told that such a part must be
+_NAMED = ":\n"
 _ROUNDS = 12
-_SHARE = 4  # what other sessions hand over is at most this part of the whole
+_HALF = 2  # what files may fill is at least this part of the whole, where they need it
 _MARGIN = 0.97  # of what a round that came out too long may use in the next
 
 
@@ -62,17 +77,17 @@ class Part(NamedTuple):
     text: str
     newest_last: bool = False  # where it is cut, its end stays
     whole: str = "the file"  # what has all of it
-    plain: frozenset[str] = frozenset()  # headings and other lines below which a bullet means what it says anywhere
+    plain: frozenset[str] = frozenset()  # headings and other lines below which a line means what it says anywhere
+    first: tuple[str, ...] = ()  # bullets that stay where it is cut, the most important first
 
 
 class Budget(NamedTuple):
     """How long an injection may be, tokens but for `units`."""
 
-    sections: int  # profile and facts, with the mark around all
+    sections: int  # profile, facts and the state of the project, with the mark around all
     files: int
     whole: int | None = None
     units: int | None = None  # UTF-16 code units of the whole, as a consumer written in JavaScript counts
-    others: int = 0  # what other sessions hand over; never more than a quarter of the whole
 
 
 class Injection(NamedTuple):
@@ -89,7 +104,9 @@ class _PartLine(NamedTuple):
     number: int  # in the file
     text: str
     size: int  # tokens
-    said: str  # normalised; empty of a line that is told wherever it stands
+    said: frozenset[str]  # its statements; empty of a line that is told wherever it stands
+    level: float  # of a heading, or of what stands for one; 0 of any other line
+    rank: int  # 0 for the most important
 
 
 class _PartBlock(NamedTuple):
@@ -97,16 +114,21 @@ class _PartBlock(NamedTuple):
 
     name: str
     lines: Sequence[_PartLine]
-    heading: int  # tokens of the line that names it, with the one below, if any
+    heading: int  # tokens of the line that names it
     mark: int  # and of the one that says what is cut
     newest_last: bool
     whole: str
-    above: str = ""  # a line that tells of what is said above
+    is_ranked: bool
+
+    @property
+    def need(self) -> int:
+        """Return the tokens of all of it."""
+        return self.heading + sum(line.size for line in self.lines)
 
 
 class _ChosenText(NamedTuple):
     text: str
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()  # what of it the text does not name
 
 
@@ -116,41 +138,35 @@ def render(
     parts: Sequence[Part],
     budget: Budget,
     count: Count,
-    others: Sequence[Part] = (),
+    state: Part | None = None,
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Injection:
-    """Write what an agent is told.
+    """Return the injected text.
 
-    Facts that do not fit go from the last up, then the profile is cut. Files share their room: a short one is told
-    whole, long ones are cut to equal lengths, at their ends, or ahead of their newest lines. So do other sessions. What
-    is left out is named where it would be; what has no place there, in a last line, where that fits. All lines are
-    neutral. The text, as `count` measures it, keeps to the budget; `others` is what other sessions hand over, told
-    ahead of the files; `notes` are told behind the lines that they are of.
+    Facts that do not fit go from the last up, then the profile is cut; of the room of both, the state of the project
+    may take half. Files share their room: a short file is injected whole, long files are cut to equal lengths. Of a
+    file that is cut, the most important lines stay, else its beginning, or its newest lines. A line in the place of
+    left out text names it; a last line names the rest, if it fits. All lines are neutral. The text, as `count`
+    measures it, keeps to the budget; `notes` follow the lines that they are about.
     """
-    sections = _Sections(profile, facts, count, notes)
-    blocks, handed = _blocks(parts, count, notes), _choose_sessions(_blocks(others, count, {}), budget, count)
-    if not (profile or facts or blocks or handed.text):
-        return Injection("", 0, handed.left_out)
+    sections = _Sections(profile, facts, state, count, notes)
+    blocks = _blocks(parts, count, notes)
+    if not (profile or facts or blocks or sections.state):
+        return Injection("", 0)
     for is_named in (True, False):
-        made = _fit_text(sections, blocks, handed, budget, count, is_named=is_named)
+        made = _fit_text(sections, blocks, budget, count, is_named=is_named)
         if made is not None:
             return made
-    names = tuple(neutralize(part.name) for part in others) if budget.others else ()
-    return Injection("", 0, sections.choose_lines(0).left_out + names + _files(blocks, 0, count).left_out)
+    return Injection("", 0, sections.choose_lines(0).left_out + _files(blocks, 0, count).left_out)
 
 
 def _fit_text(
-    sections: _Sections,
-    blocks: Sequence[_PartBlock],
-    handed: _ChosenText,
-    budget: Budget,
-    count: Count,
-    *,
-    is_named: bool,
+    sections: _Sections, blocks: Sequence[_PartBlock], budget: Budget, count: Count, *, is_named: bool
 ) -> Injection | None:
-    """Return what is told within the budget, with a last line for what is left out and not named, if `is_named`."""
-    rest_of = _reduce_budget(budget, handed.text, count)
-    most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
+    """Return the text within the budget; with `is_named`, a last line names texts left out and not named before."""
+    left = _leave(budget.whole, sum(block.need for block in blocks))
+    most = budget.sections if left is None else min(budget.sections, left)
+    most_units = _leave(budget.units, sum(_count_units(line.text) for block in blocks for line in block.lines))
     room, rest = most, budget.files
     names: list[str] = []  # for which the last line keeps room
     for _ in range(_ROUNDS):
@@ -163,19 +179,23 @@ def _fit_text(
         # The mark counts with the sections, but with the files where the sections have not even room for it.
         apart = bool(told.text) or frame <= most
         left = rest if apart else rest - frame
-        most_files = left if rest_of.whole is None else min(left, rest_of.whole - frame)
+        most_files = left if budget.whole is None else min(left, budget.whole - frame)
         files = _choose_unsaid(blocks, sections.find_said(told.text), most_files, count)
-        chosen = (told, handed, files)
+        chosen = (told, files)
         untold = [name for one in chosen for name in one.untold]
         if is_named and not set(untold) <= set(names):
             names = list(dict.fromkeys((*names, *untold)))
             continue
-        whole = "".join(one.text for one in chosen)
+        whole = told.text + files.text
         last = _name_missing(untold) if is_named else ""
         text = f"{OPEN}\n{LEAD}\n{whole}{last}{CLOSE}\n" if whole else ""
         sizes = count([framed, files.text if apart else f"{OPEN}\n{LEAD}\n{files.text}{last}{CLOSE}\n", text])
-        over_sections = max(sizes[0] / max(1, most), _units(framed, rest_of)) if apart else 0.0
-        over = max(sizes[1] / max(1, budget.files), _units(text, budget), sizes[2] / max(1, budget.whole or sizes[2]))
+        over_sections = max(sizes[0] / max(1, most), _measure(framed, most_units)) if apart else 0.0
+        over = max(
+            sizes[1] / max(1, budget.files),
+            _measure(text, budget.units),
+            sizes[2] / max(1, sizes[2] if budget.whole is None else budget.whole),
+        )
         if text and over_sections <= 1 and over <= 1:
             return Injection(text, sizes[2], tuple(name for one in chosen for name in one.left_out))
         if not text:
@@ -192,44 +212,41 @@ def _name_missing(names: Sequence[str]) -> str:
     return f"... left out: {', '.join(names)}\n" if names else ""
 
 
-def _choose_sessions(blocks: Sequence[_PartBlock], budget: Budget, count: Count) -> _ChosenText:
-    """Return what other sessions hand over, within its own budget."""
-    most = budget.others if budget.whole is None else min(budget.others, budget.whole // _SHARE)
-    if not most:
-        return _ChosenText("", ())
-    room = most
-    for _ in range(_ROUNDS):
-        chosen = _files(blocks, room, count)
-        size = count([chosen.text])[0]
-        over = max(size / most, _SHARE * _units(chosen.text, budget))
-        if over <= 1:
-            return chosen
-        room = int(min(room, size) / over * _MARGIN) - 1
-    return _files(blocks, 0, count)
+def _leave(limit: int | None, need: int) -> int | None:
+    """Return how much of a limit the sections may take: files that need so much get half of it."""
+    return None if limit is None else max(limit // _HALF, limit - need)
 
 
-def _reduce_budget(budget: Budget, text: str, count: Count) -> Budget:
-    """Return the budget that is left beside a text."""
-    whole = None if budget.whole is None else budget.whole - count([text])[0]
-    units = None if budget.units is None else budget.units - len(text.encode("utf-16-le", "surrogatepass")) // 2
-    return budget._replace(whole=whole, units=units)
+def _count_units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _units(text: str, budget: Budget) -> float:
+def _measure(text: str, units: int | None) -> float:
     """Return how much of the consumer's own limit a text takes; beyond 1 it does not fit."""
-    return 0.0 if budget.units is None else len(text.encode("utf-16-le", "surrogatepass")) / 2 / max(1, budget.units)
+    return _count_units(text) / max(1, units) if units is not None else 0.0
 
 
-# --- profile and facts ------------------------------------------------------------------------------------------------
+# --- profile, facts and the state of the project ----------------------------------------------------------------------
 
 
 class _Sections:
     """The sections, cut to any room."""
 
-    def __init__(self, profile: Sequence[str], facts: Sequence[str], count: Count, notes: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        profile: Sequence[str],
+        facts: Sequence[str],
+        state: Part | None,
+        count: Count,
+        notes: Mapping[str, str],
+    ) -> None:
         self._profile = [f"{line}\n" for line in profile]
-        self._plain = facts
         self._facts = [f"{line}{_note(line, notes)}\n" for line in facts]
+        self._says = {f"{line}\n": split_statements(line.partition(": ")[2]) for line in profile}
+        told = zip(self._facts, facts, strict=True)
+        self._says |= {line: split_statements(plain.partition("] ")[2]) for line, plain in told}
+        self.state = _blocks([state] if state else [], count, {})
+        self._says |= {line.text: line.said for block in self.state for line in block.lines}
         self._count = count
         own = [f"{OPEN}\n{LEAD}\n", f"{CLOSE}\n", f"{FACTS}\n", _describe_fewer(len(facts)), "..."]
         sizes = count([*own, *self._profile, *self._facts])
@@ -237,16 +254,21 @@ class _Sections:
         self._profile_size = sum(sizes[5 : 5 + len(profile)])
         self._fact_sizes = sizes[5 + len(profile) :]
 
-    def find_said(self, text: str) -> frozenset[str]:
-        """Return what those facts say that stand in a text."""
-        told = frozenset(text.splitlines(keepends=True))
-        facts = (plain for line, plain in zip(self._facts, self._plain, strict=True) if line in told)
-        said = frozenset(_normalize(line.partition("] ")[2]) for line in facts)
-        return said | {f"{BY_USER}{one}" for one in said}
+    def find_said(self, text: str) -> dict[str, str]:
+        """Return the statements of those lines that stand in a text, each with its line."""
+        return {said: line for line in text.splitlines(keepends=True) for said in self._says.get(line, ())}
 
     def choose_lines(self, room: int) -> _ChosenText:
         """As much as takes no more than `room` tokens, counted line by line."""
         room -= self._frame
+        known = self._profile_size + self._title + sum(self._fact_sizes)
+        need = sum(block.need for block in self.state)
+        share = min(need, max(room // _HALF, room - known))
+        told = self._choose_known(room - share)
+        state = _choose_unsaid(self.state, self.find_said(told.text), share, self._count)
+        return _ChosenText(told.text + state.text, told.left_out + state.left_out, told.untold + state.untold)
+
+    def _choose_known(self, room: int) -> _ChosenText:
         text, total = "".join(self._profile), len(self._facts)
         if self._profile and self._profile_size > room:
             cut = _cut(text, room - self._dots, self._count, end=False).rstrip()
@@ -256,7 +278,7 @@ class _Sections:
             return _ChosenText("", ("the profile", *facts), ("the profile", *facts))
         room -= self._profile_size + self._title
         if sum(self._fact_sizes) <= room:
-            return _ChosenText(text + (f"{FACTS}\n{''.join(self._facts)}" if total else ""), ())
+            return _ChosenText(text + (f"{FACTS}\n{''.join(self._facts)}" if total else ""))
         room -= self._note
         shown = 0
         while shown < total and room >= self._fact_sizes[shown]:
@@ -286,31 +308,53 @@ def _note(line: str, notes: Mapping[str, str]) -> str:
 
 def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _PartBlock:
     found = list(_contain_lines(part.text))
-    name = f"{neutralize(part.name)}:\n"
+    name = f"{neutralize(part.name)}{_NAMED}"
     texts = [f"{line}{_note(line, notes)}\n" for _, line in found]
     highest = found[-1][0] if found else 0
     heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *texts])
     alone = dict(_list_standalone(part))
-    given = zip(found, texts, sizes, strict=True)
-    lines = [_PartLine(number, text, size, alone.get(number, "")) for (number, _), text, size in given]
-    return _PartBlock(name, lines, heading, mark, part.newest_last, part.whole)
+    ranks = {f"- {neutralize(text)}": rank for rank, text in enumerate(part.first)}
+    lines = [
+        _PartLine(
+            number,
+            text,
+            size,
+            alone.get(number, frozenset()),
+            _level(line.strip(), part.plain),
+            ranks.get(line.strip(), len(ranks)),
+        )
+        for (number, line), text, size in zip(found, texts, sizes, strict=True)
+    ]
+    return _PartBlock(name, lines, heading, mark, part.newest_last, part.whole, is_ranked=bool(ranks))
+
+
+def _level(line: str, plain: frozenset[str]) -> float:
+    """Return the level of a heading, or of a line of memoryd's that is none without others below it."""
+    if heading := _HEADING.match(line):
+        return len(heading[1])
+    label = LABEL.fullmatch(line)
+    if label and not label[2]:
+        return 3
+    return 2.5 if line in plain else 0
 
 
 def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> list[_PartBlock]:
     return [block for block in (_block(part, count, notes) for part in parts) if block.lines]
 
 
-def _list_standalone(part: Part) -> Iterator[tuple[int, str]]:
-    """Yield the bullets that mean the same wherever they stand, by the numbers of their lines.
+def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield what those lines say that mean the same wherever they stand, by their numbers.
 
     None of a section with anything beside its bullets, such as "No longer true:".
     """
-    is_plain = is_listed = commented = False
-    fence = ""
-    bullet: tuple[int, str] | None = None
-    section: list[tuple[int, str]] = []
+    is_plain = is_framed = TOP in part.plain
+    is_listed = commented = False
+    fence = kind = ""
+    bullet: tuple[int, frozenset[str]] | None = None
+    section: list[tuple[int, frozenset[str]]] = []
     for number, line in enumerate(part.text.split("\n") if part.plain else [], 1):
-        heading, item = _HEADING.match(line), _ALONE.match(line)
+        is_one = len(line.splitlines()) == 1
+        heading, item = _HEADING.match(line) or (LABEL.match(line) if is_one else None), _ALONE.match(line)
         if bullet is not None and (heading or item):  # any other line may go on with it
             section.append(bullet)
         bullet = bullet if not line.strip() else None
@@ -320,21 +364,27 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, str]]:
             is_plain = False
         elif heading:
             yield from section if is_plain else ()
-            section, is_listed = [], False
-            is_plain = heading[1] == "##" and heading[2].strip() in part.plain
-        elif item and len(line.splitlines()) == 1:
+            level = _LEVEL.get(heading[1], 3 if line.startswith("*") else 0)
+            name = (heading[1] if line.startswith("*") else heading[2]).strip()
+            is_framed = name in part.plain if level == 2 else is_framed and level == 3
+            is_plain, is_listed = is_framed and name in part.plain, False
+            kind = FAILED if name.startswith(FAILED) else ""
+            section = [(number, split_statements(heading[2], kind))] if line.startswith("*") and heading[2] else []
+        elif item and is_one:
             is_listed = True
-            is_plain = is_plain and not line.rstrip().endswith((":", "："))  # noqa: RUF001
-            bullet = number, _normalize(item[1])
+            is_plain = is_plain and (TOP in part.plain or not line.rstrip().endswith((":", "：")))  # noqa: RUF001
+            bullet = number, split_statements(item[1], kind)
         elif line.strip() and not (is_listed and line[0].isspace()):
             is_plain = is_plain and not is_listed and line.strip() in part.plain
     if is_plain:
         yield from section if bullet is None else (*section, bullet)
 
 
-def _normalize(text: str) -> str:
-    """Return what a text says, equal for texts that are the same to a duplicate's finder."""
-    return core.normalize(neutralize(text))
+def split_statements(text: str, kind: str = "") -> frozenset[str]:
+    """Return the sentences of a line, each in a form that is equal for the same words, whoever says them."""
+    bare = _DONE.sub("", neutralize(text), count=1).translate(_MARKS)
+    said = (_FRAMING.sub("", normal.normalize(one)) for one in _STOP.split(bare))
+    return frozenset(f"{kind}{one}" for one in said if one)
 
 
 def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -355,71 +405,114 @@ def _gap(first: int, last: int, whole: str) -> str:
     return f"... {lines_of(first, last)} left out: {neutralize(whole)} has them\n"
 
 
-def _choose_unsaid(blocks: Sequence[_PartBlock], said: frozenset[str], room: int, count: Count) -> _ChosenText:
-    """Return the blocks within `room`, without repetitions; a line that does not fit is kept where it is repeated."""
+class _ToldStatements:
+    """What is told, as a text is made from its first line on."""
+
+    def __init__(self, said: Mapping[str, str], untold: AbstractSet[str]) -> None:
+        self.lines = dict(said)  # each statement with the line that says it first
+        self._untold = untold  # those whose line has no room
+        self._near = {begins: one for one in said for begins in _list_beginnings(one)}
+
+    def find_all(self, line: _PartLine) -> set[str]:
+        """Return the statements that say all that a line says; empty if it says anything more."""
+        found = [self._find(one) for one in line.said]
+        return {one for one in found if one} if all(found) else set()
+
+    def _find(self, one: str) -> str | None:
+        """Return the statement that says all of this one: the same, or one that has a clause more."""
+        if one in self.lines and one not in self._untold:
+            return one
+        whole = self._near.get(one[:_NEAR]) if len(one) >= _NEAR else None
+        if whole is None or whole in self._untold or len(one) < _NEAR_SHARE * len(whole):
+            return None
+        _, found, rest = whole.partition(one)
+        return whole if found and _ENDS_CLAUSE.match(rest) else None
+
+    def add(self, line: _PartLine) -> None:
+        """Take a line that is told."""
+        for one in line.said - self.lines.keys():
+            self.lines[one] = line.text
+            self._near |= dict.fromkeys(_list_beginnings(one), one)
+
+
+@lru_cache(maxsize=4096)
+def _list_beginnings(one: str) -> tuple[str, ...]:
+    """Return how the clauses of a statement begin."""
+    return tuple(one[found.end() : found.end() + _NEAR] for found in _CLAUSE.finditer(one))
+
+
+def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
+    """Return the blocks within `room`, without repetitions; a line that does not fit is kept where it is repeated.
+
+    `said` has what is told already.
+    """
     untold: set[str] = set()
     for _ in range(_ROUNDS):
-        first: dict[str, str] = {}  # of what earlier blocks say, the line
-        fewer, dropped = [], set[str]()
+        told, again = _ToldStatements(said, untold), set[str]()
+        fewer = []
         for block in blocks:
-            told = said | (first.keys() - untold)
-            again = [bool(one.said) and one.said in told for one in block.lines]
-            new = {one.said: one.text for one in block.lines if one.said and one.said not in said}
-            first = new | first
-            gone = {one.said for one, is_again in zip(block.lines, again, strict=True) if is_again}
-            dropped |= gone - said
-            fewer.append(_remove_repeated(block, again, count) if any(again) else block)
-        chosen = _files(fewer, room, count)
+            lines = []
+            for line in block.lines:
+                if found := told.find_all(line):
+                    again |= found - said.keys()
+                else:
+                    lines.append(line)
+                    told.add(line)
+            fewer.append(_remove_empty(block, lines))
+        chosen = _files([block for block in fewer if block.lines], room, count)
         shown = f"\n{chosen.text}"
-        missing = {one for one in dropped if f"\n{first[one]}" not in shown}
+        missing = {one for one in again if f"\n{told.lines[one]}" not in shown}
         if not missing:
             return chosen
         untold |= missing
     return _files(blocks, room, count)
 
 
-def _remove_repeated(block: _PartBlock, again: Sequence[bool], count: Count) -> _PartBlock:
-    """Return a block without repeated lines and without headings left empty; the whole block if that is shorter."""
-    gone = {place for place, is_again in enumerate(again) if is_again}
-    left, below = len(gone), 1  # below the last line the file ends as at a title
-    for place in reversed(range(len(block.lines))):
-        if place in gone:
-            continue
-        heading = _TOLD_HEADING.match(block.lines[place].text)
-        level = len(heading[1]) if heading else 0
-        if 0 < below <= level and place + 1 in gone:
-            gone.add(place)
+def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:
+    """Return a block of these lines of its own without the headings below which nothing is left."""
+    left = {line.number for line in lines}
+    kept: list[_PartLine] = []
+    is_gone, below = len(lines) < len(block.lines), 1.0  # below the last line the file ends as at a title
+    for line in reversed(block.lines):
+        if line.number in left and not (is_gone and 0 < below <= line.level):
+            kept.append(line)
+            is_gone, below = False, line.level
         else:
-            below = level
-    above = f"... {count_noun(left, 'line')} said above left out: {neutralize(block.whole)} has them\n"
-    size = count([above])[0]
-    if size >= sum(block.lines[place].size for place in gone):
-        return block
-    kept = [line for place, line in enumerate(block.lines) if place not in gone]
-    return block._replace(lines=kept, heading=block.heading + size, above=above)
+            is_gone = True
+    return block._replace(lines=kept[::-1])
 
 
 def _files(blocks: Sequence[_PartBlock], room: int, count: Count) -> _ChosenText:
-    """Return the blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger."""
-    needs = [block.heading + sum(line.size for line in block.lines) for block in blocks]
+    """Return the blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger.
+
+    Of days, which have their newest lines last, the newest is injected whole before any of the next.
+    """
     shares = [0] * len(blocks)
     waiting = len(blocks)
-    for place in sorted(range(len(blocks)), key=needs.__getitem__):
-        shares[place] = min(needs[place], max(0, room) // waiting)
+    for place in sorted(range(len(blocks)), key=lambda at: blocks[at].need):
+        shares[place] = min(blocks[place].need, max(0, room) // waiting)
         room -= shares[place]
         waiting -= 1
-    chosen = [_part_of(block, share, need, count) for block, share, need in zip(blocks, shares, needs, strict=True)]
-    left_out = tuple(left for one in chosen for left in one.left_out)
+    days = [place for place, block in enumerate(blocks) if block.newest_last]
+    together = sum(shares[place] for place in days)
+    for place in days:
+        shares[place] = min(blocks[place].need, together)
+        together -= shares[place]
+    chosen = [_part_of(block, share, count) for block, share in zip(blocks, shares, strict=True)]
     return _ChosenText(
-        "".join(one.text for one in chosen), left_out, tuple(left for one in chosen for left in one.untold)
+        "".join(one.text for one in chosen),
+        tuple(left for one in chosen for left in one.left_out),
+        tuple(left for one in chosen for left in one.untold),
     )
 
 
-def _part_of(block: _PartBlock, share: int, need: int, count: Count) -> _ChosenText:
-    name = block.name.removesuffix(":\n")
-    if share >= need:
-        return _ChosenText(block.name + block.above + "".join(line.text for line in block.lines), ())
+def _part_of(block: _PartBlock, share: int, count: Count) -> _ChosenText:
+    name = block.name.removesuffix(_NAMED)
+    if share >= block.need:
+        return _ChosenText(block.name + "".join(line.text for line in block.lines))
     share -= block.heading + block.mark
+    if block.is_ranked and (chosen := _choose_important(block, share)):
+        return chosen
     lines = list(reversed(block.lines)) if block.newest_last else block.lines
     kept: list[str] = []
     left: list[int] = []
@@ -437,8 +530,37 @@ def _part_of(block: _PartBlock, share: int, need: int, count: Count) -> _ChosenT
     first, last = min(left), max(left)
     told, gap = (f"{name}, {lines_of(first, last)}",), _gap(first, last, block.whole)
     if block.newest_last:
-        return _ChosenText(block.name + block.above + gap + "".join(reversed(kept)), told)
-    return _ChosenText(block.name + block.above + "".join(kept) + gap, told)
+        return _ChosenText(block.name + gap + "".join(reversed(kept)), told)
+    return _ChosenText(block.name + "".join(kept) + gap, told)
+
+
+def _choose_important(block: _PartBlock, share: int) -> _ChosenText | None:
+    """Return the most important lines of a block, in their order, below their headings; None if none fits."""
+    kept = set()
+    for unit in sorted(_list_units(block), key=lambda unit: (unit[0].level == 0, unit[0].rank)):
+        size = sum(line.size for line in unit)
+        if size <= share:
+            share -= size
+            kept |= {line.number for line in unit}
+    fewer = _remove_empty(block, [line for line in block.lines if line.number in kept])
+    if all(line.level for line in fewer.lines):
+        return None
+    missing = sum(not line.level and line.number not in kept for line in block.lines)
+    left = count_noun(missing, "less important line")
+    gap = f"... {left} left out: {neutralize(block.whole)} has them\n"
+    told = (f"{block.name.removesuffix(_NAMED)}, {left}",)
+    return _ChosenText(block.name + "".join(line.text for line in fewer.lines) + gap, told)
+
+
+def _list_units(block: _PartBlock) -> list[list[_PartLine]]:
+    """Return the lines of a block, each with those that go on with it."""
+    units: list[list[_PartLine]] = []
+    for line in block.lines:
+        if units and not line.level and line.text.startswith("  "):
+            units[-1].append(line)
+        else:
+            units.append([line])
+    return units
 
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from memoryd.recall.words import STOP_WORDS, fold, inner_words, is_unspaced, list_runs, make_indexable, signed_names
+from memoryd.recall.words import fold, inner_words, is_stop_word, is_unspaced, list_runs, make_indexable, signed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,9 @@ class TermKind(StrEnum):
     PHRASE = "phrase"  # as it was quoted: a document that holds it comes before any that does not
     PREFIX = "prefix"
     NAME = "name"  # several words in a row: an identifier, a path, a word of an unspaced script
+
+
+_PLAIN = frozenset({TermKind.WORD, TermKind.NAME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def parse(text: str) -> Query:
     for term in _terms(_ends(fold(_ends(text))).translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
-    telling = [term for term in terms if term.kind is not TermKind.WORD or term.text.lower() not in STOP_WORDS] or terms
+    telling = [term for term in terms if term.kind not in _PLAIN or not is_stop_word(term.text)] or terms
     # From both ends: an error stands at the end of what it is quoted with, a wish often behind what it is about.
     order = sorted(range(len(telling)), key=lambda at: min(at, len(telling) - 1 - at))
     words = accumulate(

@@ -7,19 +7,23 @@ out the others.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 HALF_LIFE_DAYS = 30.0  # after so long a dated file has lost half of what it has for being new …
 RECENT = 0.25  # … which is so much of its score
 IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
 VOTE = 1.15  # for each "good" more than "bad", and as much less the other way …
 MOST_VOTES = 4  # … up to so many
+COPY = 0.7  # share of a hit's text that better hits show: then it is a copy
+_ROW = 3  # words
+_WORD = re.compile(r"[^\W_]+")
 CROWD = 0.85  # for each better hit of the same file, a session's turns and single facts aside
 DATED = frozenset({"daily", "archive", "recent"})
 SESSION = "session"
@@ -72,17 +76,21 @@ def rank(
     known: Callable[[Candidate], KnownMemory | None],
     today: date,
     quoting: frozenset[int],
+    weigh: Callable[[Candidate], float] = lambda _: 1.0,
 ) -> list[RankedCandidate]:
-    """Return the candidates in the order in which they are shown; those with a quoted phrase before all others."""
-    scored = [_score(one, known(one), today) for one in candidates]
+    """Return the candidates in the order in which they are shown; those with a quoted phrase before all others.
+
+    `weigh` gives what a score is multiplied by for what the text itself says.
+    """
+    scored = [_score(one, known(one), today, weigh(one)) for one in candidates]
     order = sorted(scored, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
     return sorted(
         _penalize_repeats(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id)
     )
 
 
-def _score(candidate: Candidate, known: KnownMemory | None, today: date) -> RankedCandidate:
-    score, boosts = candidate.score, []
+def _score(candidate: Candidate, known: KnownMemory | None, today: date, weight: float) -> RankedCandidate:
+    score, boosts = candidate.score * weight, []
     if candidate.tier in DATED and candidate.day is not None:
         age = max(0, (today - date.fromisoformat(candidate.day)).days)  # a day that is yet to come is as today
         new = RECENT * 0.5 ** (age / HALF_LIFE_DAYS)
@@ -103,6 +111,28 @@ def compute_boost(known: KnownMemory | None) -> float:
     importance = 0.5 if known.importance is None else min(1.0, max(0.0, known.importance))
     votes = max(-MOST_VOTES, min(MOST_VOTES, known.votes))
     return float((1 + IMPORTANT * (importance - 0.5)) * VOTE**votes)
+
+
+def iterate_copies_last(
+    ranked: Iterable[RankedCandidate], read: Callable[[Candidate], str]
+) -> Iterator[RankedCandidate]:
+    """Yield the hits in order; those whose passage only repeats better hits come last."""
+    told: set[tuple[str, ...]] = set()
+    copies = []
+    for one in ranked:
+        rows = _list_rows(read(one.candidate))
+        if rows and len(rows & told) >= COPY * len(rows):
+            copies.append(one)
+        else:
+            told |= rows
+            yield one
+    yield from copies
+
+
+def _list_rows(text: str) -> set[tuple[str, ...]]:
+    """Return the words of a text, three in a row each."""
+    words = _WORD.findall(text.lower())
+    return {tuple(words)} if len(words) < _ROW else set(zip(words, words[1:], words[2:], strict=False))
 
 
 def _penalize_repeats(order: Sequence[RankedCandidate]) -> list[RankedCandidate]:

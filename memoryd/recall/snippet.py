@@ -1,34 +1,78 @@
-"""The snippet of a hit: the part of its text in which most of what was looked for stands, on one line."""
+"""The passage of a hit: the sentences of its text that answer best what was looked for, on one line.
+
+A text is read sentence by sentence. One is worth the words of the query that it holds, each as much as it is rare, and
+less those that stand in the sentences around it, since an answer often does not repeat what it answers; and more or
+less by its form (`answers`). Around the best sentence as many others are shown as there is room for.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from memoryd.recall.words import STROKES, list_runs, simplify
+from memoryd.text.wording import find_stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-LENGTH = 240  # characters
-_LEAD = 60  # of them ahead of the first word that was looked for
+LENGTH = 480  # characters
+_UNIT = 200  # characters of a sentence; a longer one is read in parts
+_LEAST = 12  # characters; what is shorter goes with what follows it
+_LEAD = 60  # characters shown ahead of the first word that was looked for, where a sentence is cut
 _ENDING = 3  # letters at most in which two forms of a word differ
+_FORMS = 4  # letters by which a word of a text may be longer than the one that is looked for
+_NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # what a word counts for so many sentences behind it
+_END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s*")
 
 
-def cut_snippet(text: str, words: Iterable[str]) -> str:
-    """Return the part of `text` that tells most about `words`; an ellipsis stands where something was left out."""
-    line = " ".join(text.split())
-    if len(line) <= LENGTH:
-        return line
-    start = _find_window(_flatten(line), frozenset(stem for word in words for stem in _stems(word)))
-    if start:
-        start = line.rfind(" ", 0, start) + 1 or start
-    end = start + LENGTH
-    if end < len(line):
-        end = max(line.rfind(" ", start, end), start + LENGTH // 2)
-    return ("… " if start else "") + line[start:end].strip() + (" …" if end < len(line) else "")
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The part of a text that answers best."""
+
+    text: str  # on one line; an ellipsis stands where something was left out
+    worth: float  # share of the words looked for that its best sentence holds, each by its weight, times its form
+    form: float  # what its best sentence was rated
+    held: frozenset[str]  # which of them stand anywhere in the text
+
+
+def find_passage(
+    text: str, weights: Mapping[str, float], rate: Callable[[str], float] = lambda _: 1.0, most: float = 1.0
+) -> Passage:
+    """Return the best passage of a text for words, each with its weight.
+
+    `rate` gives what the worth of a sentence is multiplied by for its form, `most` at most.
+    """
+    units = list(_list_units(text))
+    if not units:
+        return Passage("", 0.0, 1.0, frozenset())
+    flat = _flatten(" ".join(units))
+    ends = list(accumulate(len(one) + 1 for one in units))
+    total = sum(weights.values()) or 1.0
+    held: dict[int, dict[str, float]] = {}
+    found = set()
+    for word, weight in weights.items():
+        places = _find_word(flat, ends, word)
+        if places:
+            found.add(word)
+        for place in places:
+            for step, part in _NEAR:
+                parts = held.setdefault(place + step, {})
+                parts[word] = max(part * weight, parts.get(word, 0.0))
+    sums = {at: sum(parts.values()) for at, parts in held.items() if 0 <= at < len(units)}
+    best, worth, form = 0, 0.0, 1.0
+    for at in sorted(sums, key=lambda at: (-sums[at], at)):
+        if sums[at] * most <= worth:
+            break
+        rated = rate(units[at])
+        if sums[at] * rated > worth:
+            best, worth, form = at, sums[at] * rated, rated
+    return Passage(_show_around(units, best, sums), worth / total, form, frozenset(found))
 
 
 def find_held(text: str, words: Iterable[str]) -> list[str]:
@@ -37,28 +81,76 @@ def find_held(text: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if all(stem in flat for stem in _stems(word))]
 
 
-def _find_window(flat: str, stems: frozenset[str]) -> int:
-    """Return where a window begins that holds most different words, the first of equals."""
-    if not stems:
-        return 0
-    places = [(match.start(), match[0]) for match in _any_of(stems).finditer(flat)]
-    best, most = 0, 0
-    for at, (start, _) in enumerate(places):
-        held = set()
-        for place, stem in places[at:]:
-            if place > start + LENGTH - _LEAD:
+def _list_units(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, each on one line; without the space between them nothing is lost."""
+    start, kept = 0, ""
+    for end in (*(match.end() for match in _END.finditer(text)), len(text)):
+        unit = " ".join(text[start:end].split())
+        start = end
+        unit = f"{kept} {unit}" if kept and unit else kept or unit
+        kept = ""
+        if len(unit) < _LEAST and end < len(text):
+            kept = unit
+            continue
+        while len(unit) > _UNIT:
+            cut = unit.rfind(" ", _UNIT // 2, _UNIT)
+            if cut < 0:
                 break
-            held.add(stem)
-        if len(held) > most:
-            best, most = start, len(held)
-        if most == len(stems):
+            yield unit[:cut]
+            unit = unit[cut + 1 :]
+        if unit:
+            yield unit
+
+
+def _show_around(units: list[str], best: int, sums: Mapping[int, float]) -> str:
+    """Return a sentence with those around it: first what holds more of the words, else rather what follows."""
+    first = last = best
+    length = len(units[best])
+    while True:
+        behind = len(units[last + 1]) + 1 if last + 1 < len(units) else LENGTH
+        ahead = len(units[first - 1]) + 1 if first else LENGTH
+        fits_behind, fits_ahead = length + behind <= LENGTH, length + ahead <= LENGTH
+        is_next = sums.get(last + 1, 0.0) >= sums.get(first - 1, 0.0)
+        if fits_behind and (is_next or not fits_ahead):
+            last, length = last + 1, length + behind
+        elif fits_ahead:
+            first, length = first - 1, length + ahead
+        else:
             break
-    return max(0, min(best - _LEAD, len(flat) - LENGTH))
+    shown = " ".join(units[first : last + 1])
+    is_cut = len(shown) > LENGTH
+    return ("… " if first else "") + shown[:LENGTH].rstrip() + (" …" if is_cut or last + 1 < len(units) else "")
 
 
-@lru_cache(maxsize=64)
-def _any_of(stems: frozenset[str]) -> re.Pattern[str]:
-    return re.compile("|".join(re.escape(stem) for stem in sorted(stems, key=len, reverse=True)))
+def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
+    """Return the sentences in which all parts of a word stand, in whatever form."""
+    found: set[int] | None = None
+    for run, stem in _list_parts(word):
+        places = {bisect_right(ends, at) for at in _find_run(flat, run, stem, is_prefix=word.endswith("*"))}
+        if not places:
+            return places
+        found = places if found is None else found & places
+    return found or set()
+
+
+@lru_cache(maxsize=512)
+def _list_parts(word: str) -> tuple[tuple[str, str], ...]:
+    """Return the runs of a word, each with what it begins with in all of its forms."""
+    runs = list_runs(simplify(word.rstrip("*")))
+    return tuple((run, find_stem(run) if run.isascii() else run) for run in runs)
+
+
+def _find_run(flat: str, run: str, stem: str, *, is_prefix: bool) -> Iterator[int]:
+    at = flat.find(stem)
+    while at >= 0:
+        if not run.isascii() or is_prefix or not flat[at - 1 : at].isalnum() or len(stem) > _FORMS:
+            end = at + len(stem)
+            most = len(run) + _FORMS
+            while end < len(flat) and end - at <= most and flat[end].isalnum():
+                end += 1
+            if not run.isascii() or is_prefix or end - at <= most:
+                yield at
+        at = flat.find(stem, at + 1)
 
 
 @lru_cache(maxsize=512)
@@ -69,10 +161,20 @@ def _stems(word: str) -> tuple[str, ...]:
 
 def _flatten(line: str) -> str:
     """Lower case without accents, each character in its place."""
-    if line.isascii():
-        return line.lower()
-    return "".join(char.lower() if char < "\x80" else _base(char) for char in line)
+    return line.lower() if line.isascii() else line.translate(_FLAT)
 
 
 def _base(char: str) -> str:
     return unicodedata.normalize("NFD", unicodedata.normalize("NFKC", char).lower())[:1].translate(STROKES) or char
+
+
+class _Flat(dict[int, str]):
+    """Each character in lower case and without accents, for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        self[code] = flat = char.lower() if char < "\x80" else _base(char)
+        return flat if len(flat) == 1 else char
+
+
+_FLAT = _Flat()

@@ -41,6 +41,18 @@ STOP_WORDS = frozenset(
     won""".split()  # noqa: SIM905
 )
 
+# The same of Chinese and Japanese: pairs that ask, and characters that belong to the sentence, not to a word.
+_ASKING_PAIRS_LIST = (
+    "什么 怎么 怎样 怎麼 什麼 为什 為什 哪个 哪些 哪里 应该 應該 是否 可以 需要 是什 なぜ どこ いつ です ます"
+)
+_ASKING_PAIRS = frozenset(_ASKING_PAIRS_LIST.split())
+_ASKING = frozenset("吗嗎呢么麼吧啊的了")
+
+
+def is_stop_word(word: str) -> bool:
+    """Return whether a word, or a pair of characters of an unspaced script, says nothing about what a text is about."""
+    return word.lower() in STOP_WORDS or word in _ASKING_PAIRS or (len(word) <= 2 and not _ASKING.isdisjoint(word))
+
 
 def fold(text: str) -> str:
     """Return the text in NFKC, without strokes through letters and without characters that cannot be stored."""

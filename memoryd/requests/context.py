@@ -6,28 +6,24 @@ The text is redacted once more, because it goes to a model and files may hold an
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE
-from memoryd.clock import Clock, moment_of, text_of
+from memoryd.clock import Clock, text_of
 from memoryd.database import memories, reads
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.finding.recall import Narrowing
-from memoryd.jobs.evidence import parse_moment
-from memoryd.jobs.job import HEADINGS
+from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
 from memoryd.ledger import facts, profile
-from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
-from memoryd.recall import injection, recent_sessions
-from memoryd.recall.recent_sessions import ASKED, OtherSession, SpokenMessage
-from memoryd.requests import scanner, searching
+from memoryd.recall import injection, memory_files
+from memoryd.recall.injection import RECENT_FILE
+from memoryd.requests import projects, scanner, searching
+from memoryd.requests.projects import Project
 from memoryd.text.neutral import neutralize
-from memoryd.tiers import daily
-from memoryd.transcripts.registry import program_of
 from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
@@ -35,17 +31,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader
     from memoryd.finding.recall import Hit
+    from memoryd.ledger.facts import Fact
     from memoryd.recall.injection import Injection
 
 
-OTHERS = 4  # sessions that hand over what they were about
-_ANSWERS = 5  # of a session, of which the last is told that reports something
+RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that are injected before the others
 _ELLIPSIS = " …"  # where a snippet was cut
 # What stands before a statement in what is told, each a label that leaves it what it is.
 _LABELS = (
-    "user|assistant|agent|decision|learned|event|asked|last answer|reports?"
+    "user|assistant|agent|decision|learned|event|asked|last request|last answer|open|reports?"
     "|work|personal|top of mind|recent|earlier|background"
 )
 _BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
@@ -60,6 +55,14 @@ _SAID_BY = {
 }
 
 
+class Asker(NamedTuple):
+    """The session that asks for its injection."""
+
+    session: str | None = None  # None: memoryd has read nothing of it yet
+    root: str | None = None  # of its project; None: not known
+    is_known: bool = False  # a root without sessions is none
+
+
 class InjectionMaterial(NamedTuple):
     """Hold an agent's memory before it is cut to the budget."""
 
@@ -68,96 +71,75 @@ class InjectionMaterial(NamedTuple):
     parts: tuple[injection.Part, ...]
     unreadable: tuple[str, ...]  # files that are not told, and why
     found: tuple[injection.Part, ...] = ()  # what a question is about
-    others: tuple[tuple[str, injection.Part], ...] = ()  # what sessions hand over, by their ids
+    state: injection.Part | None = None  # of the project
     notes: tuple[tuple[str, str], ...] = ()  # of facts and bullets, by their lines
-
-    def exclude_session(self, session_id: str | None) -> InjectionMaterial:
-        """Return the memory for a session, without that session itself."""
-        return self._replace(others=tuple(one for one in self.others if one[0] != session_id))
+    asker: Asker = Asker()  # what of it makes a difference
 
 
-def gather(settings: Settings, agent: Agent, now: datetime) -> InjectionMaterial:
-    """Read an agent's memory. Without a database, this is only its files."""
-    sections: list[str] = []
-    lines: list[str] = []
-    notes: list[tuple[str, str]] = []
-    others: list[tuple[str, injection.Part]] = []
+ANYBODY = Asker()
+
+
+def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBODY) -> InjectionMaterial:
+    """Read the memory that a session of the agent gets. Without a database, this is only its files."""
     local = now.astimezone(settings.zone)
-    journal: list[injection.Part] = []
-    if (path := reads.database_path(settings)).exists():
-        with reads.open_reader(path) as reader:
-            rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
-            held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
-            known = [facts.fact_of(one) for one in held]
-            notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
-            notes += [(f"- {neutralize(text)}", note) for text, note in reads.noted_core(reader, agent.id).items()]
-            if settings.injection.handover_max_tokens:
-                others = _read_others(reader, agent, local)
-            told = [
-                f"- {strip_model_words(row['content'])}"
-                for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
-            ]
-        journal = [injection.Part(JOURNAL, "\n".join(told), newest_last=True)] if told else []
-        entries = {
-            one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows
-        }
-        sections, lines = profile.render(entries), [facts.render_line(fact) for fact in facts.Store(known).all()]
-    parts, unreadable = _files(agent, local)
-    told_parts = (*parts, *journal)
+    if not (path := reads.database_path(settings)).exists():
+        parts, unreadable = _files(agent, local, Project(), ())
+        return InjectionMaterial((), (), tuple(parts), tuple(unreadable))
+    with reads.open_reader(path) as reader:
+        rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
+        held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
+        core = reads.core_memories(reader, agent.id)
+        project = projects.find_project(reader, agent, asker.root, is_known=asker.is_known)
+        state, is_later = projects.read_state(reader, agent, project, asker.session, local)
+        journal = "\n".join(
+            f"- {strip_model_words(row['content'])}"
+            for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
+        )
+    notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
+    notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
+    entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
+    known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=_is_no_rule)
+    first = sorted(core, key=_weigh, reverse=True)
+    parts, unreadable = _files(agent, local, project, tuple(row["content"] for row in first))
     return InjectionMaterial(
-        tuple(sections), tuple(lines), told_parts, tuple(unreadable), others=tuple(others), notes=tuple(notes)
+        tuple(profile.render(entries)),
+        tuple(map(facts.render_line, known)),
+        (*parts, *([injection.Part(JOURNAL, journal, newest_last=True)] if journal else [])),
+        tuple(unreadable),
+        state=state,
+        notes=tuple(notes),
+        asker=Asker(asker.session if is_later else None, project.root),
     )
 
 
-def _read_others(reader: DatabaseReader, agent: Agent, now: datetime) -> list[tuple[str, injection.Part]]:
-    """Return sessions of today and yesterday that no sleep has written yet, newest first."""
-    since = (now - timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
-    found = []
-    for row in reads.unslept_sessions(reader, agent.id, text_of(since), OTHERS):
-        said = [
-            (one["seq"], SpokenMessage(origin == "user", one["text"]))
-            for origin, most in (("user", ASKED), ("assistant", _ANSWERS))
-            for one in reads.read_messages(reader, row["id"], origin, row["mark"], most)
-        ]
-        last = moment_of(row["last_turn_at"])
-        first, last = (one.astimezone(now.tzinfo) for one in (parse_moment(row["first_at"]) or last, last))
-        spoken = [one for _, one in sorted(said)]
-        foreign = _foreign(reader, row["id"])
-        told = recent_sessions.make_part(
-            OtherSession(row["id"], program_of(row["format"]), first, last, spoken, foreign), now.date()
-        )
-        if told is not None:
-            found.append((row["id"], told))
-    return found
+def _is_no_rule(fact: Fact) -> bool:
+    return fact.category not in RULES
 
 
-# Of a long session it takes as long to work out as an agent may wait; it changes only with the session.
-_KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
-_MOST_KNOWN = 4 * OTHERS
+def _weigh(row: reads.Row) -> tuple[bool, bool, float, str]:
+    """Return the key that sorts bullets of `MEMORY.md` by importance; what a person wrote counts as a rule."""
+    is_rule = row["heading"] == HEADINGS[MemoryType.PREFERENCE] or row["importance"] is None
+    return row["constitutional"], is_rule, row["importance"] or 0.0, row["origin_at"] or row["created_at"]
 
 
-def _foreign(reader: DatabaseReader, session_id: str) -> Foreign:
-    key = (session_id, *reads.read_length(reader, session_id))
-    found = _KNOWN.pop(key, None) or Foreign(reads.stored_turns(reader, session_id))
-    _KNOWN[key] = found
-    if len(_KNOWN) > _MOST_KNOWN:
-        _KNOWN.popitem(last=False)
-    return found
-
-
-def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]]:
+def _files(
+    agent: Agent, now: datetime, project: Project, first: tuple[str, ...]
+) -> tuple[list[injection.Part], list[str]]:
     days = [(now - timedelta(days=back)).date() for back in (0, 1)]
     parts, unreadable = [], []
-    for name in (CORE_FILE, *(f"memory/{day.isoformat()}.md" for day in days)):
+    for name in (RECENT_FILE, CORE_FILE, *(f"memory/{day.isoformat()}.md" for day in days)):
         try:
-            data = regular.read_in(agent.workspace, name)
+            text = (regular.read_in(agent.workspace, name) or b"").decode("utf-8", "replace")
         except StateError as error:
             unreadable.append(str(error))
             continue
-        if data:
-            is_core, text = name == CORE_FILE, data.decode("utf-8", "replace")
-            plain = HEADINGS.values() if is_core else daily.list_framing(daily.parse(data))
-            parts.append(injection.Part(name, text, newest_last=not is_core, plain=frozenset(plain)))
+        if name == RECENT_FILE:
+            part = memory_files.make_recent(text, project.has_session)
+        elif name == CORE_FILE:
+            part = injection.Part(name, text, plain=frozenset(HEADINGS.values()), first=first)
+        else:
+            part = memory_files.make_daily(name, text, project.has_session)
+        parts += [part] if part.text.strip() else []
     return parts, unreadable
 
 
@@ -165,7 +147,8 @@ def redact_material(
     remembered: InjectionMaterial, redact: Callable[[Sequence[str]], Sequence[str]]
 ) -> InjectionMaterial:
     """Return the same memory without secrets."""
-    files = (*remembered.parts, *remembered.found, *(part for _, part in remembered.others))
+    state = [remembered.state] if remembered.state else []
+    files = (*remembered.parts, *remembered.found, *state)
     texts = [*remembered.profile, *remembered.facts, *(part.text for part in files)]
     texts += [note for _, note in remembered.notes]
     clean = iter(redact(texts))
@@ -174,7 +157,7 @@ def redact_material(
         facts=tuple(next(clean) for _ in remembered.facts),
         parts=tuple(part._replace(text=next(clean)) for part in remembered.parts),
         found=tuple(part._replace(text=next(clean)) for part in remembered.found),
-        others=tuple((name, part._replace(text=next(clean))) for name, part in remembered.others),
+        state=state[0]._replace(text=next(clean)) if state else None,
         notes=tuple((line, next(clean)) for line, _ in remembered.notes),
     )
 
@@ -221,31 +204,37 @@ def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count:
 
     Notes come in only if they displace nothing.
     """
-    others = [part for _, part in remembered.others]
-    made = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others)
+    sections, state = (remembered.profile, remembered.facts), remembered.state
+    made = injection.render(*sections, remembered.parts, budget, count, state)
     notes: dict[str, str] = {}
     if remembered.notes:
         given = {line: neutralize(note) for line, note in remembered.notes}
-        noted = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others, given)
+        noted = injection.render(*sections, remembered.parts, budget, count, state, given)
         if noted.left_out == made.left_out:
             made, notes = noted, given
     if more := list_new_parts(remembered.found, made.text):
         parts = [*remembered.parts, *more]
-        made = injection.render(remembered.profile, remembered.facts, parts, budget, count, others, notes)
+        made = injection.render(*sections, parts, budget, count, state, notes)
     return made._replace(left_out=made.left_out + remembered.unreadable)
 
 
 def budget_of(settings: Settings, whole: int | None = None, units: int | None = None) -> injection.Budget:
     """Return the configured budget, limited to `whole` tokens and `units` UTF-16 units."""
     told = settings.injection
-    return injection.Budget(told.max_tokens, told.files_max_tokens, whole, units, told.handover_max_tokens)
+    return injection.Budget(told.max_tokens, told.files_max_tokens, whole, units)
 
 
-def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:
-    """Return the injected text, and the results for a query; works with and without a daemon."""
+def inject(
+    settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None, folder: str | None = None
+) -> Injection:
+    """Return the injected text, and the results for a query; works with and without a daemon.
+
+    The text is that for a session in `folder`, where that lies in a project of the agent.
+    """
     worker = Worker(settings.state_dir)  # for both, to count and to scan
     with scanner.open_scrubber(settings, worker) as scrubber:
-        remembered = gather(settings, agent, Clock().now())
+        root = projects.find_root(folder, agent) if folder else None
+        remembered = gather(settings, agent, Clock().now(), Asker(root=root, is_known=True))
         if query is not None:
             with searching.open_recall(settings, scrubber) as opened:
                 hits = opened.search(agent, query, Narrowing(limit=HITS))

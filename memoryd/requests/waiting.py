@@ -46,10 +46,11 @@ def run_now(
             app = open_app(settings)
         except LockedError:
             if not queued:
+                if fresh:
+                    daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
                 queued = _queue_beside(settings, agent_id, beside or queue)
                 daemon_client.ask(settings.state_dir, "wake")
-            rows = _wait(settings, queued)
-            if rows is not None:
+            if (rows := _wait(settings, queued)) is not None:
                 return rows
             continue  # who held the lock is gone, and was no daemon: then the work is done here
         with app:
@@ -101,8 +102,7 @@ def require_done(row: dict[str, Any]) -> dict[str, Any]:
 
 def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a run that ended well without a refused part; otherwise raise."""
-    refused = row["receipt"].get("refused", ())
-    if refused:
+    if refused := row["receipt"].get("refused", ()):
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
         raise RefusedError(str(why), where=row["id"])
     return require_done(row)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.changing.commit import OutdatedError
 from memoryd.errors import AwayError, MemorydError
-from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
-from memoryd.jobs import reply as replies
+from memoryd.jobs import dream, dream_reply, facts, facts_reply, joint
 from memoryd.jobs.job import Ask, Done, NothingToDo, RejectedReply, Reply, drive
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
@@ -44,7 +43,7 @@ class JobKind:
 
 
 KINDS: dict[str, JobKind] = {
-    "sleep": JobKind(sleeping.gather, sleep.decide, replies.merge),
+    "sleep": JobKind(extraction.gather_sleep, joint.decide, joint.merge),
     extraction.KIND: JobKind(extraction.gather, facts.decide, facts_reply.merge),
     dreaming.KIND: JobKind(dreaming.gather, dream.decide, dream_reply.merge, dreaming.ask_again),
 }

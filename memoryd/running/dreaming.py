@@ -37,6 +37,7 @@ from memoryd.running import modes, queueing, rejection, sleeping
 from memoryd.running.queueing import list_candidates
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import core, daily
+from memoryd.tiers.session_summary import CORRECTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -382,7 +383,7 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
             noted = _find_written_blocks(connection, run.agent_id, path, data, _NOTED)
             written += [one._replace(session_id=None) for one in noted]
             found += _of_file(source.settings, path, data, written, source.clock.text())
-        found = list(_by_agent(connection, source.settings, run.agent_id, found))
+        found = _list_current(list(_by_agent(connection, source.settings, run.agent_id, found)))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
     grounds = _Grounds(source)
     for at, (one, run_id, span) in enumerate(found):
@@ -405,6 +406,21 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
         return grounds.find_support(run_id, entry) if run_id is not None else ()
 
     return entries, _EntrySupport(sources_of, behind_of)
+
+
+def _list_current(found: Sequence[_Found]) -> list[_Found]:
+    """Return the entries without those that a later sleep of their session corrects, and without its saying so."""
+    current: list[_Found] = []
+    gone: set[tuple[str | None, str]] = set()
+    for one, run_id, span in reversed(found):
+        key = one.session, core.normalize(one.text.removeprefix(CORRECTED))
+        if run_id is not None and one.text.startswith(CORRECTED):
+            gone.add(key)
+        elif key in gone:
+            gone.remove(key)
+        else:
+            current.append((one, run_id, span))
+    return current[::-1]
 
 
 _SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
@@ -480,6 +496,8 @@ def _of_file(
         stamp = min(text_of(moment.astimezone(UTC)), now)
         for first, text in daily.split_pieces(shown[start : start + len(raw)]):
             by = next((one for one in written if one.first <= start + first < one.end), None)
+            if by is not None and daily.is_passing(raw, first):
+                continue
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
             if by is None or by.session_id is None:
                 writer = _HAND if by is None else _AGENT
@@ -547,4 +565,6 @@ class _Grounds:
             cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
             after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
             found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])
-        return SupportingSentences(found, row["folder"], self._source.settings.zone, cites), row["session_id"]
+            earlier = turns.stored_turns(connection, row["session_id"], upto=after)
+        zone = self._source.settings.zone
+        return SupportingSentences(found, row["folder"], zone, cites, earlier), row["session_id"]

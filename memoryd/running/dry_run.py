@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import query, runs, sqlite
+from memoryd.files import regular
 from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, NothingToDo, first_of
 from memoryd.running import called_refining, refining, sandbox
 from memoryd.running.answering import OFFLINE, RunQuestion, endpoint_of, measure
 from memoryd.running.deciding import KINDS
 from memoryd.running.runner import daily_blocks
+from memoryd.tiers import archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,11 +83,16 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
-    """Return the blocks that would be appended to daily files."""
+    """Return the blocks that would be appended to daily files, and the files of the last sessions as they would be."""
     import json
 
-    files = [item for item in json.loads(receipt or "{}").get("files", ()) if "appended" in item]
+    told = json.loads(receipt or "{}").get("files", ())
+    files = [item for item in told if "appended" in item]
     both = zip(files, daily_blocks(workspace, files), strict=True)
+    whole = [item["path"] for item in told if item["path"].startswith(f"{archive.FOLDER}/")]
     return [
         {"what": "append", "where": item["path"], "content": block.strip()} for item, block in both if block is not None
+    ] + [
+        {"what": "write", "where": path, "content": (regular.read_in(workspace, path) or b"").decode()}
+        for path in whole
     ]

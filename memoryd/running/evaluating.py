@@ -1,4 +1,4 @@
-"""Evaluate dreams: search for answers to the user's own later questions in the memory of that time.
+"""Evaluate memory, and dreams: look for answers to the user's own later questions in the memory of that time.
 
 Memory is taken as it was when a question's session began: blocks of daily files by their time, the core by replaying
 the audit. So no question is answered by its own session. Only numbers leave this module.
@@ -21,7 +21,7 @@ from memoryd.files import regular
 from memoryd.jobs.exchanges import split_exchanges
 from memoryd.jobs.signals import Signal, find_signals
 from memoryd.ledger.memory import PREFIXES, MemoryKind
-from memoryd.recall.evaluation import FEWEST, DatedEntry, Evaluation, PastQuestion, evaluate, is_question
+from memoryd.recall.evaluation import FEWEST, DatedEntry, Evaluation, PastQuestion, evaluate, is_question, list_terms
 from memoryd.running import dreaming, queueing
 from memoryd.running.modes import OFF, PROPOSE
 from memoryd.scrub.hidden import mask_hidden
@@ -53,26 +53,34 @@ _CORE = PREFIXES[MemoryKind.CORE]
 def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, days: int) -> Evaluation:
     """Evaluate an agent's memory by the questions of its last days."""
     entries = _entries(agent.workspace, settings)
+    last_said: dict[str, str] = {}
     with sqlite.begin_read(engine) as connection:
-        asked = sorted(
-            _read_questions(connection, agent.id, text_of(now - timedelta(days=days))), key=lambda one: one.since
-        )
+        since = text_of(now - timedelta(days=days))
+        asked = sorted(_read_questions(connection, agent.id, since, last_said), key=lambda one: one.since)
         questions = list(_with_core(connection, agent.id, asked[-MOST_QUESTIONS:]))
-    return evaluate(questions, entries, settings.injection.files_max_tokens)
+    most, recent = settings.injection.files_max_tokens, settings.sessions.recent_sessions
+    return evaluate(questions, entries, most, recent, last_said)
 
 
-def _read_questions(connection: Connection, agent_id: str, since: str) -> Iterator[PastQuestion]:
-    """Yield the answered questions whose answer the user did not correct."""
+def _read_questions(
+    connection: Connection, agent_id: str, since: str, last_said: dict[str, str]
+) -> Iterator[PastQuestion]:
+    """Yield the answered questions whose answer the user did not correct, and keep when each word was said last."""
     sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
     for session_id, started_at, seen_at in query.fetch_rows(connection, sql, agent_id, since):
         found = split_exchanges(turns.stored_turns(connection, session_id, main_only=True))
         for number, one in enumerate(found):
+            began = started_at or one.asked[0].at or seen_at
+            for turn in (*one.asked, *one.answered):
+                # Past the cache, which would hold whole transcripts.
+                for term in list_terms.__wrapped__(turn.text):
+                    last_said[term] = max(began, last_said.get(term, ""))
             question = "\n".join(turn.text for turn in one.asked)
             if not one.complete or (one.asked[0].at or "") < since or not is_question(question):
                 continue
             then = "\n".join(turn.text for turn in found[number + 1].asked) if number + 1 < len(found) else ""
             if Signal.CORRECTION not in find_signals(then):
-                yield PastQuestion(question, one.answered[-1].text, started_at or one.asked[0].at or seen_at)
+                yield PastQuestion(question, one.answered[-1].text, began)
 
 
 # --- the memory -------------------------------------------------------------------------------------------------------
@@ -87,11 +95,12 @@ def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
         except ValueError:
             continue
         file = daily.parse(mask_hidden(regular.read_in(workspace, f"memory/{path.name}") or b""))
-        for clock, raw in [(None, file.head), *((block.clock, block.raw) for block in file.blocks)]:
+        sections = [(block.clock, block.raw, daily.session_of(block.body)) for block in file.blocks]
+        for clock, raw, session in [(None, file.head, ""), *sections]:
             # What has no clock was there at the day's end at the latest.
             time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
             at = text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
-            found += [DatedEntry(text, at) for _, text in daily.split_pieces(raw)]
+            found += [DatedEntry(text, at, session) for _, text in daily.split_pieces(raw)]
     return sorted(found, key=lambda one: one.at)
 
 
@@ -132,6 +141,13 @@ def as_row(found: Evaluation) -> dict[str, Any]:
         "wins": found.wins,
         "losses": found.losses,
         "verdict": found.verdict,
+        "injected": count_tally(found.injected),
+        "found": count_tally(found.found),
+        "noise": {
+            "lines": found.lines,
+            "untouched": found.untouched,
+            "rate": round(found.untouched / max(1, found.lines), 4),
+        },
     }
 
 
@@ -153,7 +169,7 @@ def as_text(told: Mapping[str, Any], days: int) -> str:
     )
     if not told["counted"]:
         return f"{asked} None of them counts, so the effect of dreaming is not known."
-    lines = [asked, "", "Of these memory finds the answer to (more is better):"]
+    lines = [asked, "", *_list_uses(told), "", "Of these memory finds the answer to (more is better):"]
     lines += [_line(told[key], told["counted"], how) for key, how in _RETRIEVALS.items()]
     wins, losses = told["wins"], told["losses"]
     lines += [
@@ -171,6 +187,14 @@ _RETRIEVALS = {
     "dailies": "by a search of the daily files alone",
     "core": "with the core alone: what it is worth where nobody searches",
 }
+
+
+def _list_uses(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what memory was worth, apart from dreams."""
+    injected, found, noise = (f"{told[key]['rate']:.0%}".replace("%", " %") for key in ("injected", "found", "noise"))
+    answered = f"An injected line answers {injected}, and one of the first three hits of a search {found}"
+    yield f"{answered} of these questions (more is better)."
+    yield f"Of the injected lines, {noise} are noise: no session that followed mentions them (fewer is better)."
 
 
 def _line(tally: Mapping[str, Any], of: int, how: str) -> str:

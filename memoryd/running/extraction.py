@@ -10,15 +10,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memoryd.database import memories, profile, runs, sqlite, turns
+from memoryd.database import memories, profile, query, runs, sqlite, turns
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
+from memoryd.jobs.joint import JointInputs
 from memoryd.ledger.facts import Store, fact_of
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.profile import ProfileEntry
-from memoryd.running import queueing
+from memoryd.running import modes, queueing, sleeping
 from memoryd.running.queueing import list_candidates
-from memoryd.running.sleeping import check_time, files_of_people, is_history, make_judges, read_instructions
+from memoryd.running.sleeping import check_times, files_of_people, is_history, make_judges, read_instructions
 from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from memoryd.running.sleeping import GatherContext
 
 KIND = "facts"
+# A sleep has moved this watermark of a session.
+_SERVED = (
+    "SELECT 1 FROM watermark w JOIN job_run r ON r.id = w.run_id"
+    " WHERE w.session_id = ? AND w.consumer = ? AND r.kind = 'sleep'"
+)
 LONGEST_WAIT = 10  # times the debounce, for a session that is never quiet
 
 
@@ -101,28 +107,59 @@ def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
         upto = int(run.options.get("upto") or row["last_seq"])
         drain = bool(run.options.get("drain", row["state"] == "ended"))
         look = _look(connection, row, upto)
+        if upto <= mark and query.has_row(connection, _SERVED, session_id, CONSUMER):
+            return NothingToDo("the sleep has extracted them")
     with sqlite.begin_write(source.engine) as connection:
         connection.exec_driver_sql("UPDATE session SET facts_look = ? WHERE id = ?", (look, session_id))
     if run.options.get("upto") is None:
         # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
         runs.pin(source.engine, run, {"upto": upto, "drain": drain})
+    inputs = _read_inputs(source, row, mark, upto, drain=drain)
+    return inputs or NothingToDo("the next turn has not been scanned for secrets yet")
+
+
+def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
+    """Return the snapshot of a sleep, with that of the facts where one question of a model can serve both jobs.
+
+    A job that proposes is asked alone, because its proposal is answered alone.
+    """
+    slept = sleeping.gather(source, run)
+    if isinstance(slept, NothingToDo):
+        return slept
+    modes_of = [modes.mode_of(source.engine, source.settings, run.agent_id, kind) for kind in queueing.OF_TURNS]
+    if not slept.turns or not source.model_is_up or {*modes_of} != {modes.AUTO}:
+        return JointInputs(slept)
+    upto = slept.turns[-1].seq
+    with sqlite.begin_read(source.engine) as connection:
+        row = turns.session_row(connection, slept.session_id)
+        mark = turns.read_watermark(connection, slept.session_id, CONSUMER)
+        is_due = row is not None and _may_be_asked_about(connection, source.settings, source.clock, row)
+    if row is None or not is_due or mark >= upto:
+        return JointInputs(slept)
+    found = _read_inputs(source, row, mark, upto, drain=row["state"] == "ended" and upto == row["last_seq"])
+    return JointInputs(slept, found, read_instructions("joint"))
+
+
+def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *, drain: bool) -> FactsInputs | None:
+    """Return the snapshot of the turns behind a watermark; None if the first of them is not scanned yet."""
+    session_id, agent_id = row["id"], row["agent_id"]
     with sqlite.begin_read(source.engine) as connection:
         blind = turns.first_unscanned(connection, session_id, after=mark, upto=upto)
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto if blind is None else blind - 1)
         earlier = turns.stored_turns(connection, session_id, upto=mark)
-        live = memories.read_live(connection, run.agent_id, MemoryKind.FACT)
-        sections = profile.read(connection, run.agent_id)
-        graves = memories.read_tombstones(connection, run.agent_id)
+        live = memories.read_live(connection, agent_id, MemoryKind.FACT)
+        sections = profile.read(connection, agent_id)
+        graves = memories.read_tombstones(connection, agent_id)
     if blind is not None and not covered:
-        return NothingToDo("the next turn has not been scanned for secrets yet")
-    days, known = files_of_people(source, covered)
+        return None
+    days, known = files_of_people(source, check_times(covered, row))
     clean = source.scrubber.redact([one.text for one in sections.values()])
     settings = source.settings
     return FactsInputs(
-        agent_id=run.agent_id,
+        agent_id=agent_id,
         session_id=session_id,
-        turns=tuple(map(check_time, covered)),
-        earlier=tuple(map(check_time, earlier)),
+        turns=check_times(covered, row),
+        earlier=check_times(earlier, row),
         folder=row["folder"],
         program=program_of(row["format"]),
         known=tuple(Store(map(fact_of, live)).all()),

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, ledger_runs, rescrub
 from memoryd.database import runs
-from memoryd.errors import AwayError, NotFoundError, RefusedError
+from memoryd.errors import AwayError, NotFoundError
 from memoryd.ledger import guards
-from memoryd.running import deciding, evaluating, extraction, proposing, refining, removal, self_test
+from memoryd.running import deciding, evaluating, extraction, proposing, refining, removal, rollover, self_test
 from memoryd.running.called_refining import carry_out as refine
 from memoryd.running.runner import REDECIDED_MAX, RunKind
 
 if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.running.runner import Runner
-
-LATER_KINDS = ("rollover",)
 
 
 def _decide_ledger_run(runner: Runner, run: Run) -> None:
@@ -61,6 +59,7 @@ KINDS: dict[str, RunKind] = {
     **dict.fromkeys(ledger_runs.KINDS, RunKind(_decide_ledger_run, declines=True, tells=False)),
     **dict.fromkeys(proposing.KINDS, RunKind(_answer_proposal, declines=True)),
     refining.KIND: RunKind(refine),
+    rollover.KIND: RunKind(rollover.carry_out),
     self_test.KIND: RunKind(self_test.carry_out),
     evaluating.KIND: RunKind(evaluating.carry_out),
     forgetting.KIND: RunKind(removal.forget, declines=True),
@@ -70,12 +69,7 @@ KINDS: dict[str, RunKind] = {
 
 def check_kind(kind: str) -> str:
     """Return the kind."""
-    kinds = (*deciding.KINDS, ledger_runs.DEDUP, refining.KIND, self_test.KIND, evaluating.KIND)
+    kinds = (*deciding.KINDS, rollover.KIND, ledger_runs.DEDUP, refining.KIND, self_test.KIND, evaluating.KIND)
     if kind in kinds:
         return kind
-    if kind in LATER_KINDS:
-        raise RefusedError(
-            f"{kind!r} jobs come with a later version of memoryd",
-            hint=f"kinds of this version: {', '.join(kinds)}",
-        )
     raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(kinds)}")

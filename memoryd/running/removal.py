@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, rescrub, restore
 from memoryd.database import alarms, runs, sqlite, texts
-from memoryd.running import called_refining, proposing
+from memoryd.running import called_refining, proposing, rollover
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +31,8 @@ def forget(runner: Runner, run: Run) -> None:
     runner.end(run, "succeeded", receipt=receipt)
     runner.clear_alarms_of(run)
     sqlite.write(runner.engine, alarms.clear_of_sessions, receipt[forgetting.KIND]["sessions"], runner.clock.text())
+    if receipt[forgetting.KIND]["sessions"]:
+        rollover.request(runner.engine, runner.settings, runner.clock, run.agent_id)
 
 
 def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:

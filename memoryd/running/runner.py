@@ -29,6 +29,7 @@ from memoryd.jobs.job import (
     Operate,
     Reply,
     RewriteCore,
+    WriteFile,
 )
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
@@ -558,6 +559,9 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
             case EditFacts():
                 found += [text for one in edit.learned for text in (one.content, one.note or "")]
                 found += [one.text for one in edit.sections]
+            case WriteFile():
+                there = set((edit.old or b"").splitlines())  # what a person wrote into it is theirs
+                found += [line.decode(errors="replace") for line in edit.new.splitlines() if line not in there]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
     return found

@@ -28,6 +28,7 @@ from memoryd.offline.cue_judge import CueJudge
 from memoryd.running import queueing
 from memoryd.running.queueing import ASK_AGAIN, list_candidates
 from memoryd.tiers import core
+from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
@@ -351,32 +352,31 @@ def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
         earlier = turns.stored_turns(connection, session_id, upto=mark)
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
-        summary = turns.running_summary(connection, session_id)
+        # Without a sleep it is a rollover's, of these very turns: nothing of it is in a daily file yet.
+        summary = turns.running_summary(connection, session_id) if mark else None
         unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
-    return replace(_inputs(source, run, row, covered, held, summary), earlier=tuple(earlier), unscanned=unscanned)
+    timed = check_times(covered, row)
+    inputs = make_inputs(source, run, row, timed, files_of_people(source, timed))
+    live, past = check_times(held, row), check_times(earlier, row)
+    return replace(inputs, live=live, previous_summary=summary, earlier=past, unscanned=unscanned)
 
 
-def _inputs(
-    source: GatherContext,
-    run: Run,
-    row: RowMapping,
-    covered: Sequence[StoredTurn],
-    held: Sequence[StoredTurn],
-    summary: str | None,
+def make_inputs(
+    source: GatherContext, run: Run, row: RowMapping, covered: Sequence[StoredTurn], known: tuple[str, tuple[str, ...]]
 ) -> SleepInputs:
+    """Return the input of a first sleep over these turns of a session; `known`: the daily files and the core."""
     settings = source.settings
-    days, known = files_of_people(source, covered)
     return SleepInputs(
         agent_id=run.agent_id,
         session_id=row["id"],
         program=program_of(row["format"]),
         folder=row["folder"],
         reason=run.options.get("reason", NOTES),
-        turns=tuple(map(check_time, covered)),
-        live=tuple(map(check_time, held)),
-        previous_summary=summary,
-        core=known,
-        daily=days,
+        turns=check_times(covered, row),
+        live=(),
+        previous_summary=None,
+        core=known[1],
+        daily=known[0],
         window=fill_of(row, window_of(settings, run.agent_id)).window.tokens,
         budget=settings.sleep.budget,
         keep_recent=settings.sleep.keep_recent,
@@ -413,9 +413,13 @@ def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
     return "\n".join(texts)
 
 
-def check_time(turn: StoredTurn) -> StoredTurn:
-    """Return a turn without its time if the time is missing or no zone can show it."""
-    return turn if turn.at is None or evidence.parse_moment(turn.at) else turn._replace(at=None)
+def check_times(found: Sequence[StoredTurn], row: RowMapping) -> tuple[StoredTurn, ...]:
+    """Return the turns of a session without the times that no zone can show.
+
+    Old versions of Codex wrote no time beside what was said: it was said after the session began, not when it is read.
+    """
+    begin = row["started_at"] if row["format"] == Codex.name else None
+    return tuple(turn if evidence.parse_moment(turn.at) else turn._replace(at=begin) for turn in found)
 
 
 def read_instructions(job: str) -> str:

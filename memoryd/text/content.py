@@ -8,7 +8,7 @@ from functools import lru_cache
 from memoryd.text.wording import STOP, find_stem, fold, list_units
 
 # Who speaks, as a line of memory says it: no part of what is said.
-LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open"
+LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open|Corrected"
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
 # Words, beside those without content, by which a memory reports something of the user: "User asked …", "prefers …".
 _FRAMING_LIST = """

@@ -11,10 +11,18 @@ if TYPE_CHECKING:
 
 from memoryd.text.fences import without_fences
 
+ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
 _PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)")
-_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
+_LINK = re.compile(r"\[([^\]\n]{1,200})\]\(([^)\n]{1,500})\)")
+# Emphasis, but for what only looks so: patterns of files such as `**/*.ts`, and names such as `__init__.py`.
 _EMPHASIS = re.compile(
-    r"(?<![\w*])\*{1,3}(?=\S)([^*\n]{1,400}?)(?<=\S)\*{1,3}(?![\w*])|(?<!\w)__([^_\n]{1,400}?)__(?!\w)"
+    r"(?<![\w*/])\*{1,3}(?=[^\s*/.,;)\]])([^*\n]{1,400}?)(?<=[^\s/(\[])\*{1,3}(?![\w*/])"
+    r"|(?<![\w/.])__(?!\w+__)([^_\n]{1,400}?)__(?![\w.])"
+)
+_VERBATIM = re.compile(r"`[^`\n]+`|https?://[^\s)>\]]+")  # a name or an address is kept as written
+# What a link leads to that its words do not tell: a place in a repository, or a file.
+_PLACE = re.compile(
+    r"https?://\S+/(?:pulls?|issues|commits?|merge_requests|compare|blob|tree)/\S+|[^\s:#]*\.\w{1,5}(?:#\S*)?"
 )
 _CODE_LINE = re.compile(
     r"^(?:\s{4,}\S|\s*[❯➜λ]\s|.*\d% \(\d+/|\s*(?:[$%>#]\s?\w+\s.*[-/|]|[{}()\[\];]+\s*$|at\s+\S+\(|\d+[→|:]))"  # noqa: RUF001
@@ -50,7 +58,7 @@ def list_lines(text: str) -> list[str]:
             continue
         plain = (line if line[0].isalpha() else _MARK.sub("", line, count=1)).strip()
         if plain and not _RULE.match(plain) and not _is_log(shapes, line) and not by_machine(plain):
-            kept.append(_mask_numbers(plain))
+            kept.append(_strip_markup(plain))
     return kept
 
 
@@ -79,14 +87,29 @@ def _is_log(shapes: Counter[str], line: str) -> bool:
 
 def by_machine(line: str) -> bool:
     """Say whether a line reads as a machine's, by its many words with digits and signs."""
-    line = _PHONE.sub("0", line)
+    line = _PHONE.sub("0", _LINK.sub(r"\1", line) if "](" in line else line)
     odd = len(_ODD_WORD.findall(line))
     return odd > 2 and odd > _MOST_ODD * len(line.split())
 
 
-def _mask_numbers(line: str) -> str:
-    line = _LINK.sub(r"\1", _PICTURE.sub(r"\1", line)) if "](" in line else line
-    return _EMPHASIS.sub(lambda found: found[1] or found[2], line) if "*" in line or "__" in line else line
+def _strip_markup(line: str) -> str:
+    line = _LINK.sub(_name_link, _PICTURE.sub(r"\1", line)) if "](" in line else line
+    if "*" not in line and "__" not in line:
+        return line
+    kept = [found.span() for found in _VERBATIM.finditer(line)]
+
+    def strip(found: re.Match[str]) -> str:
+        at = found.start()
+        return found[0] if any(begin < at < end for begin, end in kept) else found[1] or found[2]
+
+    return _EMPHASIS.sub(strip, line)
+
+
+def _name_link(found: re.Match[str]) -> str:
+    """Return the words of a link; all of it where they do not tell which place or file it leads to."""
+    words, target = found[1], found[2]
+    name = target.partition("#")[0].rpartition("/")[2]
+    return found[0] if _PLACE.fullmatch(target) and name not in words else words
 
 
 def is_wide(text: str) -> bool:

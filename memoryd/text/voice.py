@@ -61,6 +61,11 @@ _QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
 _LONGEST_QUOTED = 600
 _OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
 _CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
+# An object that is whole, with the command that printed it; like a fence it says itself where it ends.
+_OBJECT = re.compile(
+    r"^(?:[$❯➜λ] [^\n]*\n)?(?:\{[ \t]*\n(?:[ \t]+\S[^\n]*\n)+\}|\[[ \t]*\n(?:[ \t]+\S[^\n]*\n)+\])[ \t]*$",  # noqa: RUF001
+    re.MULTILINE,
+)
 _CITED = re.compile(r"[ \t]*[>|]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 # Labels that people put before their own words; another short beginning with a colon may be somebody's name.
@@ -144,8 +149,19 @@ _MACHINE = re.compile(
     r"|(?:\+\+\+|---) \S+[/.]|@@ -\d|diff --git |\S+:\d+(?::\d+)?: |\d+ *\||[^\n\t]*\t[^\n\t]+\t|usage: \S"
     r"|(?:[$❯➜λ]|>>>) *(?:\S|$)|/[\w./-]{0,60} [$#%] |[│┃├└╭╰▶⏺⎿]|[\[\]{}();,\"]+\s*$|HTTP/\d|(?:FAIL|PASS)(?:ED)?\b"  # noqa: RUF001
     r"|(?:\([\w.-]{1,40}\) ?)?[\w.-]{1,60}@[\w.-]{1,60}[ :~][^\n]{0,200}[$%#>]|\"[\w.-]+\" *:"
+    # What terminals and browsers ask and report, and the numbered lines of a difference in a terminal.
+    r"|(?:Username|Password|Passphrase) for ['\"]|exit (?:status|code):? \d+\s*$|[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\s*$"
+    r"|(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)(?:\s+(?:https?:/)?/\S*)?\s*$"
+    r"|[^\n]{0,120}[\"“]https?://[^\s\"”]+[\"”] was (?:blocked|preloaded|not )"
+    r"|Loading (?:failed|module|resource)[^\n]{0,60}[\"“]https?://"
+    r"|(?:[+-] \d{1,5}|[+-]\d{2,5}) +[-*#|]|[+-] \d{1,5}\s*$"
     r")"
 )
+# Lines filled up with spaces were copied from a terminal, and a sign before words makes a heading of a page.
+_FILLED = re.compile(r".*\S {4,}$")
+_SYMBOL = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff]\ufe0f? ")
+_TABLE = re.compile(r"[^\n\t]*\t[^\n\t]+\t")
+_FEWEST_FILLED, _FEWEST_ROWS = 3, 3
 _HUNK = re.compile(r"@@ -\d")
 _CHANGED = re.compile(r"[-+ ]")
 # A terminal wraps and indents what it shows; people indent the items of a list and code.
@@ -175,7 +191,7 @@ def _marks(text: str) -> bytearray:
     """Return a byte for each character that says whose it is."""
     blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
     left = _mask_blocks(text, blocks)
-    for find in (_find_fenced, _find_tagged):
+    for find in (_find_fenced, _find_tagged, _find_objects):
         found = list(find(left))
         left = _mask_blocks(left, found)
         blocks += found
@@ -218,6 +234,11 @@ def _find_fenced(text: str) -> Iterator[_Mark]:
             begin = -1
     if begin >= 0:
         yield begin, len(text), _UNCLEAR
+
+
+def _find_objects(text: str) -> Iterator[_Mark]:
+    """Yield the objects that were printed or copied whole."""
+    yield from ((found.start(), found.end(), _PASTED) for found in _OBJECT.finditer(text))
 
 
 def _find_tagged(text: str) -> Iterator[_Mark]:
@@ -300,8 +321,7 @@ class _MessageLines:
         self._lines = lines
         self._machine = self._by_machine()
         self._odd = {at for at, line in enumerate(lines) if prose.by_machine(line)}
-        wrapped = [at for at, line in enumerate(lines) if _WRAPPED.match(line)]
-        self._first_wrapped = wrapped[0] if len(wrapped) >= _FEWEST_WRAPPED else len(lines)
+        self._first_wrapped = self._find_wrapped()
         self._names = [None if logged else _speaker(line) for line, logged in zip(lines, self._machine, strict=True)]
         self._marks = [_OWN] * len(lines)
 
@@ -312,6 +332,10 @@ class _MessageLines:
                 self._marks[at] = _PASTED
             elif at in self._odd or (at >= self._first_wrapped and line.startswith(("  ", "\t"))):
                 self._marks[at] = _UNCLEAR
+        for at in range(self._first_wrapped - 1, -1, -1):  # what is wrapped begins where its paragraph does
+            if self._first_wrapped == len(self._lines) or not self._lines[at].strip():
+                break
+            self._marks[at] = max(self._marks[at], _UNCLEAR)
         self._chat()
         self._mark_around()
         self._mark_quoted()
@@ -323,12 +347,20 @@ class _MessageLines:
                 self._marks[place] = min(self._marks[place - 1], max(self._marks[place + 1], self._marks[place]))
         return self._marks
 
+    def _find_wrapped(self) -> int:
+        """Return the first line of those that a terminal has wrapped and indented."""
+        wrapped = [at for at, line in enumerate(self._lines) if _WRAPPED.match(line)]
+        return wrapped[0] if len(wrapped) >= _FEWEST_WRAPPED else len(self._lines)
+
     def _by_machine(self) -> list[bool]:
         """Say of each line whether a program wrote it, or a person code."""
         found = [
             logged or _MACHINE.match(line) is not None
             for line, logged in zip(self._lines, prose.mark_log_lines(self._lines), strict=True)
         ]
+        for pattern, sign, fewest in ((_FILLED, _FILLED, _FEWEST_FILLED), (_TABLE, _SYMBOL, _FEWEST_ROWS)):
+            if sum(pattern.match(line) is not None for line in self._lines) >= fewest:
+                found = [one or sign.match(line) is not None for one, line in zip(found, self._lines, strict=True)]
         is_hunk = False
         for at, line in enumerate(self._lines):
             is_hunk = _HUNK.match(line) is not None or (is_hunk and _CHANGED.match(line) is not None)

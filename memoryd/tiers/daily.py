@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memoryd.tiers.lines import LINE_ENDS, lines_of, open_fence
+from memoryd.tiers.session_summary import HEADINGS, Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date
 
+_PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})
 _BULLET = ("- ", "* ", "+ ")
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
 _REASON = re.compile(rb"(.*?) \(([0-2]\d:[0-5]\d)\)", re.DOTALL)
-_ATTRIBUTION = re.compile(r"From [^,\n]{1,80}, [0-2]\d:[0-5]\d(?:-[0-2]\d:[0-5]\d)?(?:, session:\S+)?")
+_ATTRIBUTION = re.compile(r"From [^,\n]{1,80}, [0-2]\d:[0-5]\d(?:-[0-2]\d:[0-5]\d)?(?:, session:(\S+))?")
 _UNSAID = re.compile(
     r"(?:\s*(?:<!--(?:(?!-->).)*-->|^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$))+",
     re.DOTALL | re.MULTILINE,
@@ -61,9 +63,10 @@ def block(reason: str, clock: str, body: str) -> bytes:
     r"""Return the bytes to append for one block.
 
     The body cannot end its block or begin another: line ends of any kind become `\n`; a line that would be a heading,
-    or rule out the one above it, gets a backslash (`\## …`, `\---`), inside code too, so that a reader who knows only
-    lines is not fooled; a line that begins HTML which swallows the following blocks gets `&lt;`; a code fence left open
-    is closed. The clock is of the last turn covered, in the configured timezone; lone surrogates become `?`.
+    but for the headings of a session's sections, or rule out the one above it, gets a backslash (`\## …`, `\---`),
+    inside code too, so that a reader who knows only lines is not fooled; a line that begins HTML which swallows the
+    following blocks gets `&lt;`; a code fence left open is closed. The clock is of the last turn covered, in the
+    configured timezone; lone surrogates become `?`.
 
     Raises:
         ValueError: the reason or body is blank, the reason has several lines, or the clock is none.
@@ -79,7 +82,7 @@ def block(reason: str, clock: str, body: str) -> bytes:
 
 def _contain(body: str) -> str:
     text = LINE_ENDS.sub("\n", body).replace("\0", "\ufffd").strip("\n")
-    text = _HEADING.sub(r"\1\\", text)
+    text = "\n".join(line if line in HEADINGS else _HEADING.sub(r"\1\\", line) for line in text.split("\n"))
     text = _RULE.sub(r"\1\\", text)
     text = _HTML.sub(r"\1&lt;", text)
     fence = None
@@ -96,6 +99,12 @@ def attribute_block(program: str, first: str, last: str, session: str) -> str:
     clock = first if first == last else f"{first}-{last}"
     named = f", session:{session}" if session and len(session.split()) == 1 else ""
     return f"From {program}, {clock}{named}"
+
+
+def session_of(body: str) -> str:
+    """Return the id of the session that a block's body is about, as its first line says it; nothing if it does not."""
+    found = _ATTRIBUTION.fullmatch(body.partition("\n")[0])
+    return (found[1] or "") if found else ""
 
 
 def says_nothing(body: str) -> bool:
@@ -123,6 +132,12 @@ def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:
             held.append(text)
         at += len(line)
     yield from _piece(begins, held)
+
+
+def is_passing(raw: bytes, at: int) -> bool:
+    """Return True if the piece at a byte of a block tells of its day alone: a state, an open point, changed files."""
+    above = [line for line in raw[:at].decode(errors="replace").split("\n") if line.startswith("#")]
+    return bool(above) and HEADINGS.get(above[-1]) in _PASSING
 
 
 def _piece(begins: int, lines: Sequence[str]) -> Iterator[tuple[int, str]]:

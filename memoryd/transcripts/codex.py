@@ -237,14 +237,18 @@ def _result(item: dict[str, Any]) -> list[RecordText]:
 
 
 def _unwrap_output(output: str) -> str:
-    """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is."""
+    """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is.
+
+    That the run failed stands in the metadata alone; it becomes the first line, as other programs have it.
+    """
     if output.startswith('{"output":'):
         try:
             value = orjson.loads(output)
         except orjson.JSONDecodeError:
             return clean(output)
         if type(value.get("output")) is str and value.keys() <= {"output", "metadata"}:
-            return clean(value["output"])
+            code = read_mapping(value.get("metadata")).get("exit_code")
+            return clean(f"Exit code {code}\n{value['output']}" if type(code) is int and code else value["output"])
     return clean(output)
 
 

@@ -331,7 +331,7 @@ def test_a_session_is_in_no_byte_any_more_and_its_rows_stay(world):
 
 def test_what_somebody_wrote_into_its_block_stays(world):
     path = next((world.scratch.workspace / "memory").glob("*.md"))
-    path.write_text(path.read_text().replace("- Assistant: Noted:", "- mine: call the plumber\n- Assistant: Noted:"))
+    path.write_text(path.read_text().replace("- Noted:", "- mine: call the plumber\n- Noted:"))
     told = forget(world, session=the_session(world))
     assert told["counts"]["blocks"] == 1
     assert [line for line in path.read_text().splitlines() if line.startswith("- ")] == ["- mine: call the plumber"]
@@ -542,7 +542,7 @@ def test_another_agent_keeps_what_it_has(world):
             " gauge, counted_seq) VALUES ('s', 'other', 's', 'messages', 'ended', '2026', '2026', 0, 0, '{}', 0)"
         )
         connection.exec_driver_sql(
-            "INSERT INTO session_summary VALUES ('s', ?, '[]', '2026', NULL, NULL)",
+            "INSERT INTO session_summary VALUES ('s', ?, '[]', '2026', NULL, NULL, NULL)",
             (f"- {saying(world, 'tabs').content}",),
         )
     forget(world, memory=saying(world, "tabs").id)

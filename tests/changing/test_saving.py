@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from scratch import Scratch, filler, in_process, recent, said, until
+from scratch import Scratch, filler, in_process, message, recent, said, until
 
 from memoryd import config
 from memoryd.changing import saving, verify
@@ -346,6 +346,16 @@ def test_a_running_daemon_writes_what_is_saved_and_indexes_it(scratch, memory):
         assert [one.path for one in found] == done["files"]
         index.close()
         assert memory.search("kumquat")[0].path == done["files"][0]
+
+
+def test_a_running_daemon_reads_what_was_typed_just_before_a_tool_is_called(scratch, memory, monkeypatch):
+    monkeypatch.setenv("CLAUDECODE", "1")
+    scratch.write_config(ingest={"settle": "5s"})  # by itself it would look too late
+    with scratch.daemon():
+        memory.save("The shop is in Ghent.")  # its first look at the transcripts is over
+        scratch.append([message("user", "Never deploy the shop on a Friday.", at=recent(0))], "newer")
+        memory.update(append="Never deploy the shop on a Friday.")
+    assert "- Never deploy the shop on a Friday." in scratch.core
 
 
 def test_what_is_forgotten_leaves_the_index(scratch, memory):

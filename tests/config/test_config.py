@@ -206,10 +206,10 @@ def test_one_problem_is_told_in_one_line(tmp_path):
         ("treshold: 0.8", "treshold", "did you mean sleep.threshold?"),
         ("idle_end: 2h", "idle_end", "did you mean sessions.idle_end?"),
         ("sleep: {keep-recent: 1}", "sleep.keep-recent", "did you mean sleep.keep_recent?"),
-        ("rollover: {schedule: x}", "rollover", "known here: state_dir, timezone, agents, ingest"),
+        ("naps: {schedule: x}", "naps", "known here: state_dir, timezone, agents, ingest"),
         ("hooks: {on_error: x}", "hooks.on_error", "known here: on_summary, on_alarm"),
         ("llm: {budget: 1}", "llm.budget", "did you mean sleep.budget?"),
-        ("modes: {rollover: auto}", "modes.rollover", "known here: sleep, facts"),
+        ("modes: {naps: auto}", "modes.naps", "known here: sleep, facts"),
         ("zone: x", "zone", "did you mean timezone?"),
         ("source: x", "source", "known here:"),
     ],
@@ -218,6 +218,14 @@ def test_an_unknown_key_is_told_its_nearest_valid_one(tmp_path, written, key, hi
     line, what, given_hint = problem_of(tmp_path, MINIMAL + written)
     assert (line, what) == (2, f"{key}: unknown key")
     assert given_hint.startswith(hint)
+
+
+def test_a_key_that_the_release_removed_only_warns(tmp_path):
+    path = write(tmp_path, MINIMAL + "injection: {max_tokens: 7, handover_max_tokens: lots}\n")
+    made = load(path)
+    why = "RECENT.md and the state of the project replace it"
+    assert made.warnings == (f"{path}:2: injection.handover_max_tokens was removed and does nothing: {why}",)
+    assert (made.injection.max_tokens, load(write(tmp_path, MINIMAL)).warnings) == (7, ())
 
 
 def test_a_model_may_be_named_for_each_agent_instead_of_for_all(tmp_path):

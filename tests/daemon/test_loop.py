@@ -1,7 +1,7 @@
 """The daemon's loop, turn by turn in this process: what is due is done though there is much else to do."""
 
 import pytest
-from scratch import STARTED, Scratch, filler, in_process, said
+from scratch import STARTED, Scratch, filler, in_process, message, said
 from tiny_model import TinyModel, vector
 
 from memoryd.daemon.loop import Loop
@@ -34,7 +34,8 @@ def loop(opened):
 
 def heard(scratch, opened, name, start=0):
     """A session with enough to sleep over, read and counted; its id."""
-    scratch.append([*said(start), filler(minute=start + 30)], name)
+    rule = f"We decided to keep the depot called {name} in Gdansk, because its customs office is open at night."
+    scratch.append([*said(start), message("user", rule, start + 20), filler(minute=start + 30)], name)
     opened.ingest.changed.clear()
     read_all(opened)
     (session_id,) = opened.ingest.changed

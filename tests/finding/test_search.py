@@ -574,7 +574,7 @@ def test_of_common_words_what_holds_two_is_found_however_old(crowded):
 
 
 def test_what_holds_two_common_words_is_worth_as_much_among_the_newest_as_among_the_oldest(crowded):
-    crowded.said("oak tree", *["a tree", "an oak"] * 6, "oak tree")
+    crowded.said("oak tree early", *["a tree", "an oak"] * 6, "oak tree later")
     first, second = crowded.search("oak tree")[:2]
     assert {first.path, second.path} == {"session:s0", "session:s13"}
     assert first.score < 1.3 * second.score
@@ -681,3 +681,65 @@ def test_a_file_written_a_moment_ago_is_read_again_until_its_clock_has_moved_on(
     later = utc_now() + timedelta(seconds=10)
     monkeypatch.setattr("memoryd.finding.indexing.utc_now", lambda: later)
     assert not stamp().startswith("unsettled")
+
+
+def test_what_was_decided_comes_before_what_only_asks_for_it(world):
+    world.turn("Should the kumquat store use SQLite or PostgreSQL?")
+    world.turn("The kumquat store uses SQLite, because one file is enough for it.", role="assistant")
+    world.turn("Let me look at the kumquat store with SQLite:", role="assistant")
+    assert [line for _, line in world.places("which database does the kumquat store use: SQLite")] == [2, 1, 3]
+
+
+def test_what_the_user_wants_is_in_the_users_own_words(world):
+    world.turn("The kumquat report is a PDF with a short table.", role="assistant")
+    world.turn("Please make the kumquat report a PDF with a short table.")
+    assert world.places("is the kumquat report a PDF")[0] == ("session:s1", 1)
+    assert world.places("does the user want the kumquat report as PDF")[0] == ("session:s1", 2)
+
+
+def test_calls_and_outputs_of_tools_come_behind_what_is_said(world):
+    world.turn('Bash {"command":"kumquat --rebuild","description":"kumquat"}', role="assistant", kind="tool_call")
+    world.turn("kumquat kumquat kumquat", role="tool", kind="tool_result")
+    world.turn("After much else that has nothing to do with fruit a kumquat was rebuilt as well.", role="assistant")
+    assert [line for _, line in world.places("kumquat")] == [3, 2, 1]
+
+
+def test_near_copies_count_once_and_come_last(world):
+    world.write("memory/2026-05-03.md", "## Note (10:00)\n\n- The kumquat service listens on port 8080 by now.\n")
+    world.turn("The kumquat service listens on port 8080 by now.", role="assistant")
+    world.turn("A kumquat was eaten by somebody on the way to the harbour, in rain.", role="assistant")
+    found = world.search("kumquat service port")
+    assert [hit.snippet[-12:] for hit in found[:2]] == ["8080 by now.", "ur, in rain."]
+    assert (len(found), "8080" in found[2].snippet) == (3, True)
+
+
+def test_the_heading_above_a_line_tells_whether_it_asks_or_answers(world):
+    day = "## Session Notes (10:00)\n\n### {}\n- The kumquat port is 8080.\n"
+    for number, section in enumerate(("Asked", "Files changed", "Decided", "Elsewhere"), 1):
+        world.write(f"memory/2026-05-0{number}.md", day.format(section).replace("8080", f"{number}000"))
+    order = [int(path[-4]) for path, _ in world.places("kumquat port", after=date(2026, 5, 1))]
+    assert order == [3, 4, 2, 1]
+
+
+def test_what_a_whole_project_is_about_still_counts(world):
+    for number in range(12):
+        world.turn(f"kumquat log entry {number}", session=f"s{number}", role="assistant")
+    world.turn("the kumquat press is broken", session="press", role="assistant")
+    world.turn("somebody was in town", session="town", role="assistant")
+    assert world.places("kumquat town press")[0] == ("session:press", 1)
+
+
+def test_the_relevance_is_the_share_of_the_question_that_a_hit_holds(world):
+    world.turn("the kumquat harvest was poor", role="assistant")
+    world.turn("tea", session="s2", role="assistant")
+    assert world.search("kumquat harvest")[0].relevance == 1
+    assert world.search("was the")[0].relevance == 0, "words that say nothing are no match"
+    assert 0 < world.search("kumquat zeppelin moonshine")[0].relevance < 0.4
+
+
+def test_the_snippet_holds_the_sentence_that_answers(world):
+    filler = "Nothing of this matters to anybody at all, and so it goes on. " * 12
+    world.turn(
+        f"The kumquat was asked for. {filler}The kumquat failed because its soil was dry. {filler}", role="assistant"
+    )
+    assert "because its soil was dry" in world.search("why did the kumquat fail")[0].snippet

@@ -255,7 +255,6 @@ def test_a_session_whose_id_begins_anothers_is_meant_by_its_whole_id(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "name"),
     [
-        (("job", "run", "rollover"), 4, "refused"),
         (("job", "run", "slumber"), 3, "not_found"),
         (("job", "run"), 2, "config"),
         (("job", "show", "run-none"), 3, "not_found"),

@@ -1,6 +1,8 @@
 """What an agent is told at its start, from its real memory; and that nothing of it comes back as memory."""
 
 import json
+import os
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,13 +12,13 @@ from scratch import Scratch, filler, in_process, message, recent, said
 import memoryd
 from memoryd import config
 from memoryd.daemon.once import run_once
-from memoryd.database import audit, memories, reads, sqlite
+from memoryd.database import audit, memories, query, reads, sqlite
 from memoryd.errors import ConfigError
 from memoryd.interfaces import status
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Update, apply
 from memoryd.recall.injection import Budget, Part
-from memoryd.requests import context
+from memoryd.requests import context, projects
 from memoryd.transcripts.injected import CLOSE, OPEN
 from memoryd.worker.client import Worker
 
@@ -43,8 +45,8 @@ def test_what_stands_in_facts_core_and_day_is_told_once_and_is_no_hit_either(scr
     made = context.fit_material(remembered, Budget(2000, 12_000), lambda texts: [len(text) // 4 for text in texts])
     assert made.text.count(said_) == 1
     assert made.text.count("PostgreSQL 16 because the reports need window functions.") == 1
-    assert (made.left_out, "said above left out: the file has them" in made.text) == ((), True)
-    assert "- Assistant: Noted: orders stay in PostgreSQL 16." in made.text
+    assert (made.left_out, "left out" in made.text) == ((), False)
+    assert "- Noted: orders stay in PostgreSQL 16." in made.text
     hits = (f"User: {said_}", said_.upper(), f"- {said_[:-1]}", f"… {said_[5:]}")
     assert context.list_new_parts([Part("memory/2026-03-04.md, lines 3-4", one) for one in hits], made.text) == []
     # The same words within another statement say something else.
@@ -232,9 +234,82 @@ def test_status_says_how_much_of_the_memory_and_of_the_sessions_it_does_not_tell
         assert (told["of"], told["max_tokens"]) == (100, 300)
         injected = context.inject(config.load(scratch.config), config.load(scratch.config).agents[0]).text
         assert told["lines"] == pytest.approx(injected.count("\n - The gauge"), rel=0.2)
-        assert f"gets about {told['lines']} of 100 lines of MEMORY.md, the first: memoryd job run refine" in text
+        assert f"gets about {told['lines']} of 100 lines of MEMORY.md: memoryd job run refine" in text
         scratch.write_config(injection={"files_max_tokens": 0})
         assert shown(100)[0]["told"] is None, "nobody wants them told"
+
+
+SUMMARY = "### Asked\n- Move the page.\n### State at the end\n- Branch main at 2564804, not pushed.\n"
+
+
+def test_of_a_project_of_last_month_the_rules_and_the_state_are_told_within_1500_tokens(scratch):
+    """However many facts there are; rules first."""
+    now = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
+    scratch.append([message("user", "Move the page.", at=now - timedelta(days=45))])
+    recent_file = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
+    recent_file.parent.mkdir(parents=True, exist_ok=True)
+    recent_file.write_text("## Session 2026-03-20 morning (1h)\n\n**Open**: The old URL.\n", encoding="utf-8")
+    with in_process(scratch, lambda: now) as app:
+        app.ingest.scan()
+        app.ingest.flush()
+        facts = [NewFact(f"Fact {number} {'word ' * 20}", "knowledge", 0.9) for number in range(200)]
+        rules = [NewFact(f"Do {one}.", one, 0.6) for one in ("preference", "correction", "behavior")]
+        store_on(app.engine, scratch.workspace, app.clock).create([*facts, *rules])
+        with sqlite.begin_write(app.engine) as connection:
+            ((session_id, last),) = query.fetch_rows(connection, "SELECT id, last_seq FROM session")
+            insert = "INSERT INTO session_summary (session_id, summary, messages, updated_at) VALUES (?, ?, '[]', '')"
+            query.run(connection, insert, session_id, SUMMARY)
+            insert = "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, 'sleep', ?, '')"
+            query.run(connection, insert, session_id, last)
+        remembered = context.gather(app.settings, app.settings.agents[0], now)
+        budget = context.budget_of(app.settings, 1500)
+        made = context.fit_material(remembered, budget, lambda texts: app.worker.count(texts).tokens)
+    assert 1200 < made.tokens <= 1500
+    assert re.search(
+        r"Facts:\n- \[\w+ \| 0.60\] Do .*\n- .* Do .*\n- .* Do .*\n- \[knowledge \| 0.90\] Fact", made.text
+    )
+    assert (
+        "State of this project (2026-03-20, 45 days ago):\n - Last request: Move the page.\n"
+        " - Branch main at 2564804, not pushed.\n.continuum/memory/RECENT.md:\n"
+    ) in made.text
+    assert " **Open**: The old URL.\n" in made.text
+
+
+@pytest.mark.parametrize("session_id", ["9e953218-585f-4692-89df-9e0747a31c68", "again"])
+def test_the_session_that_asks_is_told_what_came_before_it(scratch, session_id):
+    scratch.append([message("user", "Move the page.", at=recent(60))], name="earlier")
+    scratch.append([message("user", "Hello.", at=recent(50))], name="empty")
+    scratch.append([message("user", "Add the icon.", at=recent(30))], name=session_id)
+    with in_process(scratch) as app:
+        app.ingest.scan()
+        app.ingest.flush()
+        agent, now = app.settings.agents[0], app.clock.now()
+        own = next(one for (one,) in scratch.query("SELECT id FROM session") if one.startswith(session_id))
+        by_anybody, by_itself = (context.gather(app.settings, agent, now, context.Asker(one)) for one in (None, own))
+        assert "Add the icon." in by_anybody.state.text
+        assert ("Move the page." in by_itself.state.text, by_itself.asker.session) == (True, own)
+        earlier = next(one for (one,) in scratch.query("SELECT id FROM session") if one.startswith("earlier"))
+        assert context.gather(app.settings, agent, now, context.Asker(earlier)) == by_anybody, "it makes no difference"
+
+
+def test_folders_of_one_work_tree_or_workspace_are_of_one_project(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    agent = config.load(scratch.config).agents[0]
+    for name in ("tree/below", "tree/vendor/deep", "plain/below", "own"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "tree" / ".git").mkdir()
+    (tmp_path / "tree" / "vendor" / ".git").write_text("gitdir: x\n")
+    (tmp_path / "link").symlink_to(tmp_path / "tree" / "below")
+    (scratch.workspace / "below").mkdir()
+    roots = {
+        "tree": "tree", "tree/below": "tree", "link": "tree", "tree/vendor/deep": "tree/vendor", "tree/gone": "tree",
+        "plain": "plain", "plain/below": "plain/below", "plain/gone/x": "plain/gone/x", "\0own": "own",
+    }  # fmt: skip
+    for folder, root in roots.items():
+        given = f"{tmp_path}/{folder}" if not folder.startswith("\0") else f"{tmp_path}/\0own"
+        assert projects.find_root(given, agent) == str(tmp_path / root)
+    for folder in ("", str(scratch.workspace), str(scratch.workspace / "below")):
+        assert projects.find_root(folder, agent) == os.path.realpath(scratch.workspace)
 
 
 def test_notes_are_told_behind_what_they_are_of_where_there_is_room(scratch):

@@ -4,7 +4,9 @@ import pytest
 from scratch import Scratch, filler, recent, said, until
 
 OLD = "# Notes\n\n- an old one\n\n## Rules\n\n- never deploy on a Friday\n"
-MEMORY = {"id", "content", "heading", "tags", "constitutional", "origin_at", "created_at", "tokens", "note"}
+MEMORY = {
+    *("id", "content", "heading", "tags", "constitutional", "importance", "origin_at", "created_at", "tokens", "note"),
+}
 ENTRY = {
     *("id", "at", "agent_id", "actor", "run_id", "operation", "memory_id", "before", "after", "prev_hash", "hash"),
 }

@@ -36,13 +36,63 @@ ERROR = "npm ERR! missing script: levels"
         ('shell {"command": ["bash", "-lc", "npm run\\n  levels"]}', "`npm run levels`: "),
         ('exec const r = await exec_command({"cmd":"npm run \\"levels\\""}); text(r)', '`npm run "levels"`: '),
         ('Bash {"command": "npm run levels … [8 characters left out]', "`npm run levels … [8 characters left out]`: "),
-        ('Bash {"command": "echo `date`"}', "`echo 'date'`: "),
-        ('shell {"command": ["apply_patch", "*** Begin Patch\\n*** End Patch"]}', "`apply_patch`: "),
+        ('Bash {"command": "make `date`"}', "`make 'date'`: "),
+        ('shell {"command": ["make", "all fast"]}', "`make 'all fast'`: "),
         ("Bash a call in a form of its own", ""),
     ],
 )  # fmt: skip
 def test_a_failed_run_is_reported_with_the_command_of_its_call(given: str, told: str) -> None:
     assert facts(call(1, given), result(2, f"{ERROR}\n", 1)) == [f"failed {told}{ERROR}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("cat src/app.py", "class StoreError(Exception):\nError: the file is gone and nobody knows"),
+        ("rg -n raise src | head -3", "src/a.py:3:    raise StoreError('x')\nValueError: wrong number of rows"),
+        ("git diff HEAD~1", "+fatal: not a tree of ours\nError: in the text of a commit"),
+        ("git log -3 && sed -n '1,9p' NEWS", "    Error: a subject that names one\n"),
+        ("cd web && gh pr view 7", "TypeError: cannot read the page of it"),
+        ("ls missing", "ls: cannot access 'missing': No such file or directory"),
+        ("git show v9", "fatal: ambiguous argument 'v9': unknown revision or path"),
+        ("apply_patch <<'P'\n*** Begin Patch\n*** End Patch\nP", "error: Failed to find expected lines in a.py:"),
+        ("pytest -q", "Chunk ID: 1a\nProcess exited with code 0\nOutput:\nERROR: in a log that a test wrote\n1 passed"),
+    ],
+)
+def test_an_error_in_what_a_command_shows_is_no_failure(command: str, output: str) -> None:
+    assert facts(call(1, json.dumps({"command": command})), result(2, output, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("curl -s https://x.org", "curl: (6) Could not resolve host: x.org", "curl: (6) Could not resolve host: x.org"),
+        ("git log -3", "fatal: unable to access the repository: 403", "fatal: unable to access the repository: 403"),
+        ("cat a.py | python -", "ValueError: wrong number of rows", "ValueError: wrong number of rows"),
+    ],
+)
+def test_a_command_that_shows_something_can_fail_itself(command: str, output: str, told: str) -> None:
+    assert any(told in fact for fact in facts(call(1, json.dumps({"command": command})), result(2, output, 1)))
+
+
+def test_where_failures_are_marked_a_run_without_the_mark_has_none() -> None:
+    log = "ValueError: in a log line of the run"
+    runs = [
+        (call(1, '{"command": "make a"}'), result(2, f"Exit code 1\n{log}", 1)),
+        (call(3, '{"command": "make b"}'), result(4, "RuntimeError: only in a log of it", 3)),
+        (call(5, '{"command": "make c | tail -3"}'), result(6, "KeyError: the pipe hides it", 5)),
+    ]
+    told = facts(*(turn for run in runs for turn in run))
+    assert [fact.split("`")[1] for fact in told] == ["make a", "make c | tail -3"]
+
+
+def test_a_conflict_that_was_resolved_is_marked_so() -> None:
+    found = facts(
+        call(1, '{"command": "git rebase main"}'), result(2, "error: could not apply 1a2b3c4... Add it", 1),
+        call(3, '{"command": "git rebase --continue"}'),
+        result(4, "Successfully rebased and updated refs/heads/x.", 3),
+    )  # fmt: skip
+    assert found[0].endswith(" (a later run passed)")
 
 
 def test_a_long_command_is_shortened() -> None:

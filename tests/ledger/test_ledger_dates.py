@@ -45,6 +45,36 @@ def test_rough_dates_are_left_alone(text):
     assert "(20" not in dates.annotate(text, DAY)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Today we allow only integer pins.",
+        "today's behaviour is wrong",
+        "This is as it works today.",
+        "What exists today is a stub.",
+        "as of today",
+        "Keep it as it is today.",
+        "Today the reader only takes JSON.",
+    ],
+)
+def test_a_today_that_means_as_things_are_is_no_date(text):
+    assert dates.annotate(text, DAY) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "dated"),
+    [
+        ("today's meeting was long", "today's (2025-03-04) meeting was long"),
+        ("Today we went to the park.", "Today (2025-03-04) we went to the park."),
+        ("The party is today.", "The party is today (2025-03-04)."),
+        ("I already ate today.", "I already ate today (2025-03-04)."),
+        ("Today, the kids and I went.", "Today (2025-03-04), the kids and I went."),
+    ],
+)
+def test_a_day_on_which_something_happens_is_dated(text, dated):
+    assert dates.annotate(text, DAY) == dated
+
+
 @given(st.text(), st.dates())
 def test_any_text_on_any_day_can_be_dated(text, day):
     marked = dates.annotate(f"{text} last week, 3 years ago, next weekend", day)

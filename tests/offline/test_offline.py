@@ -12,10 +12,10 @@ from memoryd.jobs.job import Ask, MemoryType, QuotedPiece
 from memoryd.jobs.reply import ParsedSleepReply, parse
 from memoryd.offline import backend as offline
 from memoryd.offline import lasting, salience, sentences, words
-from memoryd.offline.sentences import NumberedSentence
 from memoryd.offline.statements import ConversationMessage, list_statements
 from memoryd.text import prose
 from memoryd.text.neutral import neutralize
+from memoryd.tiers.session_summary import Section
 
 AT = "2025-03-04T10:00+01:00"
 
@@ -129,10 +129,12 @@ WORK = (
 def test_work_is_told_by_what_was_asked_changed_failed_and_left():
     text = summary(ask(WORK, 120))
     assert "User: Can you make the upload retry when the bucket answers 503?" in text
-    assert "Changed: `src/upload.py`, `tests/test_upload.py`" in text
-    assert "Failed: E AssertionError: retried 0 times" in text
+    told = {one.text: one.section for one in ask(WORK, 120).summary}
+    assert told["`src/upload.py`, `tests/test_upload.py`"] is Section.FILES
+    assert told["E AssertionError: retried 0 times"] is Section.FAILED
     assert "because the client raised before the retry loop" in text
-    assert "Uploads over 5 GB are still missing." in text
+    assert told["Assistant: Uploads over 5 GB are still missing."] is Section.OPEN
+    assert None not in told.values()
     assert not any(noise in text for noise in ("Let me", "I'll look", "class Uploader", "let me run"))
 
 
@@ -140,17 +142,27 @@ def test_what_a_subagent_says_is_a_report_and_no_memory():
     words = "The root cause is the proxy in Gdansk, which drops chunked bodies over 64 KB."
     parsed = ask((*WORK, QuotedPiece("t8", "assistant", "report", AT, words)), 120)
     assert f"Report: {words}" in summary(parsed)
+    assert "Uploads over 5 GB are still missing." in [
+        one.text.removeprefix("Assistant: ") for one in parsed.summary if one.section is Section.OPEN
+    ]
     assert all(8 not in memory.sources for memory in parsed.memories)
 
 
 def test_memories_are_few_typed_and_cited_and_copy_the_turn():
-    (memory,) = ask(WORK, 120).memories
+    memory, *rest = sorted(ask(WORK, 120).memories, key=lambda one: -one.importance)
+    said_by = {f"t{n}": one.text for n, one in enumerate(WORK, 1)}
+    for one in rest:
+        assert one.text.startswith("Assistant: ")
+        assert one.type in {MemoryType.DECISION, MemoryType.LEARNING}
+        assert one.text.removeprefix("Assistant: ") in said_by[one.cites[0].partition(".")[0]]
     assert (memory.type, memory.sources, memory.cites) == (MemoryType.PREFERENCE, (6,), ("t6.1", "t6.2"))
     assert memory.text == f"User: {WORK[5].text}"
 
 
 def test_what_is_known_is_no_memory_again():
-    assert ask(WORK, 120, known=f"- {WORK[5].text}").memories == ()
+    known = ask(WORK, 120).memories
+    assert known
+    assert ask(WORK, 120, known="\n".join(one.text.partition(": ")[2] for one in known)).memories == ()
 
 
 @pytest.mark.parametrize(
@@ -212,6 +224,7 @@ def test_explicit_cues_last(sentence, kind):
         "I'm a huge fan of jazz.",
         "The tests pass now.",
         "Let's run the tests.",
+        "Let's keep the report open, because I have not read it.",
         "Turns out she had no other family.",
         "The tests always pass locally but never run on CI.",
         "The docs say to run make first, and never commit to main.",
@@ -230,6 +243,7 @@ DECIDED = [
     "Let's stay with SQLite for the queue.",
     "I've decided to drop Windows 10.",
     "Let's use Redis.",
+    "Let's keep invoices in PostgreSQL instead of SQLite, because two hosts write them.",
     "Go with Postgres.",
 ]
 
@@ -363,7 +377,7 @@ def test_every_line_is_made_of_what_was_said(texts, limit, report):
     sayable = {int(one.id[1:]): _sayable(one.text) for one in material}
     for told in parsed.summary:
         assert set(told.sources) <= set(sayable)
-        if not told.text.startswith("Changed:"):
+        if told.section is not Section.FILES:
             source = " ".join(sayable[seq] for seq in told.sources)
             assert all(word in source for word in _words(_unframed(told.text)))
     for memory in parsed.memories:
@@ -384,20 +398,20 @@ def _sayable(text: str) -> str:
     return " ".join(_words(f"{neutralize(' '.join(prose.list_lines(text)))} {neutralize(text)} {text}"))
 
 
-@given(st.lists(MESSAGES, max_size=10), st.integers(0, 60), st.booleans())
-def test_choosing_keeps_to_its_budget_and_order(texts, budget, working):
+@given(st.lists(MESSAGES, max_size=10), st.integers(0, 60))
+def test_choosing_keeps_to_its_budget_and_order(texts, budget):
     talk = [
         ConversationMessage(
             f"t{n}", "User" if n % 2 else "Assistant", bool(n % 2), text, tuple(sentences.number_sentences(text))
         )
         for n, text in enumerate(texts, 1)
     ]
-    candidates = list_statements(talk, working=working)
-    chosen = salience.choose(candidates, budget, working=working)
+    candidates = list_statements(talk)
+    chosen = salience.choose(candidates, budget)
     assert sum(one.cost for one in chosen) <= budget + 2 * len(chosen)
     rest = iter(candidates)
     assert all(one in rest for one in chosen)
-    assert all(0 < salience.rate_statement(one, working=working) < 1 for one in candidates)
+    assert all(0 < salience.rate_statement(one) < 1 for one in candidates)
 
 
 def test_a_repeated_statement_is_told_once():
@@ -405,18 +419,3 @@ def test_a_repeated_statement_is_told_once():
         ask(said("The gate code is 4711.", "Fine.", "The gate code is 4711.", "Fine.", "The GATE code is 4711."), 60)
     )
     assert text.count("4711") == 1
-
-
-def test_that_the_user_stops_is_worth_less_than_what_they_ask_for():
-    halts = (
-        "Stop here, I'll go on with Claude Code.",
-        "OK, let's stop for today.",
-        "Das reicht für heute, ich gehe nach Turku.",
-    )
-    asks = ("Stop the server, I'll go on with Claude Code.", "Stop here: the datum is NHN16.")
-    rows = [
-        ConversationMessage(f"t{n}", "User", by_user=True, text=one, sentences=(NumberedSentence(1, one),))
-        for n, one in enumerate((*halts, *asks))
-    ]
-    worth = {one.turn: salience.rate_statement(one, working=True) for one in list_statements(rows, working=True)}
-    assert max(worth[n] for n in range(len(halts)) if n in worth) < min(worth[len(halts)], worth[len(halts) + 1])

@@ -11,6 +11,7 @@ from memoryd.jobs.job import AddMemories, AppendDaily, Done, NothingToDo, drive
 from memoryd.jobs.reports import MENDED, Reports
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
+from memoryd.tiers.session_summary import Section, SessionSummary, parse_points
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 SAYS = re.compile(r"(ASSISTANT|CALLS|TOOL): ")
@@ -76,6 +77,10 @@ def daily(step: Done) -> list[str]:
 
 def core(step: Done) -> list[str]:
     return [memory.text for edit in step.edits if isinstance(edit, AddMemories) for memory in edit.memories]
+
+
+def sections(step: Done) -> SessionSummary:
+    return parse_points("\n".join(daily(step)))
 
 
 def written(step: Done) -> str:
@@ -173,7 +178,7 @@ FIXED = "ASSISTANT: Fixed: the coupon page takes 0.2 s now."
 )
 def test_a_failure_that_was_mended_is_not_told_as_open(mend):
     step = slept("Make the coupon page fast.", RUN, FAILED, *mend, "ASSISTANT: The page loads one coupon at a time.")
-    assert "Failed:" not in written(step)
+    assert sections(step).texts(Section.FAILED) == []
 
 
 @pytest.mark.parametrize(
@@ -196,12 +201,13 @@ def test_a_failure_that_was_mended_is_not_told_as_open(mend):
 def test_a_failure_that_was_not_mended_stays_told(later):
     step = slept("Make the coupon page fast.", RUN, FAILED, *later, "ASSISTANT: The page loads one coupon at a time.")
     failed = "`pytest tests/test_coupon.py`: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5"
-    assert f"Failed: {failed}" in written(step)
+    assert sections(step).texts(Section.FAILED) == [failed]
 
 
 def test_of_a_line_of_stars_each_is_not_looked_at_to_its_end():
     far = f"TOOL: 1 passed in 0.30s *** {'* ' * 200} Error 2"
-    assert "Failed:" not in written(slept("Make the coupon page fast.", RUN, FAILED, RUN, far))
+    step = slept("Make the coupon page fast.", RUN, FAILED, RUN, far)
+    assert sections(step).texts(Section.FAILED) == []
 
 
 def test_where_no_command_is_told_only_tests_that_passed_mend_those_that_failed():
@@ -227,7 +233,7 @@ def test_of_a_mended_failure_the_fix_is_told_first():
             ("basket", "invoice", "refund", "voucher", "address", "shipping"), 20)),
     )  # fmt: skip
     assert "Fixed: the coupon page takes 0.2 s now." in written(step)
-    assert "Failed:" not in written(step)
+    assert sections(step).texts(Section.FAILED) == []
 
 
 STOPPED = (
@@ -244,33 +250,51 @@ LEFT = "The branch is fix/datum, nothing is committed."
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "left"),
     [
-        ("Stopped. Open: the fixture needs a datum field. {}", "Open: the fixture needs a datum field. {}"),
-        ("Noch zu tun: die Fixture der Stationen. {}", "Noch zu tun: die Fixture der Stationen. {}"),
-        (
-            "Stopped. {} Not done yet: the docs, and tell Marek.",
-            "{} Not done yet: the docs, and tell Marek.",
-        ),
-        ("Stopped.\n\n## Still open\n- add a test\n- the docs\n\n{}", "Still open: add a test. the docs. {}"),
+        ("Stopped. Open: the fixture needs a datum field. {}", ["the fixture needs a datum field."]),
+        ("Noch zu tun: die Fixture der Stationen. {}", ["Noch zu tun: die Fixture der Stationen."]),
+        ("Stopped. {} Not done yet: the docs, and tell Marek.", ["Not done yet: the docs, and tell Marek."]),
+        ("Stopped.\n\n## Still open\n- add a test\n- the docs\n\n{}", ["add a test", "the docs"]),
+        ("Stopped.\n\n**Next steps:**\n1. Add a test.\n2. The docs.\n\n{}", ["Add a test.", "The docs."]),
+        ("{}\n\nNext steps:\n\n- add a test\n\n## Notes\n\nThe loader is fast.", ["add a test"]),
     ],
 )
-def test_what_is_left_of_stopped_work_is_kept_before_the_farewell(answer, told):
-    lines = daily(slept(*STOPPED, f"ASSISTANT: {answer.format(LEFT)}"))
-    assert f"- Assistant: {told.format(LEFT)}" in "\n".join(lines)
-    assert "- Changed: `src/stations.ts`" in lines
-    assert "- Failed: AssertionError: expected datum to be defined in stations.json" in lines
-    assert any("root cause" in line for line in lines)
-    assert lines[-1].endswith(told.format(LEFT))
+def test_of_stopped_work_each_open_point_is_kept_and_so_is_its_state(answer, left):
+    told = sections(slept(*STOPPED, f"ASSISTANT: {answer.format(LEFT)}"))
+    assert told.texts(Section.OPEN) == left
+    assert told.texts(Section.STATE) == [LEFT]
+    assert told.texts(Section.FILES) == ["`src/stations.ts`"]
+    assert told.texts(Section.FAILED) == ["AssertionError: expected datum to be defined in stations.json"]
+    assert any("root cause" in text for text in told.texts(Section.FOUND))
+    assert not any("Stop here" in point.text for point in told.points)
 
 
-def test_what_an_earlier_answer_left_open_is_a_line_among_others():
+def test_only_what_the_last_answer_leaves_open_is_open():
     step = slept(*STOPPED, f"ASSISTANT: Open: the fixture. {LEFT}", "Thanks!", "ASSISTANT: Sure.")
-    assert f"- Assistant: Open: the fixture. {LEFT}" in daily(step)
+    assert sections(step).texts(Section.OPEN) == ["the fixture."]
+    left = f"ASSISTANT: Open: the fixture of the stations needs a datum. {LEFT}"
+    step = slept(*STOPPED, left, "Go on.", "ASSISTANT: The fixture has its datum now.")
+    assert sections(step).texts(Section.OPEN) == []
+    assert "needs a datum" not in written(step)
+
+
+def test_in_what_state_work_was_left_is_no_memory_for_the_core():
+    step = slept(*STOPPED, f"ASSISTANT: {LEFT}", "Go on.", "ASSISTANT: The fixture has its datum now.")
+    assert LEFT in "\n".join(daily(step))
+    assert not any(LEFT in text for text in core(step))
+
+
+def test_an_answer_that_often_begins_with_one_word_names_nobody_by_it():
     step = slept(
-        *STOPPED, f"ASSISTANT: Open: the fixture. {LEFT}", "Go on.", "ASSISTANT: The fixture has its datum now."
+        "Make the coupon page fast.",
+        RUN,
+        "TOOL: 1 passed in 0.30s",
+        "ASSISTANT: Fixed: the coupon page takes 0.2 s because it loads all coupons in one query.",
+        "And the mail footer?",
+        "ASSISTANT: Fixed: the mail footer shows the new address because the template reads the settings.",
     )
-    assert "Open:" not in written(step)
+    assert all(part in written(step) for part in ("all coupons in one query", "template reads the settings"))
 
 
 def test_a_command_that_only_a_page_names_is_not_kept_as_open_work():
@@ -339,4 +363,6 @@ def test_an_answer_has_the_label_of_who_gave_it_and_not_of_who_asked(asked, answ
         f"ASSISTANT: The recorder uses getUserMedia of mediaDevices now. {asked}",
         answer,
     )
-    assert [line for line in daily(step) if answer in line] == [f"- User: {answer} (asked: {asked})"]
+    (said,) = [point for point in sections(step).points if answer in point.text]
+    assert said.by_user
+    assert said.text.removeprefix("User: ") == f"{answer} (asked: {asked})"

@@ -10,7 +10,7 @@ from memoryd.ledger import facts as fact_lines
 from memoryd.ledger import profile
 from memoryd.ledger.facts import Fact
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
-from memoryd.recall.injection import FACTS, LEAD, Budget, Part, render
+from memoryd.recall.injection import FACTS, LEAD, TOP, Budget, Part, render, split_statements
 from memoryd.transcripts.injected import CLOSE, OPEN, strip
 
 WIDE = Budget(100_000, 100_000)
@@ -228,21 +228,20 @@ def test_no_content_leaves_its_block_or_forges_another(world):
         st.integers(0, 900),
         st.none() | st.integers(0, 1500),
         st.none() | st.integers(0, 1500),
-        st.integers(0, 400),
     ),
-    st.lists(st.builds(Part, st.just("Codex, 09:12"), st.text(max_size=300), st.booleans()), max_size=2),
+    st.none() | st.builds(Part, st.just("State"), texts, plain=st.just(frozenset({TOP}))),
 )
-def test_every_budget_holds_as_it_is_measured(world, count, budget, others):
-    made = render(*world, budget, count, others)
+def test_every_budget_holds_as_it_is_measured(world, count, budget, state):
+    made = render(*world, budget, count, state)
     (tokens,) = count([made.text])
     assert made.tokens == tokens
-    most = budget.sections + budget.files + budget.others
+    most = budget.sections + budget.files
     assert tokens <= most + (2 if count is clumsy else 0) * tokens // 50
     if budget.whole is not None:
         assert tokens <= budget.whole
     if budget.units is not None:
         assert len(made.text.encode("utf-16-le", "surrogatepass")) // 2 <= budget.units
-    everything = render(*world, WIDE._replace(others=100_000 if budget.others else 0), count, others)
+    everything = render(*world, WIDE, count, state)
     assert made.text == everything.text or made.left_out
 
 
@@ -269,24 +268,82 @@ def daily_part(*bullets, opening=""):
 
 def test_what_is_said_above_is_not_told_again():
     core = core_part(f"User: {LIKES}", MOVES, f"User: {GREETS}")
-    day = daily_part(f"Assistant: {LIKES}", MOVES.upper(), f"User:  {GREETS}", "Went well.")
+    day = daily_part(f"Assistant: {LIKES}", MOVES.upper(), f"[x] User:  “{GREETS[:-1]}”", "Went well.", "Went well.")
     made = render([], facts_lines(LIKES), [core, day], WIDE, characters)
     assert made.text == (
         f"{OPEN}\n{LEAD}\n{FACTS}\n- [preference | 0.90] {LIKES}\n"
-        "MEMORY.md:\n... 1 line said above left out: the file has them\n"
-        f" # Notes\n ## Decisions\n - {MOVES}\n - User: {GREETS}\n"
-        "memory/2026-03-04.md:\n... 2 lines said above left out: the file has them\n"
-        f" # Daily Memory: 2026-03-04\n ## {REASON}\n - Assistant: {LIKES}\n - Went well.\n{CLOSE}\n"
+        f"MEMORY.md:\n # Notes\n ## Decisions\n - {MOVES}\n - User: {GREETS}\n"
+        f"memory/2026-03-04.md:\n # Daily Memory: 2026-03-04\n ## {REASON}\n - Went well.\n{CLOSE}\n"
     )
     assert (made.tokens, made.left_out) == (len(made.text), ())
     day = daily_part(MOVES, GREETS, opening=f"{FROM}\n")
     assert render([], [], [core, day], WIDE, characters).text.count(MOVES) == 1
-    # A file, or a heading, of which nothing is left is told as that; what is short is told again.
-    told = render([], [], [core_part(MOVES, GREETS), daily_part(GREETS, MOVES)], WIDE, characters).text
-    assert told.endswith(
-        "memory/2026-03-04.md:\n... 2 lines said above left out: the file has them\n</memoryd-context>\n"
+    # Of a file, or a heading, of which nothing is left nothing is told.
+    told = render([], [], [core_part(MOVES, GREETS), daily_part(GREETS, MOVES, opening=f"{FROM}\n")], WIDE, characters)
+    assert told.text.endswith(f" - {GREETS}\n{CLOSE}\n")
+
+
+RECENT = """# RECENT - Last 3 Sessions
+
+## Session 2026-03-04 morning (2.5h)
+
+**Focus**: {}
+
+**Key decisions**:
+- [x] {}
+
+**State**: {}
+
+**Failed**:
+- {}
+"""
+
+
+def recent_part(*said):
+    plain = {"Session 2026-03-04 morning (2.5h)", "Focus", "Key decisions", "State", "Failed"}
+    return Part(".continuum/memory/RECENT.md", RECENT.format(*said), plain=frozenset(plain))
+
+
+def state_part(*lines):
+    text = "".join(f"- {line}\n" for line in lines)
+    return Part("State of this project (2026-03-01, 3 days ago)", text, whole="session:s", plain=frozenset({TOP}))
+
+
+def test_the_state_of_the_project_is_told_behind_the_facts_and_no_line_of_it_again():
+    state = state_part(f"Last request: {LIKES}", MOVES, f"Open: {GREETS}")
+    facts = facts_lines("Has a dog.")
+    made = render([], facts, [recent_part(LIKES, "Dogs are in.", f"{MOVES} {GREETS}", MOVES)], WIDE, characters, state)
+    assert made.text == (
+        f"{OPEN}\n{LEAD}\n{FACTS}\n- [preference | 0.90] Has a dog.\n"
+        f"State of this project (2026-03-01, 3 days ago):\n - Last request: {LIKES}\n - {MOVES}\n - Open: {GREETS}\n"
+        ".continuum/memory/RECENT.md:\n # RECENT - Last 3 Sessions\n ## Session 2026-03-04 morning (2.5h)\n"
+        f" **Key decisions**:\n - [x] Dogs are in.\n **Failed**:\n - {MOVES}\n{CLOSE}\n"
+    ), "what failed says the contrary"
+    points = state_part("Asked: As follows:", f"Open: {GREETS}")
+    assert render([], [], [recent_part("x", GREETS, "y", "z")], WIDE, characters, points).text.count(GREETS) == 1
+    said = render([], facts_lines(MOVES), [], WIDE, characters, state_part(f"Open: {MOVES}", GREETS)).text
+    assert said.count(MOVES) == 1
+
+
+def test_of_two_texts_of_which_one_holds_the_other_the_shorter_is_not_told_again():
+    clause = "The archive moves to Reykjavik in October"
+    assert (
+        clause
+        not in render([], facts_lines(MOVES), [core_part(clause, GREETS)], WIDE, characters)
+        .text.split(GREETS)[0]
+        .split("MEMORY.md")[1]
     )
-    assert render([], [], [core_part("a"), daily_part("a", "b")], WIDE, characters).text.count(" - a\n") == 2
+    for other in (
+        f"{MOVES[:-1]} of Bergen.",  # says more
+        "Nobody knows why the archive moves to Reykjavik in October",  # says something else
+        "The archive moves to Reykjavik",  # without the time
+        "The archive moves",
+    ):
+        assert other in render([], facts_lines(MOVES), [core_part(other)], WIDE, characters).text
+    never = "Never deploy on a Friday in December or on a Sunday."
+    for other in ("Deploy on a Friday in December or on a Sunday.", "Never deploy on a Friday in December or"):
+        assert other in render([], facts_lines(never), [core_part(other)], WIDE, characters).text
+    assert split_statements('- [x] User: "It is `done`."  And **pushed**!') == {"it is done", "and pushed"}
 
 
 @pytest.mark.parametrize(
@@ -352,39 +409,51 @@ def test_nothing_is_untold_because_it_is_said_twice(world, count, sections, file
     assert render([], facts, parts, WIDE, count).tokens <= plainly.tokens
 
 
-LONG = "one " * 20 + "end"
-OTHER = Part(
-    "Codex, 09:12-09:40", f"- asked: {LONG}\n- asked: two\n- answered: three", newest_last=True, whole="session:s"
-)
-
-
-def test_what_other_sessions_hand_over_has_a_budget_of_its_own():
-    facts, parts = facts_lines("Likes tabs."), [Part("MEMORY.md", "- a\n" * 500)]
-    told = f"Codex, 09:12-09:40:\n - asked: {LONG}\n - asked: two\n - answered: three\n"
-    made = render([], facts, parts, WIDE._replace(others=len(told)), characters, [OTHER])
-    assert f"Likes tabs.\n{told}MEMORY.md:\n" in made.text
-    assert not made.left_out
-    cut = render([], facts, parts, WIDE._replace(others=len(told) - 1), characters, [OTHER])
-    assert " - asked: one" not in cut.text
-    assert ":\n... line 1 left out: session:s has them\n - asked: two\n - answered: three\nMEMORY.md:" in cut.text
-    assert cut.left_out == ("Codex, 09:12-09:40, line 1",)
-    off = render([], facts, parts, WIDE, characters, [OTHER])
-    assert ("Codex" in off.text, off.left_out) == (False, ())
-    alone = render([], [], [], WIDE._replace(others=500), characters, [OTHER])
-    assert alone.text == f"{OPEN}\n{LEAD}\n{told}{CLOSE}\n"
-
-
-@pytest.mark.parametrize("bound", ["whole", "units"])
-def test_what_other_sessions_hand_over_crowds_out_neither_facts_nor_files(bound):
-    facts, parts = facts_lines(*("likes " + "x" * 90 for _ in range(5))), [Part("MEMORY.md", "- abc\n" * 500)]
-    others = [Part(f"Codex {n}", "- asked: " + "y" * 700, newest_last=True) for n in range(4)]
-    budget = Budget(2000, 12_000, others=2000)._replace(**{bound: 2000})
-    text = render([], facts, parts, budget, characters, others).text
-    handed = text[text.index("Codex 0") : text.index("MEMORY.md")]
-    assert 350 < len(handed) <= 500
-    assert text.count("likes") == 5
+@pytest.mark.parametrize("bound", ["whole", "units", "sections"])
+def test_neither_facts_nor_the_state_nor_files_crowd_the_others_out(bound):
+    facts, parts = facts_lines(*("likes " + "x" * 90 for _ in range(50))), [Part("MEMORY.md", "- abc\n" * 500)]
+    state = state_part(*(f"Open: {number} {'y' * 90}" for number in range(5)))
+    text = render([], facts, parts, Budget(4000, 12_000)._replace(**{bound: 3000}), characters, state).text
+    assert text.count("Open: ") == 5
+    assert text.count("likes") >= 5
     assert text.count("- abc") > 30
-    assert 1800 < len(text) <= 2000
+    small = render([], facts, [], Budget(700, 0), characters, state)
+    assert small.text.count("Open: ") in {1, 2}
+    assert small.text.count("likes") == 1
+    assert [left.partition(" (")[0] for left in small.left_out] == ["49 of 50 facts", "State of this project"]
+
+
+def test_of_days_the_older_lines_go_first():
+    today, yesterday = (Part(name, f"{name} x\n" * 40, newest_last=True) for name in ("today", "yesterday"))
+    core = Part("MEMORY.md", "- a\n" * 200)
+    made = render([], [], [core, today, yesterday], Budget(900, 1000), characters)
+    assert made.text.count(" today x\n") == 40
+    assert 10 < made.text.count(" yesterday x\n") < 30
+    assert re.fullmatch(r"yesterday, lines 1-\d+", made.left_out[-1])
+    made = render([], [], [core, today, yesterday], Budget(900, 500), characters)
+    assert " yesterday x" not in made.text
+    assert 10 < made.text.count(" today x\n") < 40
+
+
+def test_of_a_file_that_does_not_fit_the_most_important_lines_are_told_in_their_order():
+    bullets = [f"{number} {'x' * 40}" for number in range(40)]
+    text = "# Memory\n\n## One\n\n" + "".join(f"- {one}\n  and more\n" for one in bullets[:20])
+    text += (
+        "\n## Two\n\n"
+        + "".join(f"- {one}\n" for one in bullets[20:30])
+        + "\n## Three\n\n- "
+        + "\n- ".join(bullets[30:])
+    )
+    part = Part("MEMORY.md", text, first=(bullets[25], bullets[3], bullets[21]))
+    made = render([], [], [part], Budget(900, 260), characters)
+    kept = (
+        f"MEMORY.md:\n # Memory\n ## One\n - {bullets[3]}\n   and more\n ## Two\n - {bullets[21]}\n - {bullets[25]}\n"
+    )
+    assert kept in made.text
+    assert "... 56 less important lines left out: the file has them\n" in made.text
+    assert made.left_out == ("MEMORY.md, 56 less important lines",)
+    assert render([], [], [part], WIDE, characters).text.count("\n - ") == 40
+    assert "... line" in render([], [], [part._replace(first=("y",))], Budget(900, 130), characters).text
 
 
 def test_the_first_room_that_is_large_enough_is_used():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memoryd.database.library import load_library
 from memoryd.recall.documents import COLUMNS, digest_of, of_fact
 from memoryd.recall.query import LONGEST, MOST_TERMS, MOST_WORDS, TermKind, build_expression, parse
-from memoryd.recall.snippet import LENGTH, cut_snippet, find_held
+from memoryd.recall.snippet import LENGTH, find_held, find_passage
 from memoryd.recall.words import fold, is_unspaced, list_runs, make_indexable
 
 SYNTAX = st.sampled_from(
@@ -194,7 +194,7 @@ def test_what_is_looked_for_is_told_apart():
 
 @given(st.text(max_size=600), st.lists(st.text(max_size=8), max_size=4))
 def test_a_snippet_is_one_line_of_the_text_and_not_longer_than_it_may_be(text, words):
-    line = cut_snippet(text, words)
+    line = find_passage(text, dict.fromkeys(words, 1.0)).text
     assert len(line.splitlines()) <= 1
     assert len(line) <= LENGTH + 4
     assert line.removeprefix("… ").removesuffix(" …") in " ".join(text.split())
@@ -202,7 +202,7 @@ def test_a_snippet_is_one_line_of_the_text_and_not_longer_than_it_may_be(text, w
 
 def test_a_snippet_shows_where_most_of_the_words_stand():
     text = "filler words here " * 40 + "the Kumquat HARVEST was réussie " + "more filler " * 40
-    line = cut_snippet("kumquat once. " + text, ["kumquat", "harvests", "reussie"])
+    line = find_passage("kumquat once. " + text, {"kumquat": 1.0, "harvests": 1.0, "reussie": 1.0}).text
     assert "Kumquat HARVEST was réussie" in line
     assert find_held(text, ["harvests", "reussie", "absent"]) == ["harvests", "reussie"]
 

@@ -321,7 +321,7 @@ def test_when_the_day_is_spent_a_run_waits_for_the_next_one(world):
 
 def test_spend_of_yesterday_is_not_of_today(world):
     world, server = world
-    world.llm = {"daily_tokens": 5200}
+    world.llm = {"daily_tokens": 6000}
     world.write(another("two"), "two")
     with world.open() as app:
         queue(app)
@@ -335,7 +335,7 @@ def test_spend_of_yesterday_is_not_of_today(world):
 
 def test_the_attempts_of_a_run_may_not_spend_more_than_a_run_may(world):
     world, server = world
-    world.llm = {"run_tokens": 6000}
+    world.llm = {"run_tokens": 6800}
     server.part = say(lambda _: "no")
     with world.open() as app:
         queue(app)

@@ -195,7 +195,7 @@ def test_whose_session_a_block_was_about_is_nothing_to_dream_of(world):
 def test_every_new_memory_can_show_what_it_stands_on(world):
     world.sleep()
     lines = (world.scratch.workspace / f"memory/{TODAY}.md").read_text().splitlines()
-    said = next(line for line in lines if "restarted the service" in line).removeprefix("- Assistant: ")
+    said = next(line for line in lines if "restarted the service" in line).removeprefix("- ")
     world.day()
     by_text = {}
 

@@ -15,8 +15,18 @@ from memoryd.database import audit, job_modes, reads, runs, sqlite
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Update, apply
-from memoryd.recall.evaluation import DatedEntry, Evaluation, PastQuestion, RetrievalTally, evaluate, is_question
+from memoryd.recall.evaluation import (
+    HITS,
+    DatedEntry,
+    Evaluation,
+    PastQuestion,
+    RetrievalTally,
+    evaluate,
+    is_question,
+    list_terms,
+)
 from memoryd.running import evaluating, modes
+from memoryd.tiers.daily import attribute_block
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 DEPOT = "The depot in Tromso opens at seven and Ingrid holds its keys."
@@ -27,10 +37,14 @@ QUESTION = "When does the depot open, and who can let me in?"
 # --- the measure ---
 
 
-def told_of(most=1000, question=QUESTION, answer=ANSWER, days=(), core=(), times=1):
-    """What comes of a question that was put so many times."""
+def told_of(most=1000, question=QUESTION, answer=ANSWER, days=(), core=(), times=1, recent=3, said=()):
+    """What comes of a question that was put so many times; an entry is a text, or one with its session."""
     asked = PastQuestion(question, answer, "2026-03-10"), tuple(core)
-    return evaluate([asked] * times, [DatedEntry(text, "2026-03-01") for text in days], most)
+    pairs = [one if isinstance(one, tuple) else (one, "") for one in days]
+    entries = [DatedEntry(text, "2026-03-01", session) for text, session in pairs]
+    return evaluate(
+        [asked] * times, entries, most, recent, {term: at for text, at in said for term in list_terms(text)}
+    )
 
 
 NOISE = [f"Report {number}: the build of module {number} took long and was logged." for number in range(40)]
@@ -74,6 +88,66 @@ def test_both_stay_within_one_budget(days, core, most):
     assert all(tally.tokens <= budget for tally in (told.days, told.consolidated, told.core))
     assert told.core.tokens <= told.consolidated.tokens
     assert told.wins + told.losses <= 1
+
+
+def test_what_the_last_sessions_left_is_injected_and_no_older_one():
+    days = [(DEPOT, "one"), *((text, f"s{number}") for number, text in enumerate(NOISE)), (NOISE[0], "")]
+    assert [told_of(5000, days=days, recent=recent).injected.hits for recent in (3, 40, 41)] == [0, 0, 1]
+    assert told_of(5000, days=days).lines == 3
+    assert told_of(0, days=days, recent=41).lines == 0
+    # A later block of the session brings all that it left forward; what belongs to no session is not injected.
+    assert told_of(days=[*days, (NOISE[1], "one")], recent=1).injected.hits == 1
+    assert told_of(days=[DEPOT, *NOISE]).injected.hits == 0
+    assert told_of(days=NOISE, core=[DEPOT], recent=0).injected.hits == 1
+
+
+def test_the_words_of_an_answer_are_in_one_line():
+    parts = ["It is in Tromso.", "Ingrid was there.", "He holds it.", "By seven.", "Two keys."]
+    told = told_of(days=NOISE, core=parts)
+    assert (told.core.hits, told.injected.hits, told.found.hits) == (1, 0, 0)
+
+
+def test_an_answer_is_found_among_the_first_hits_only():
+    assert told_of(days=[DEPOT, *NOISE]).found.hits == 1
+    assert told_of(days=NOISE, core=[DEPOT]).found.hits == 1
+    others = [f"When the depot was open I let number {number} of them in." for number in range(HITS)]
+    assert told_of(days=[DEPOT, *NOISE, *others]).found.hits == 0
+    assert told_of(days=[DEPOT, *NOISE, *others[1:]]).found.hits == 1
+
+
+def test_a_line_is_noise_where_no_later_session_says_its_rare_words():
+    def noise(*said, core=(DEPOT,)):
+        told = told_of(days=NOISE, core=core, said=said, times=2)
+        return told.untouched, told.lines
+
+    assert noise() == (1, 1)  # of one start: the second question is of the same session
+    assert noise(("Who is Ingrid?", "2026-03-10")) == (0, 1)
+    assert noise(("Who is Ingrid?", "2026-03-09")) == (1, 1)  # what led to the line is no use of it
+    assert noise((NOISE[0], "2026-03-11"), core=(DEPOT, NOISE[0])) == (1, 2)
+
+
+SESSIONS = st.lists(st.tuples(st.sampled_from([DEPOT, *NOISE, ""]), st.sampled_from(["", "a", "b", "c"])), max_size=12)
+SAID = st.lists(st.tuples(st.sampled_from([DEPOT, *NOISE]), st.sampled_from(["2026-03-09", "2026-03-11"])), max_size=4)
+
+
+@given(SESSIONS, TEXTS, SAID, st.integers(0, 1000), st.integers(0, 4))
+def test_more_sessions_inject_no_less_and_more_said_makes_no_more_noise(days, core, said, most, recent):
+    given = {"days": [DEPOT, *days], "core": core, "said": said}
+    told = told_of(most, **given, recent=recent)
+    assert told.counted == 1
+    assert 0 <= told.untouched <= told.lines <= len(core) + len(days)
+    assert told.injected.tokens <= most
+    assert max(told.injected.hits, told.found.hits) <= 1
+    row = evaluating.as_row(told)
+    assert all(0 <= row[key]["rate"] <= 1 for key in ("injected", "found", "noise"))
+    heard = told_of(most, **given | {"said": [*said, (DEPOT, "2026-03-12")]}, recent=recent)
+    assert (heard.lines, heard.injected, heard.found) == (told.lines, told.injected, told.found)
+    assert heard.untouched <= told.untouched
+    roomy = [told_of(10**6, **given, recent=recent + more) for more in (0, 1)]
+    assert roomy[0].lines <= roomy[1].lines
+    assert told.lines <= roomy[0].lines
+    assert told.injected.hits <= roomy[0].injected.hits <= roomy[1].injected.hits
+    assert told.found == roomy[1].found
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 100))
@@ -126,11 +200,12 @@ class World:
         records = [turn(role, text, at + timedelta(minutes=number)) for number, (role, text) in enumerate(said)]
         self.scratch.append(records, f"s{self.count}")
 
-    def day(self, at, *bullets):
+    def day(self, at, *bullets, of=None):
         path = self.scratch.workspace / "memory" / f"{at:%Y-%m-%d}.md"
         path.parent.mkdir(exist_ok=True)
         head = "" if path.exists() else f"# Daily Memory: {at:%Y-%m-%d}\n"
-        body = "".join(f"- {text}\n" for text in bullets)
+        body = f"{attribute_block('Codex', f'{at:%H:%M}', f'{at:%H:%M}', of)}\n\n" if of else ""
+        body += "".join(f"- {text}\n" for text in bullets)
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{head}\n## Session Notes ({at:%H:%M})\n\n{body}")
 
@@ -207,6 +282,30 @@ def test_the_core_is_replayed(world):
     assert world.evaluate().core.hits == 1
 
 
+def test_what_a_start_was_told_is_taken_from_the_sessions_before_it(world):
+    began = NOW - timedelta(days=2)
+    world.session(began, *ASKED)
+    world.session(
+        began - timedelta(hours=5), ("user", "The depot of Tromso is mine, with Ingrid."), ("assistant", "Yes.")
+    )
+    read(world)
+    world.day(began - timedelta(days=4), DEPOT, of="depot")
+    for number in range(2):
+        world.day(began - timedelta(days=3 - number), NOISE[number], of=f"other-{number}")
+    world.day(began - timedelta(days=1), NOISE[5])  # of no session
+    told = world.evaluate()
+    assert (told.counted, told.injected.hits, told.found.hits, told.core.hits) == (1, 1, 1, 0)
+    assert (told.untouched, told.lines) == (2, 3)  # the session itself says the words of the third
+    world.day(began - timedelta(hours=2), NOISE[7], of="other-7")
+    world.day(began + timedelta(hours=2), DEPOT, of="depot")  # too late
+    told = world.evaluate()
+    assert (told.counted, told.injected.hits, told.found.hits) == (1, 0, 1)
+    assert (told.untouched, told.lines) == (3, 3)
+    world.core(began - timedelta(hours=1), Add(MemoryKind.CORE, DEPOT))
+    told = world.evaluate()
+    assert (told.injected.hits, told.untouched, told.lines) == (1, 3, 4)
+
+
 @pytest.mark.parametrize(
     ("said", "asked"),
     [
@@ -232,7 +331,10 @@ def test_the_command_tells_numbers_and_not_a_word(world):
     assert done.returncode == 0, done
     told = world.scratch.json("eval", "--days", "3650")
     assert (told["counted"], told["dailies"]["hits"], told["verdict"]) == (1, 1, "undecided")
+    assert told["injected"] == {"hits": 0, "rate": 0.0, "tokens": 0}
+    assert (told["found"]["hits"], told["noise"]) == (1, {"lines": 0, "untouched": 0, "rate": 0.0})
     assert "in the last 3,650 days" in done.stdout
+    assert "An injected line answers 0 %, and one of the first three hits of a search 100 %" in done.stdout
     assert "   1 of 1, 100 %  by a search of the daily files alone" in done.stdout
     assert "There is no result yet: 1 question counts, and it takes 5." in done.stdout
     for word in ("depot", "tromso", "ingrid"):

@@ -18,7 +18,7 @@ from memoryd.changing import commit
 from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import runs, sqlite
-from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError, is_disk_trouble
+from memoryd.errors import AwayError, MemorydError, NotFoundError, StateError, is_disk_trouble
 from memoryd.running import hooks, kinds, retry, runner, sleeping
 
 NOW = STARTED + timedelta(minutes=40)
@@ -477,17 +477,9 @@ def opened_pause(app, paused):
         connection.exec_driver_sql("UPDATE agent SET paused = ?", (paused,))
 
 
-def test_kinds_to_come_are_refused_by_name_and_unknown_ones_are_not_found():
-    assert [kinds.check_kind(kind) for kind in ("sleep", "facts", "dedup", "dream", "refine")] == [
-        "sleep",
-        "facts",
-        "dedup",
-        "dream",
-        "refine",
-    ]
-    for kind in ("rollover",):
-        with pytest.raises(RefusedError, match=kind):
-            kinds.check_kind(kind)
+def test_kinds_are_known_by_name_and_unknown_ones_are_not_found():
+    known = ["sleep", "facts", "rollover", "dedup", "dream", "refine"]
+    assert [kinds.check_kind(kind) for kind in known] == known
     with pytest.raises(NotFoundError):
         kinds.check_kind("slumber")
 
@@ -661,7 +653,7 @@ def test_the_hook_gets_the_text_and_the_names(hooked, scratch):
     run_once(app)
     told = out.read_text(encoding="utf-8")
     session = scratch.query("SELECT id FROM session")[0][0]
-    assert told.startswith(f"demo/{session}\n- User: ")
+    assert told.startswith(f"demo/{session}\n### ")
     body = next(iter(scratch.dailies().values())).partition("(09:30)\n\n")[2]
     assert told.partition("\n")[2].strip() == body.strip()
     assert rows(app, "json_extract(receipt, '$.on_summary')") == [("ok",)]
@@ -698,7 +690,7 @@ def test_the_hook_is_told_after_a_stop_between_commit_and_hook(hooked, scratch, 
         daily.write_bytes(daily.read_bytes() + b"- of another writer\n")
     with in_process(scratch, time) as again:
         run_once(again)
-    assert out.read_text(encoding="utf-8").count("Ottilie") == 1
+    assert out.read_text(encoding="utf-8").count("My name is Ottilie") == 1
     assert "of another writer" not in out.read_text(encoding="utf-8")
     assert rows(app, "json_extract(receipt, '$.on_summary')") == [("ok",)]
 

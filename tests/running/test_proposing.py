@@ -442,7 +442,12 @@ def test_a_proposal_is_no_memory(world):
     world.app.close()
     assert world.scratch.json("search", "PostgreSQL", "--tier", "daily") == []
     assert all("proposals" not in hit["path"] for hit in world.scratch.json("search", "PostgreSQL"))
-    assert "PostgreSQL" not in world.scratch.json("context")["text"]
+    state, _, memory = world.scratch.json("context")["text"].partition("\nMEMORY.md:\n")
+    assert "PostgreSQL" not in memory
+    # What a session is told of the last one are the messages that were sent, and nothing that the sleep made of them.
+    assert "Decided:" not in state
+    assert "not in a daily file yet" in state
+    assert world.scratch.query("SELECT count(*) FROM session_summary") == [(0,)]
 
 
 def test_a_file_that_is_no_question_any_more_is_cleared_away_and_a_persons_is_not(world):

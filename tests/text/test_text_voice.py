@@ -50,6 +50,11 @@ def voice_of(text: str, part: str) -> set[Voice]:
         "It fails:\nERROR: Always use curl.",
         "Review:\n@@ -1,2 +1,2 @@\n-a\n+Always use curl.",
         "Why:\n$ cat notes\n$ echo Always use curl.",
+        "Why:\nThe resource from “https://x.org/a.css” was blocked: Always use curl.",
+        "Why:\n+ 8 - Always use curl.\n+ 9 - Never use wget.",
+        "Why:\nName\tWhat\tWho\na\tb\tc\nd\te\tf\n🧭 Always use curl.\ng\th\ti",
+        "Why:\nSome words of it      \nand more of it      \nAlways use curl.      ",
+        'Why:\n$ show it\n{\n  "a": "Always use curl."\n}\nThanks.',
     ],
 )
 def test_what_is_handed_on_is_pasted(text):
@@ -76,6 +81,14 @@ def test_what_is_handed_on_is_pasted(text):
         + "  so " * 9
         + RULE,
         "```\nnever closed\n\nAlways use curl.",
+        "Findings\n\n  1. Always use curl.\n"
+        + "  so " * 12
+        + "\n  and on and on" * 4
+        + "\n  "
+        + "so " * 20
+        + "\n  "
+        + "as " * 20,
+        "Why?\n{\n  never closed\n\nAlways use curl.",
     ],
 )
 def test_what_a_form_leaves_open_is_unclear(text):
@@ -101,6 +114,10 @@ def test_what_a_form_leaves_open_is_unclear(text):
         "Let's do 1. Always use curl.",
         "import the file (see above). Always use curl.",
         "What is this?\n```\nlog\n```\nAlways use curl.",
+        'Look it up:\n➜ gh pr view --json url\n{\n  "url": "x"\n}\n\nAlways use curl.\n\nMan page:\n\ngh pr view',
+        "I suspect it is untested. Always use curl.: run it\nTraceback (most recent call last):\nValueError: x",
+        "Always use curl.  \nOr not      \nas it is.",
+        "Use MAX_SIZE here. Always use curl.",
         "> quoted\n\nAlways use curl.",
         "ERROR: no such file\n\nAlways use curl.",
         "Can you fix this? Always use curl.",

@@ -13,14 +13,17 @@ from memoryd.tiers.daily import (
     attribute_block,
     block,
     has_content,
+    is_passing,
     list_framing,
     needs_newline,
     new_file,
     parse,
     render,
     says_nothing,
+    session_of,
     split_pieces,
 )
+from memoryd.tiers.session_summary import HEADINGS, Section, SummaryPoint, parse_points, render_points
 
 LINES = st.sampled_from(
     [
@@ -30,6 +33,8 @@ LINES = st.sampled_from(
             "## H (10:00)",
             "  ## H",
             "### h",
+            "### Decided",
+            " ### Asked",
             "#",
             "#tag",
             "```",
@@ -67,6 +72,8 @@ MARKDOWN = st.lists(LINES | st.text(max_size=8), max_size=12).map("\n".join)
 )
 def test_a_block_says_whose_session_it_is_about(given_: tuple[str, str, str, str], line: str) -> None:
     assert attribute_block(*given_) == line
+    assert session_of(f"{line}\n\n- a") == line.partition("session:")[2]
+    assert session_of(f"- a\n{line}") == ""
     assert says_nothing(line)
     (one,) = parse(block("Session Notes", "09:40", f"{line}\n- Orders lie in PostgreSQL.")).blocks
     assert (one.reason, one.clock) == ("Session Notes", "09:40")
@@ -89,6 +96,8 @@ def test_a_body_is_one_block_whatever_it_says(body: str, more: str) -> None:
     assert [(part.reason, part.clock) for part in file.blocks] == [("Trimmed Context", "09:05"), ("Note", "10:00")]
     assert sum(line.startswith(("# ", "## ")) for line in data.decode().splitlines()) == 3
     assert not any(line.strip() in {"---", "+++", "==="} for line in data.decode().splitlines())
+    deeper = {line for line in data.decode().splitlines() if line.startswith("###")}
+    assert deeper <= HEADINGS.keys()
 
 
 @given(data=st.binary(max_size=60), body=MARKDOWN.filter(str.strip))
@@ -107,6 +116,34 @@ def test_a_plain_body_is_written_as_it_is() -> None:
 def test_what_would_break_out_is_escaped() -> None:
     data = block("Note", "23:59", "## a\n---\n<!-- b\n```\n# c").decode()
     assert data == "\n## Note (23:59)\n\n\\## a\n\\---\n&lt;!-- b\n```\n\\# c\n```\n"
+
+
+SECTIONS = "### Asked\n- A parser.\n\n### Open and next step\n- The docs."
+
+
+def test_the_headings_of_a_summary_are_written_as_they_are() -> None:
+    data = block("Session Notes", "09:40", f"From Codex, 09:12-09:40, session:s-1\n\n{SECTIONS}")
+    assert data.decode().endswith(f"session:s-1\n\n{SECTIONS}\n")
+    (one,) = parse(data).blocks
+    assert parse_points(one.body.partition("\n\n")[2]).texts(Section.OPEN) == ["The docs."]
+    assert [text for _, text in split_pieces(data)] == ["A parser.", "The docs."]
+
+
+def test_a_state_an_open_point_and_changed_files_are_of_their_day_alone() -> None:
+    body = render_points([SummaryPoint(section, f"of {section.name}") for section in Section])
+    raw = block("Session Notes", "09:40", f"- first\n{body}")
+    found = {text: is_passing(raw, at) for at, text in split_pieces(raw)}
+    passing = {f"of {one.name}" for one in (Section.STATE, Section.OPEN, Section.FILES)}
+    assert found == {"first": False} | {f"of {one.name}": f"of {one.name}" in passing for one in Section}
+
+
+@pytest.mark.parametrize("heading", [*HEADINGS])
+@pytest.mark.parametrize("form", [" {}", "{} ", "#{}", "{}s", "## {}", "{}\r", "\t{}", "> {}", "- {}", "\u200b{}"])
+def test_only_the_very_heading_of_a_section_is_one(heading: str, form: str) -> None:
+    line = form.format(heading)
+    data = block("Note", "10:00", f"- a\n{line}\n- b").decode()
+    headings = [one for one in data.splitlines() if re.match(r" {0,3}#{1,6}(?:\s|$)", one)]
+    assert headings == ["## Note (10:00)", *([heading] if line.rstrip("\r") == heading else [])]
 
 
 def test_what_memoryd_wrote_around_a_text_is_known_from_the_text() -> None:

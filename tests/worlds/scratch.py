@@ -51,14 +51,14 @@ class Scratch:
         self._place(Path(root))
         self.sessions.mkdir(parents=True)
         self.agents = [self.agent("demo", self.workspace)]
-        # Loading the scanner, or a model, takes a second of each start, and facts are runs of their own: who is about
-        # them asks.
+        # Loading the scanner, or a model, takes a second of each start; facts and rollovers are runs of their own: a
+        # test that is about them asks.
         defaults = {
             "timezone": "UTC",
             "state_dir": str(self.state),
             "scrub": {"secrets": "off"},
             "search": {"embeddings": "off"},
-            "modes": {"facts": "off"},
+            "modes": {"facts": "off", "rollover": "off"},
         }
         self.settings = defaults | settings
         self.write_config()

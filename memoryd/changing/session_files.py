@@ -1,0 +1,36 @@
+"""Remove sessions from the files about the last sessions: `RECENT.md` and the archive's content files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.files import regular
+from memoryd.tiers import archive, recent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from memoryd.files.open_folder import OpenFolder
+
+_KEPT = r"(?=\Z|[.~-])"  # also of what is kept of one, under a longer name
+_RECENT = re.compile(re.escape(recent.NAME) + _KEPT)
+_ARCHIVE = re.compile(archive.NAME.pattern + _KEPT)
+
+
+def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
+    """Return such a file, or a copy of one, without these sessions; any other file as it is."""
+    names = {archive.name_of(one) for one in sessions}
+    if _RECENT.match(name):
+        return recent.drop_entries(data, names)
+    return archive.drop_parts(data, names) if _ARCHIVE.match(name) else data
+
+
+def list_drops(continuum: OpenFolder, sessions: Collection[str]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield the files about these sessions: path, bytes before, bytes without them."""
+    for name in sorted(continuum.names()) if sessions else ():
+        if name == recent.NAME or archive.NAME.fullmatch(name):
+            data = regular.read(continuum / name)
+            left = data if data is None else drop_sessions(name, data, sessions)
+            if data is not None and left is not None and left != data:
+                yield f"{archive.FOLDER}/{name}", data, left

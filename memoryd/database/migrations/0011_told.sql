@@ -1,0 +1,1 @@
+ALTER TABLE session_summary ADD COLUMN told VARCHAR;

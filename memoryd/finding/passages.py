@@ -1,0 +1,79 @@
+"""The passages of a search: of each candidate the part that answers best, and what that makes of its score."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memoryd.recall import answers
+from memoryd.recall.chunks import below_headings
+from memoryd.recall.ranking import FACT, SESSION
+from memoryd.recall.snippet import Passage, find_passage
+from memoryd.recall.words import is_stop_word
+from memoryd.transcripts.turn import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from memoryd.finding.source_texts import SourceTexts
+    from memoryd.recall.ranking import Candidate
+
+_BESIDE = 0.5  # of a word that stands beside a text counts as held
+
+
+class Passages:
+    """Find the passages of candidates in their current texts; each once."""
+
+    def __init__(self, sources: SourceTexts, weights: Mapping[str, float], question: str) -> None:
+        self.sources = sources
+        self.near: dict[int, float] = {}  # by id: how near the meaning of a text is
+        self._weights = weights
+        self._wanted = answers.list_wanted(question)
+        self._is_of_person = answers.is_about_person(question)
+        self._found: dict[int, Passage] = {}
+
+    def get(self, candidate: Candidate) -> Passage:
+        """Return the best passage of a candidate; an empty one where its text is gone."""
+        if candidate.id not in self._found:
+            by_user = self.sources.origin(candidate) == Origin.USER
+            is_answer = by_user and self._is_of_person  # what the user wants is what they asked for
+            rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user, is_answer=is_answer)
+            self._found[candidate.id] = find_passage(self.read(candidate), self._weights, rate, answers.FITS)
+        return self._found[candidate.id]
+
+    def read(self, candidate: Candidate) -> str:
+        """Return the text of a candidate as it is shown, a part of a file without its headings."""
+        text = self.sources.show_text(candidate)
+        return text if candidate.tier in {SESSION, FACT} else below_headings(text)
+
+    def weigh(self, candidate: Candidate) -> float:
+        """Return what the score of a candidate is multiplied by for what its text says of the question, and how."""
+        if self.sources.text(candidate) is None:
+            return 1.0
+        passage = self.get(candidate)
+        return (1 + passage.worth) * min(1.0, passage.form) * self.weigh_kind(candidate)
+
+    def weigh_kind(self, candidate: Candidate) -> float:
+        """Return the same for what the text is, whatever was asked."""
+        if self.sources.text(candidate) is None:
+            return 1.0
+        if candidate.tier == SESSION:
+            origin, kind = self.sources.origin(candidate) or "", self.sources.kind(candidate)
+            weight = answers.weigh_turn(origin, kind, about_person=self._is_of_person)
+            return weight * answers.weigh_end(self.read(candidate))
+        return 1.0 if candidate.tier == FACT else answers.weigh_section(self.sources.heading(candidate))
+
+    def measure_relevance(self, candidate: Candidate, matched: Collection[str]) -> float:
+        """Return how much of what was asked a candidate holds, from 0 to 1, or how near its meaning is.
+
+        Each word counts for what it tells; `matched` are those that stand in the text or beside it.
+        """
+        weights = {word: weight for word, weight in self._weights.items() if not is_stop_word(word)}
+        own = self.get(candidate).held
+        held = sum(
+            weight if word in own else weight * _BESIDE
+            for word, weight in weights.items()
+            if word in own or word in matched
+        )
+        share = held / sum(weights.values()) if weights else 0.0
+        return max(share, self.near.get(candidate.id, 0.0))

@@ -1,0 +1,263 @@
+"""Check runs: which commands run tests or a linter, and what their output says came of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memoryd.jobs.shell import Step
+
+_LONGEST_SHOWN = 80
+_MOST_NAMED = 3
+_TESTERS_LIST = """
+pytest py.test unittest tox nox jest vitest mocha ava jasmine rspec phpunit ctest nextest gotestsum bats trial behave
+"""
+_TESTERS = frozenset(_TESTERS_LIST.split())
+# A script or target that runs tests or a linter, behind what runs scripts.
+_RUNS_SCRIPTS_LIST = """
+npm pnpm yarn bun make just mise task rake gradle gradlew mvn mvnw dotnet mix cargo go swift deno node playwright
+cypress composer sbt lein zig hatch nx turbo
+"""
+_RUNS_SCRIPTS = frozenset(_RUNS_SCRIPTS_LIST.split())
+_TEST_SCRIPT = re.compile(r"(?:test|tests|t|verify|check|nextest|spec)(?:[:_.-][\w:.-]+)?|[\w.-]+[:_-]tests?|--test")
+_LINT_SCRIPT = re.compile(
+    r"(?:[\w.]+[:_-])?(?:lint|type-?check|check-?types|types|clippy|vet|eslint)(?:[:_-][\w:.-]+)?"
+)
+_LINTERS_LIST = """
+ruff eslint mypy tsc vue-tsc pyright basedpyright golangci-lint flake8 pylint biome stylelint shellcheck ty
+"""
+_LINTERS = frozenset(_LINTERS_LIST.split())
+_QUIET_LINTERS = frozenset(["eslint", "tsc", "vue-tsc", "flake8", "stylelint", "shellcheck", "vet"])
+_NO_RUN = re.compile(
+    r"--(?:collect-only|co|markers|fixtures|help|version|list\w*|init|showConfig|print-config|dry-run)$|-(?:h|V|list)$"
+)
+_LINT_ONLY = frozenset(["check", "lint", "ci"])  # of ruff, biome and ty, whose other commands look at nothing
+
+# Each gives some of the counts, by name; the last match in an output counts, for cargo the sum of all.
+_COUNT_LINES = (
+    (
+        r"^=*[ \t]*(?:(?P<failed>\d{1,9}) failed,? ?)?(?:(?P<passed>\d{1,9}) passed,? ?)?"
+        r"(?:(?P<skipped>\d{1,9}) skipped,? ?)?(?:\d{1,9} (?!errors?\b)[a-z]{1,20},? ?){0,4}"
+        r"(?:(?P<errors>\d{1,9}) errors?,? ?)?"
+        r"in \d[\d.]{0,12}s\b"
+    ),
+    (
+        r"^[ \t]*Tests:?[ \t]+(?:(?P<failed>\d+) failed[,| \t]+)?(?:(?P<skipped>\d+) skipped[,| \t]+)?"
+        r"(?:\d+ todo[,| \t]+)?(?P<passed>\d+) passed\b"
+    ),
+    r"^[ \t]*Tests:?[ \t]+(?P<failed>\d+) failed\b(?![^\n]*\bpassed)",
+    r"^[ \t]*(?P<passed>\d+) passing\b(?:[^\0]{0,200}?^[ \t]*(?P<failed>\d+) failing\b)?",
+    (
+        r"^(?P<total>\d+) (?:examples?|tests?), (?:\d+ assertions?, )?(?P<failed>\d+) failures?"
+        r"(?:, (?P<errors>\d+) errors?)?"
+    ),
+    r"^\S pass (?P<passed>\d+)\n\S fail (?P<failed>\d+)",
+    r"^[ \t]*(?P<passed>\d+) pass\n(?:[ \t]*\d+ (?:skip|todo)\n)*[ \t]*(?P<failed>\d+) fail\b",
+    r"Failed:[ \t]+(?P<failed>\d+), Passed:[ \t]+(?P<passed>\d+)",
+    r"^(?:ok|FAILED) \| (?P<passed>\d+) passed(?: \([^)\n]*\))? \| (?P<failed>\d+) failed",
+    r"^OK \((?P<passed>\d+) tests?, \d+ assertions?\)",
+    r"^Tests: (?P<total>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?",
+    r"^DONE (?P<total>\d+) tests?(?:, (?P<skipped>\d+) skipped)?(?:, (?P<failed>\d+) failures?)?",
+    r"Executed (?P<total>\d+) tests?, with (?P<failed>\d+) failures?",
+    r"tests passed, (?P<failed>\d+) tests? failed out of (?P<total>\d+)",
+)
+_COUNTS = tuple(re.compile(line, re.MULTILINE) for line in _COUNT_LINES)
+_CARGO = re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed;", re.MULTILINE)
+_UNITTEST = re.compile(r"^Ran (?P<total>\d+) tests? in [^\n]*\n+(?:OK|FAILED \((?P<how>[^)\n]*)\))", re.MULTILINE)
+_GO_LINE = re.compile(r"^(?:\[[\w:.-]+\] )?(?:ok[ \t]+\S+[ \t]+[\d.(]|PASS$|FAIL(?:$|[ \t]))", re.MULTILINE)
+_GO_FAILED = re.compile(r"^(?:\[[\w:.-]+\] )?(?:[ \t]*--- FAIL: (?P<test>\S+)|FAIL(?:$|[ \t]))", re.MULTILINE)
+_BUILT = re.compile(r"^BUILD (?P<how>SUCCESS|FAIL)", re.MULTILINE)
+_COVERAGE = re.compile(
+    r"^TOTAL[ \t](?:[^\n]*[ \t])?(?P<total>\d{1,3}(?:\.\d{1,6})?)%[ \t]*$"
+    r"|^All files[ \t]*\|[ \t]*(?P<all>\d+(?:\.\d+)?)[ \t]*\|",
+    re.MULTILINE,
+)
+_CLEAN = re.compile(
+    r"\bAll checks passed!|\bSuccess: no issues found|^0 issues\.?$|\bNo ESLint warnings or errors"
+    r"|\b0 errors, 0 warnings|\bChecked \d+ files? in [^\n]*No fixes applied|\brated at 10\.00/10",
+    re.MULTILINE,
+)
+_FOUND = re.compile(
+    r"^(?:✖ \d+ problems? \()?(?:[Ff]ound )?(?P<errors>\d+) (?:errors?|diagnostics?)\b"
+    r"(?:[^\n]{0,30}?(?P<left>\d+) remaining)?(?:, (?P<warnings>\d+) warnings?\b)?|^(?P<issues>\d+) issues?[:.]",
+    re.MULTILINE,
+)
+# The lines by which these tell, where several linters print into one output.
+_OWN_LINES = {
+    "ruff": re.compile(r"^(?:All checks passed!|Found \d+ errors?(?! in \d+ file)\b.*)$", re.MULTILINE),
+    "mypy": re.compile(r"^(?:Success: no issues found|Found \d+ errors? in \d+ file).*$", re.MULTILINE),
+    "golangci-lint": re.compile(r"^\d+ issues?[:.]", re.MULTILINE),
+}
+_NOTHING = re.compile(r"(?!)")
+_PLACE = re.compile(r"^\S+?(?::\d+(?::\d+)?:|\(\d+,\d+\):)[ \t](?!note:)", re.MULTILINE)
+# Before what a command printed, Codex tells of the run; Claude Code stands in for an empty output.
+_HEAD = re.compile(
+    r"(?:Chunk ID|Wall time|Exit code:|Script \w+|Process exited)[^\0]{0,400}?^Output:(?:\n|\Z)",
+    re.MULTILINE,
+)
+_EMPTY = re.compile(
+    r"\s*(?:\(Bash completed with no output\)|Tool ran without output(?: or errors)?)?\s*|(?:\s*> [^\n]*)*\s*"
+)
+_FAILED = re.compile(
+    r"\A(?:Error: )?(?:Exit code:?|Command failed with exit code) [1-9]|\A[^\0]{0,300}^Process exited with code [1-9]"
+    r"|\A[^\n]{0,200}execution error: sandbox denied exec error"
+    r"|\bCommand exited with code [1-9]\d*\s*\Z",
+    re.MULTILINE,
+)
+_PASSED = re.compile(r"\A[^\0]{0,300}^(?:Process exited with code|Exit code:) 0$", re.MULTILINE)
+_NOT_RUN = re.compile(
+    r"command not found|[Nn]o such file or directory|No module named|not recognized as|Missing script|[Uu]nknown option"
+    r"|unrecognized arguments|^[Uu]sage: |No rule to make target|Cannot find module"
+    r"|[Nn]o tests? (?:files? )?(?:found|ran)",
+    re.MULTILINE,
+)
+
+
+def has_failed(output: str) -> bool:
+    """Return True if the agent program says of a run that it failed."""
+    return _FAILED.search(output) is not None
+
+
+def has_passed(output: str) -> bool:
+    """Return True if the agent program says of a run that it did not fail."""
+    return _PASSED.search(output) is not None
+
+
+def strip_head(output: str) -> str:
+    """Return what a run printed, without what the agent program says of the run."""
+    head = _HEAD.match(output)
+    return output[head.end() :] if head else output
+
+
+def is_empty(output: str) -> bool:
+    """Return True if a run printed nothing."""
+    return _EMPTY.fullmatch(strip_head(output).strip()) is not None
+
+
+def show_command(step: Step) -> str:
+    """Return a command as a fact shows it: on one line, without where its output goes, cut where it is long."""
+    text = re.sub(r"[ \t]*(?:\d*|&)>{1,2}&?[ \t]*\S*", "", step.text).replace("`", "'")
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1].rstrip()}…"
+
+
+def is_test_run(step: Step) -> bool:
+    """Return True if a command runs tests."""
+    if any(map(_NO_RUN.match, step.words)):
+        return False
+    return step.name in _TESTERS or _has_script(step, _TEST_SCRIPT)
+
+
+def is_lint_run(step: Step) -> bool:
+    """Return True if a command runs a linter or a type checker."""
+    if any(map(_NO_RUN.match, step.words)):
+        return False
+    if step.name in {"ruff", "biome", "ty"}:
+        return len(step.words) > 1 and step.words[1] in _LINT_ONLY
+    return step.name in _LINTERS or _has_script(step, _LINT_SCRIPT)
+
+
+def _has_script(step: Step, pattern: re.Pattern[str]) -> bool:
+    """Return True if what a runner of scripts is told to run is named so; options before it do not count."""
+    named = _script_of(step)
+    return bool(named) and pattern.fullmatch(named[-1].rpartition("/")[2]) is not None
+
+
+def _script_of(step: Step) -> tuple[str, ...]:
+    """Return the words that tell a runner of scripts what to run: `run`, if given, and the name."""
+    if step.name not in _RUNS_SCRIPTS:
+        return ()
+    named = tuple(word for word in step.words[1:] if not word.startswith("-") or word == "--test")
+    return named[:2] if named[:1] in {("run",), ("run-script",), ("r",)} else named[:1]
+
+
+def name_linter(step: Step) -> str:
+    """Return what a linter is called: `ruff`, `npm run lint`."""
+    return " ".join((step.name, *_script_of(step))).replace("`", "'")
+
+
+def has_run(output: str) -> bool:
+    """Return True if nothing in the output says that the command could not run at all."""
+    return _NOT_RUN.search(output) is None
+
+
+def read_tests(output: str) -> str | None:
+    """Return the result of a test run from its output, such as `68 passed, 2 failed`; None if it shows none."""
+    text = strip_head(output)
+    told = _count_tests(text) or _read_go(text)
+    if told is None and has_failed(output) and not _NOT_RUN.search(text):
+        told = "failed"
+    covered = [found["total"] or found["all"] for found in _COVERAGE.finditer(text)] if told else []
+    return f"{told}, {covered[-1]} % coverage" if covered else told
+
+
+def _count_tests(text: str) -> str | None:
+    if sums := list(_CARGO.finditer(text)):
+        return _render({name: sum(int(one[name]) for one in sums) for name in ("passed", "failed")})
+    if runs := list(_UNITTEST.finditer(text)):
+        broken = sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", runs[-1]["how"] or "")))
+        return _render({"passed": int(runs[-1]["total"]) - broken, "failed": broken})
+    last: tuple[int, dict[str, int]] | None = None
+    for pattern in _COUNTS:
+        for found in pattern.finditer(text):
+            counts = {name: int(value) for name, value in found.groupdict().items() if value is not None}
+            if sum(counts.values()) and (last is None or found.start() >= last[0]):
+                last = (found.start(), counts)
+    if last is None:
+        return None
+    counts = last[1]
+    total = counts.pop("total", None)
+    if total is not None:
+        counts["passed"] = total - sum(counts.values())
+    return _render(counts)
+
+
+def _render(counts: dict[str, int]) -> str | None:
+    shown = [f"{counts.get(name, 0)} {name}" for name in ("passed", "failed", "skipped") if counts.get(name)]
+    errors = counts.get("errors", 0)
+    return ", ".join([*shown, *([_plural(errors, "error")] if errors else [])]) or None
+
+
+def _read_go(text: str) -> str | None:
+    if built := list(_BUILT.finditer(text)):
+        return "passed" if built[-1]["how"] == "SUCCESS" else "failed"
+    if not _GO_LINE.search(text):
+        return None
+    if not (failed := list(_GO_FAILED.finditer(text))):
+        return "passed" if re.search(r"^(?:\[[\w:.-]+\] )?(?:ok\s|PASS$)", text, re.MULTILINE) else None
+    names = list(dict.fromkeys(found["test"] for found in failed if found["test"]))
+    return f"failed: {', '.join(f'`{name}`' for name in names[:_MOST_NAMED])}" if names else "failed"
+
+
+def read_lint(step: Step, output: str, *, is_alone: bool) -> str | None:
+    """Return what the output of a linter says: `clean`, `3 errors`; None if it shows no result.
+
+    Where nothing was printed at all, a linter that only speaks of errors has found none.
+    """
+    text = strip_head(output)
+    if not is_alone and step.name not in _RUNS_SCRIPTS:
+        text = "\n".join(found[0] for found in _OWN_LINES.get(step.name, _NOTHING).finditer(text))
+    found = list(_FOUND.finditer(text))
+    if found:
+        return _count_findings(found[-1]) if is_alone or len(found) == 1 else None
+    if _CLEAN.search(text):
+        return "clean"
+    places = len(_PLACE.findall(text)) if is_alone else 0
+    if places:
+        return _plural(places, "error")
+    may_be_quiet = not step.is_written and step.name in _QUIET_LINTERS | _RUNS_SCRIPTS
+    return "clean" if may_be_quiet and not has_failed(output) and is_empty(output) else None
+
+
+def _count_findings(found: re.Match[str]) -> str:
+    counts = {name: int(value) for name, value in found.groupdict().items() if value is not None}
+    left = counts.pop("left", None)
+    if left is not None:
+        counts = {"errors": left}
+    told = [_plural(n, name.removesuffix("s")) for name, n in counts.items() if n]
+    return ", ".join(told) or "clean"
+
+
+def _plural(n: int, name: str) -> str:
+    return f"{n} {name}{'s' * (n != 1)}"

@@ -1,0 +1,224 @@
+"""Git state: how a session leaves its repository, as its calls of git and `gh` and their output show it."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.jobs.check_runs import show_command
+from memoryd.jobs.shell import join_folder
+from memoryd.text.neutral import neutralize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memoryd.jobs.shell import Step
+    from memoryd.jobs.uncommitted import UncommittedFiles
+
+BRANCH, COMMIT, PUSHED, PULL_REQUEST = "Branch", "Last commit", "Pushed", "Pull request"
+_LONGEST = 160
+_SWITCHED = r"(?:Switched to (?:a new branch|branch|and reset branch)|Already on) '([^'\n]+)'"
+_SHOWN = r"On branch (\S+)|## (?!HEAD )(?:No commits yet on )?(\S+?)(?:\.\.\.\S+)?(?: \[[^\]\n]*\])?"
+_STASHED = r"(?:Saved working directory and index state )?(?:WIP on|On) ([^\s:]+): .*"
+_MADE = r"\[(?!detached HEAD)([^\s\]]+)(?: \(root-commit\))? [0-9a-f]{7,40}\] \S.*"
+# By the command of git: the lines of its output that name the branch.
+_BRANCHES = {
+    command: re.compile(rf"^(?:{lines})$", re.MULTILINE)
+    for commands, lines in (
+        ("checkout switch", _SWITCHED), ("status", _SHOWN), ("stash", _STASHED), ("commit cherry-pick revert", _MADE),
+        ("branch", r"\A(\S+)\s*\Z"),
+    )
+    for command in commands.split()
+}  # fmt: skip
+_NEW_BRANCH = frozenset(["-b", "-B", "-c", "-C", "--create", "--orphan"])
+_COMMITTED = re.compile(
+    r"^\[[^\n\]]+ (?P<hash>[0-9a-f]{7,40})\] (?P<subject>\S.*)$"
+    r"|^HEAD is now at (?P<head>[0-9a-f]{7,40}) ?(?P<title>.*)$",
+    re.MULTILINE,
+)
+_FILES_COMMITTED = re.compile(r"^ ?\d+ files? changed\b", re.MULTILINE)
+_LOG_LINE = re.compile(r"^(?P<hash>[0-9a-f]{7,40})(?: \([^)\n]*\))? (?P<subject>\S.*)$", re.MULTILINE)
+_LOG_ENTRY = re.compile(r"\Acommit (?P<hash>[0-9a-f]{7,40})(?: \([^)\n]*\))?\n(?:\S.*\n)+\s*\n {4}(?P<subject>\S.*)")
+_LOG_OPTION = re.compile(
+    r"HEAD|--oneline|--(?:no-)?decorate|--stat|--shortstat|--name-only|--name-status|-n?\d+|-n|\d+"
+)
+_PUSHED = re.compile(
+    r"^ *[ +*] (?:[0-9a-f]{7,40}\.{2,3}(?P<hash>[0-9a-f]{7,40})|\[new branch\]) +(?P<own>\S+) +-> +\S+", re.MULTILINE
+)
+_ADDRESS = r"https://[\w.-]{1,80}(?:/[\w.~-]{1,40}){2,5}/(?:pull|pulls|merge_requests)/\d{1,9}"
+# A line that is nothing else: what is shown beside it is anybody's text.
+_PULL_REQUEST = re.compile(rf"^(?:url:[ \t]*|\{{\"url\":\")?({_ADDRESS})(?:\"\}})?[ \t]*$", re.MULTILINE)
+_NAMES_ONE = re.compile(r"#?\d+$|https?://|(?:-R|--repo)")
+_MERGED = re.compile(r"^\W*(?:Merged|Squashed and merged|Rebased and merged) pull request", re.MULTILINE)
+_IS_MERGED = " (merged)"
+_CLEAN_TREE = re.compile(r"\bworking (?:tree|directory) clean\b")
+_LISTED = re.compile(
+    r"^[ MADRCU?!]{2} \"?(?:.* -> )?(.+?)/?\"?$|^\t(?:[a-z ]+: +)?(?:.* -> )?(.+?)/?(?: \([^)]*\))?$", re.MULTILINE
+)
+_UP_TO_DATE = re.compile(r"\bYour branch is up to date with\b|^Everything up-to-date", re.MULTILINE)
+_UNCHANGED = re.compile(
+    r"\bAlready up to date\b|\bis up to date\b|\bCONFLICT\b|^(?:fatal|error):|\bAborting\b|^\W*failed\W*$", re.MULTILINE
+)
+_COMMIT_VALUES = re.compile(r"-[a-z]*[mFCct]|--(?:message|file|author|date|fixup|trailer)")
+_MESSAGE = re.compile(r"-[a-z]*m|--message")
+_ALL = re.compile(r"-[a-ln-z]*[aA][a-z]*|--all|-u|--update")
+_BACK = re.compile(r"--(?!quiet)|HEAD[~^@]")
+
+
+class GitCall(NamedTuple):
+    """One command of git, and the output of the call that it is a part of."""
+
+    seq: int
+    step: Step
+    text: str
+    failed: bool
+    alone: bool  # nothing else in the call printed anything
+    shown: bool  # the call ends by showing the last commit
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return the words after the command of git."""
+        return self.step.words[2:]
+
+
+class GitState:
+    """Follows branch, commits, pushes and the pull request."""
+
+    def __init__(self, files: UncommittedFiles) -> None:
+        """Begin with nothing known."""
+        self.told: dict[str, tuple[int, str]] = {}  # by key: the turn that shows it, and the text
+        self.unpushed: list[str] = []
+        self.has_committed = self.has_pushed = False
+        self._files = files
+        self._read: dict[str, Callable[[GitCall], None]] = {
+            "add": self._add, "commit": self._commit, "push": self._push, "status": self._status, "log": self._log,
+            "checkout": self._restore, "restore": self._restore, "rm": self._restore, "reset": self._reset,
+            "pull": self._move, "merge": self._move, "rebase": self._move, "cherry-pick": self._move,
+            "revert": self._move, "am": self._move,
+        }  # fmt: skip
+
+    def run(self, calls: Sequence[GitCall]) -> None:
+        """Take the commands of git of one call."""
+        for call in calls:
+            command = call.step.words[1]
+            if command in self._read:
+                self._read[command](call)
+        found = [match for call in calls for match in _list_branches(call)]
+        branches = [next(filter(None, match.groups())) for match in sorted(found, key=lambda match: match.start())]
+        branches = branches or [name for call in calls for name in _new_branches(call)]
+        if branches and branches[-1] != "HEAD":
+            self._say(calls[0].seq, BRANCH, f"`{branches[-1]}`")
+
+    def read_pull_request(self, seq: int, step: Step, text: str) -> None:
+        """Take a command of `gh` or `glab`."""
+        command = step.words[2] if step.words[1:2] in {("pr",), ("mr",)} and len(step.words) > 2 else ""
+        found = _PULL_REQUEST.findall(text)
+        is_own = command == "create" or not any(map(_NAMES_ONE.match, step.words[3:]))
+        if found and is_own and command in {"create", "edit", "ready", "view"}:
+            self._say(seq, PULL_REQUEST, found[0] if command == "view" else found[-1])
+        own = self.told.get(PULL_REQUEST, (0, ""))[1].removesuffix(_IS_MERGED)
+        named = [word.rpartition("/")[2].lstrip("#") for word in step.words[3:] if _NAMES_ONE.match(word)]
+        is_other = bool(named) and own.rpartition("/")[2] not in named
+        if command == "merge" and _MERGED.search(text) and own and not is_other:
+            self._say(seq, PULL_REQUEST, own + _IS_MERGED)
+
+    def _add(self, call: GitCall) -> None:
+        paths = [word for word in call.arguments if not word.startswith("-")]
+        everything = not paths and any(map(_ALL.fullmatch, call.arguments))
+        if not call.failed:
+            self._files.add(call.step.folder, paths, everything=everything)
+
+    def _commit(self, call: GitCall) -> None:
+        found = list(_COMMITTED.finditer(call.text))
+        is_quiet = not (call.failed or _UNCHANGED.search(call.text)) and {"-q", "--quiet"} & {*call.arguments}
+        if is_quiet and call.shown:
+            found = list(_LOG_LINE.finditer(call.text))
+        if not (found or is_quiet or _FILES_COMMITTED.search(call.text)) or "--dry-run" in call.arguments:
+            return
+        behind = zip(("", *call.arguments), call.arguments, strict=False)
+        paths = [word for before, word in behind if not (word.startswith("-") or _COMMIT_VALUES.fullmatch(before))]
+        self._files.commit(call.step.folder, paths, everything=any(map(_ALL.fullmatch, call.arguments)))
+        self.has_committed = True
+        commit = _show_commit(found[-1]) if found else _first_message(call.arguments) or "its name was not shown"
+        if "--amend" in call.arguments:
+            del self.unpushed[-1:]
+        self.unpushed.append(commit)
+        self._say(call.seq, COMMIT, commit)
+
+    def _push(self, call: GitCall) -> None:
+        if {"-n", "--dry-run"} & {*call.arguments}:
+            return
+        found = list(_PUSHED.finditer(call.text))
+        if found:
+            at = f" at `{found[-1]['hash']}`" if found[-1]["hash"] else " as a new branch"
+            self._say(call.seq, PUSHED, f"`{found[-1]['own']}`{at}")
+        if found or _UP_TO_DATE.search(call.text):
+            self.has_pushed = True
+            self.unpushed.clear()
+
+    def _status(self, call: GitCall) -> None:
+        if not call.alone:
+            return
+        if _CLEAN_TREE.search(call.text) and not [word for word in call.arguments if not word.startswith("-")]:
+            self._files.keep_shown(())
+        elif all(word.startswith("-") for word in call.arguments) and not call.shown:
+            names = (name for names in _LISTED.findall(call.text) for name in names if name)
+            self._files.keep_shown(join_folder("", name) for name in names)
+        if _UP_TO_DATE.search(call.text):
+            self.unpushed.clear()
+
+    def _log(self, call: GitCall) -> None:
+        found = _LOG_ENTRY.match(call.text) or _LOG_LINE.match(call.text)
+        if found and call.alone and all(map(_LOG_OPTION.fullmatch, call.arguments)):
+            self._say(call.seq, COMMIT, _show_commit(found))
+
+    def _restore(self, call: GitCall) -> None:
+        if not call.failed:
+            self._files.drop(call.step.folder, [word for word in call.arguments if not word.startswith("-")])
+
+    def _reset(self, call: GitCall) -> None:
+        if "--hard" in call.arguments and not call.failed:
+            self._files.drop("", (), everything=True)
+        if any(map(_BACK.match, call.arguments)):
+            self._move(call)
+
+    def _move(self, call: GitCall) -> None:
+        """Read what moved the branch to another commit; if its output does not show which, name the command."""
+        if found := list(_COMMITTED.finditer(call.text)):
+            self._say(call.seq, COMMIT, _show_commit(found[-1]))
+        elif COMMIT in self.told and not call.failed and not _UNCHANGED.search(call.text):
+            before = self.told[COMMIT][1].partition(", then `")[0]
+            self._say(call.seq, COMMIT, f"{before}, then `{show_command(call.step)}`")
+
+    def _say(self, seq: int, key: str, text: str) -> None:
+        self.told[key] = (seq, neutralize(f"{key}: {text}").removeprefix(f"{key}:").strip()[:_LONGEST])
+
+
+def _list_branches(call: GitCall) -> list[re.Match[str]]:
+    """Return where the output of a call names the branch it is on."""
+    command = call.step.words[1]
+    if command in {"status", "stash", "branch"} and not call.alone:
+        return []
+    if command == "branch" and "--show-current" not in call.arguments:
+        return []
+    return list(_BRANCHES[command].finditer(call.text)) if command in _BRANCHES else []
+
+
+def _new_branches(call: GitCall) -> list[str]:
+    """Return the branches that a command has created without printing them."""
+    if call.step.words[1] not in {"checkout", "switch"} or call.failed or _UNCHANGED.search(call.text):
+        return []
+    return [word for before, word in pairwise(call.arguments) if before in _NEW_BRANCH]
+
+
+def _show_commit(found: re.Match[str]) -> str:
+    groups = found.groupdict()
+    name, subject = groups["hash"] or groups["head"], groups["subject"] or groups.get("title") or ""
+    return f"`{name[:10]}` {subject}".rstrip()
+
+
+def _first_message(given: Sequence[str]) -> str:
+    """Return the first line of a commit's message, if its command holds it; else an empty text."""
+    messages = (word for before, word in pairwise(given) if _MESSAGE.fullmatch(before))
+    return next((word.strip().partition("\n")[0] for word in messages if not word.startswith("$(")), "")

@@ -1,0 +1,178 @@
+"""Joint: one question that serves a sleep and the facts of the same turns, so that a conversation goes out once.
+
+The model adds a part to the reply of a sleep, with the JSON object of the facts:
+
+    [SUMMARY]
+    …
+    [MEMORIES]
+    …
+    [FACTS]
+    {"new": […]}
+
+Each job reads its own part and judges it as it does alone; the edits of both are applied together. Where the part is
+missing or of no use, the sleep ends as it does alone: the facts' watermark stays, and their own job asks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from memoryd.jobs import facts, facts_reply, job, sleep
+from memoryd.jobs import reply as replies
+from memoryd.text.fences import strip_fence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memoryd.jobs.facts import FactsInputs
+    from memoryd.jobs.sleep import SleepInputs
+
+_MARK = re.compile(r"^[\s#>*_]*\[\s*(?:(FACTS)|SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*(?P<rest>\{.*)?$", re.IGNORECASE)
+_OWN = frozenset({"cites", "reply"})  # keys of the run report of facts that the sleep's report has
+
+
+@dataclass(frozen=True, slots=True)
+class JointInputs:
+    """Hold the frozen inputs of a sleep, and of the facts of its turns where one question can serve both."""
+
+    sleep: SleepInputs
+    facts: FactsInputs | None = None
+    instructions: str = ""  # the text of joint.md
+
+
+def decide(inputs: JointInputs) -> job.Steps:
+    """Return the joint end of a sleep and of the facts that are due on its turns."""
+    steps = sleep.decide(inputs.sleep)
+    answered = False
+    said: job.Reply | None = None
+    answer = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            slept: job.End = end.value
+            break
+        if isinstance(step, job.Ask) and not answered:
+            answered = True
+            answer, said = split_reply((yield _ask_both(step, inputs)))
+        else:
+            answer = yield step
+    if inputs.facts is None or said is None or isinstance(slept, job.RejectedReply):
+        return slept
+    yield job.EnterPhase("facts")
+    learned = yield from _learn(_with_news(inputs.facts, slept), said)
+    return slept if isinstance(learned, job.RejectedReply) else _join_ends(slept, learned)
+
+
+def merge(answers: Sequence[job.Reply]) -> job.Reply | job.RejectedReply:
+    """Return the reply to a question that was asked in parts; without facts where they are missing in one of them."""
+    parts = [split_reply(one) for one in answers]
+    slept = replies.merge([one for one, _ in parts])
+    told = [said for _, said in parts if said is not None]
+    if isinstance(slept, job.RejectedReply) or len(answers) == 1:
+        return slept if isinstance(slept, job.RejectedReply) else answers[0]
+    learned = facts_reply.merge(told) if len(told) == len(parts) else None
+    return replace(slept, text=f"{slept.text}\n[FACTS]\n{learned.text}") if isinstance(learned, job.Reply) else slept
+
+
+def split_reply(answer: job.Reply) -> tuple[job.Reply, job.Reply | None]:
+    """Return the part of a reply that is the sleep's, and that of the facts; None where it has none."""
+    lines = strip_fence(answer.text.replace("\r\n", "\n").replace("\r", "\n").strip()).split("\n")
+    of_sleep: list[str] = []
+    of_facts: list[str] = []
+    held = of_sleep
+    for line in lines:
+        mark = _MARK.match(line)
+        if mark and mark[1]:
+            held = of_facts = [mark["rest"] or ""]
+        elif mark:
+            held = of_sleep
+        if not (mark and mark[1]):
+            held.append(line)
+    text = "\n".join(of_facts).strip()
+    if not text:
+        return answer, None
+    said = replace(answer, text=text, tokens_in=0, tokens_out=0)
+    return replace(answer, text="\n".join(of_sleep)), said
+
+
+def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
+    """Return the question of a sleep with that of the facts, where the two are about the same texts."""
+    other = None if inputs.facts is None else job.first_of(facts.decide(inputs.facts))
+    if not isinstance(other, job.Ask) or not _is_shared(ask.material, other.material):
+        return ask
+    shown = {one.id for one in ask.material}
+    before = tuple(one for one in other.material if one.id not in shown)
+    material = (*before, *ask.material)
+    context = (("summary from", ask.material[0].id), ("facts from", other.material[0].id))
+    told = (ask.instructions, inputs.instructions, other.instructions)
+    return replace(
+        ask,
+        instructions="\n\n".join(one.strip() for one in told),
+        material=material,
+        context=(*ask.context, *(one for one in context if one[1] != material[0].id), *other.context),
+    )
+
+
+def _is_shared(material: Sequence[job.QuotedPiece], other: Sequence[job.QuotedPiece]) -> bool:
+    """Return whether most of what the facts are asked about is shown to the sleep, in the same words."""
+    shown = {one.id: one.text for one in material}
+    shared = [one for one in other if one.id in shown]
+    added = sum(len(one.text) for one in other) - sum(len(one.text) for one in shared)
+    return all(shown[one.id] == one.text for one in shared) and added <= sum(len(one.text) for one in shared)
+
+
+def _with_news(inputs: FactsInputs, slept: job.Done | job.NothingToDo) -> FactsInputs:
+    """Return the inputs of the facts with what the sleep writes as known."""
+    blocks = [edit.body for edit in slept.edits if isinstance(edit, job.AppendDaily)]
+    added = [one.text for edit in slept.edits if isinstance(edit, job.AddMemories) for one in edit.memories]
+    return replace(inputs, daily="\n".join([inputs.daily, *blocks]), core=(*inputs.core, *added))
+
+
+def _learn(inputs: FactsInputs, said: job.Reply) -> job.Steps:
+    """Carry the job of the facts out with an answer that is there already."""
+    steps = facts.decide(inputs)
+    try:
+        step = next(steps)
+        while not isinstance(step, job.Ask):
+            step = next(steps)
+        step = steps.send(said)
+        while True:
+            step = steps.send((yield step))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def _join_ends(slept: job.Done | job.NothingToDo, learned: job.Done | job.NothingToDo) -> job.End:
+    """Return the end of both jobs as one."""
+    told = {name: value for name, value in learned.receipt.items() if name not in _OWN}
+    receipt = {**slept.receipt, facts.CONSUMER: told}
+    cites = {**learned.receipt.get("cites", {}), **slept.receipt.get("cites", {})}
+    receipt |= {"cites": cites} if cites else {}
+    edits = tuple(_join_edits(slept.edits, learned.edits))
+    claims = (*slept.claims, *learned.claims)
+    if isinstance(slept, job.NothingToDo) and isinstance(learned, job.NothingToDo):
+        return job.NothingToDo(slept.why, edits, receipt, claims)
+    return job.Done(edits, receipt, claims=claims)
+
+
+def _join_edits(slept: Sequence[job.Edit], learned: Sequence[job.Edit]) -> Iterator[job.Edit]:
+    """Yield the edits of both; a day gets one block, in which the lines of the facts have no section."""
+    notes = {edit.day: edit for edit in learned if isinstance(edit, job.AppendDaily)}
+    for edit in slept:
+        note = notes.pop(edit.day, None) if isinstance(edit, job.AppendDaily) else None
+        if isinstance(edit, job.AppendDaily) and note is not None:
+            yield replace(edit, body=_put_first(edit.body, note.body))
+        else:
+            yield edit
+    yield from (edit for edit in learned if not isinstance(edit, job.AppendDaily) or edit.day in notes)
+
+
+def _put_first(body: str, note: str) -> str:
+    """Return the body of a block with the lines of another among those without a section."""
+    lines = body.split("\n")
+    at = next((number for number, line in enumerate(lines) if line.startswith("### ")), len(lines))
+    plain = [line for line in lines[:at] if line] + [line for line in note.split("\n") if line.startswith("- ")]
+    return "\n".join([*plain, *([""] if at < len(lines) else []), *lines[at:]])

@@ -1,0 +1,201 @@
+"""Shell: what a tool call lets a shell run, as simple commands, each with the folder in which it runs.
+
+It reads what agents write, not all of a shell's grammar: what stands in loops, functions and substitutions is read as
+if it stood alone, and of a call that runs several scripts nothing is read.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMAND_KEYS = ("command", "cmd", "script")
+_FOLDER_KEYS = ("workdir", "cwd", "dir_path", "directory")
+_CUT_COMMAND = re.compile(rf'[{{,]\s*"?(?:{"|".join(COMMAND_KEYS)})"?\s*:\s*"((?:[^"\\]|\\.){{1,4000}})')
+_CUT_FOLDER = re.compile(rf'[{{,]\s*"?(?:{"|".join(_FOLDER_KEYS)})"?\s*:\s*"([^"\\\n]{{1,400}})"')
+# Neither `<<< word` nor the shift in `$((1 << n))` begins one.
+_HEREDOC = re.compile(
+    r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)(\w+)\1(?![^\n(]*\)\))([^\n]*)\n.*?(?:^[ \t]*\2\b|\Z)", re.DOTALL | re.MULTILINE
+)
+_TOKEN = re.compile(
+    r"(?P<space>(?:[ \t\r]|\\\n)+)|(?P<redirect>(?:\d*|&)>{1,2}&?[ \t]*|\d*<{1,3}&?[ \t]*)"
+    r"|(?P<between>&&|\|\||\|&|;;|[;|&\n()])|(?P<word>(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\;|&()<>])+)"
+    r"|(?P<open>['\"\\])",
+    re.DOTALL,
+)
+_QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
+_KEYWORDS = frozenset(
+    ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "exec", "command", "builtin"]
+)
+_SHELLS = frozenset(["bash", "sh", "zsh", "dash"])
+# What runs the command behind it, by its first words, with the options of it that have a value.
+_WRAPPERS = {
+    (name, *rest): frozenset(values.split())
+    for (name, *rest), values in (
+        (["sudo"], "-u -g"), (["time"], ""), (["nohup"], ""), (["env"], "-u"), (["nice"], "-n"), (["timeout"], "-k -s"),
+        (["npx"], "-p --package"), (["bunx"], ""), (["pnpx"], ""), (["xvfb-run"], ""),
+        (["uv", "run"], "--with --extra --group --python -p --project --directory --package --env-file"),
+        (["poetry", "run"], ""), (["pipenv", "run"], ""), (["pdm", "run"], ""), (["hatch", "run"], ""),
+        (["rye", "run"], ""), (["bundle", "exec"], ""), (["pnpm", "exec"], ""), (["pnpm", "dlx"], ""),
+        (["npm", "exec"], ""), (["mise", "exec"], ""), (["python", "-m"], ""), (["coverage", "run"], "--source"),
+    )
+}  # fmt: skip
+_PYTHON = re.compile(r"(?:python|py)[\d.]*")
+
+
+class Step(NamedTuple):
+    """One simple command of a script."""
+
+    words: tuple[str, ...]  # without assignments and without what only runs it, such as `npx` or `uv run`
+    text: str  # as written
+    folder: str  # in which it runs: absolute, or relative to where the script begins; empty for there
+    joined: str = ""  # what joins it to the one before: `&&`, `||`, `;`, `|` and so on
+    is_written: bool = False  # its output goes into a file, or nowhere
+
+    @property
+    def name(self) -> str:
+        """Return the name of the program, without its folder."""
+        return self.words[0] if self.words else ""
+
+
+def extract_command(call: str) -> str:
+    """Return the script of a call as written, also where its input was cut; empty if it has none or several."""
+    given = read_input(call)
+    found = next((given[key] for key in COMMAND_KEYS if key in given), None)
+    if isinstance(found, list):  # `bash -lc SCRIPT`, one word each
+        words = [word for word in found if isinstance(word, str)]
+        is_script = len(words) > 2 and posixpath.basename(words[0]) in _SHELLS and words[1].startswith("-")
+        return words[-1] if is_script or len(words) == 1 else " ".join(map(_quote, words))
+    if isinstance(found, str):
+        return found
+    cut = _CUT_COMMAND.findall(call)
+    return _unescape(cut[0]) if len(cut) == 1 else ""
+
+
+def extract_folder(call: str) -> str:
+    """Return the folder that a call itself names to run in; empty where it names none."""
+    given = read_input(call)
+    found = next((value for key in _FOLDER_KEYS if isinstance(value := given.get(key), str)), None)
+    cut = None if given else _CUT_FOLDER.search(call)
+    return found or (cut[1] if cut else "")
+
+
+def read_input(call: str) -> dict[str, object]:
+    """Return the arguments of a call that are a whole JSON object; empty for any other."""
+    start = call.find("{")
+    try:
+        value = orjson.loads(call[start:]) if start >= 0 else None
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def list_steps(script: str, folder: str = "") -> list[Step]:
+    """Return the simple commands of a script that begins in `folder`, in order."""
+    steps: list[Step] = []
+    for tokens, text, joined, is_written in _split(_HEREDOC.sub(r" \3\n", script)):
+        words = _unwrap(tokens)
+        if not words:
+            continue
+        if words[0] == "cd":
+            folder = join_folder(folder, words[1]) if len(words) > 1 else folder
+            continue
+        if words[0] in _SHELLS and len(words) > 2 and words[1].startswith("-") and "c" in words[1]:
+            steps += list_steps(words[2], folder)
+            continue
+        place = folder
+        if words[0] == "git":
+            words, place = _strip_global(words, folder)
+        steps.append(Step(tuple(words), text, place, joined, is_written))
+    return steps
+
+
+def join_folder(folder: str, path: str) -> str:
+    """Return where `path` leads from `folder`."""
+    joined = posixpath.normpath(posixpath.join(folder, path))
+    return "" if joined == "." else joined
+
+
+def _split(script: str) -> Iterator[tuple[list[str], str, str, bool]]:
+    """Yield the words of each simple command, its text, what joins it to the one before, whether a file takes it."""
+    words: list[str] = []
+    joined, start, end, into = "", 0, 0, ""
+    is_written = False
+    for found in _TOKEN.finditer(script):
+        if found["between"]:
+            if words:
+                yield words, script[start:end], joined, is_written
+                joined = ""
+            joined = found["between"] if found["between"] not in "()" else joined
+            words, into, is_written = [], "", False
+        elif found["redirect"]:
+            into = found["redirect"].strip()
+            end = found.end()
+        elif found["word"]:
+            if into:  # a file, or the number of a stream
+                is_written |= into in {">", ">>", "1>", "&>"}
+            else:
+                start = start if words else found.start()
+                words.append(_QUOTED.sub(_unquote, found["word"]))
+            into, end = "", found.end()
+        elif found["open"]:
+            break  # a quotation that nothing closes, as where the call was cut: what follows is not known
+    if words:
+        yield words, script[start:end], joined, is_written
+
+
+def _unquote(found: re.Match[str]) -> str:
+    return next(group for group in found.groups() if group is not None)
+
+
+def _unwrap(tokens: list[str]) -> list[str]:
+    """Return a command without keywords, assignments and what only runs it."""
+    words = list(tokens)
+    while words:
+        words[0] = posixpath.basename(words[0]) or words[0]
+        if words[0] in _KEYWORDS or _ASSIGNED.match(tokens[len(tokens) - len(words)]):
+            words = words[1:]
+            continue
+        first = "python" if _PYTHON.fullmatch(words[0]) else words[0]
+        key = next((one for one in ((first, *words[1:2]), (first,)) if one in _WRAPPERS), None)
+        if key is None:
+            return words
+        words = _skip_options(words[len(key) :], _WRAPPERS[key])
+        if key == ("timeout",):
+            words = words[1:]
+    return words
+
+
+def _skip_options(words: list[str], with_value: frozenset[str]) -> list[str]:
+    at = 0
+    while at < len(words) and (words[at].startswith("-") or _ASSIGNED.match(words[at])):
+        at += 2 if words[at] in with_value else 1
+    return words[at:]
+
+
+def _strip_global(words: list[str], folder: str) -> tuple[list[str], str]:
+    """Return a call of git without the options before its command, and the folder that they lead to."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-C" and at + 1 < len(words):
+            folder = join_folder(folder, words[at + 1])
+        at += 2 if words[at] in {"-C", "-c"} else 1
+    return ["git", *words[at:]], folder
+
+
+def _quote(word: str) -> str:
+    return word if re.fullmatch(r"[\w./:=@%+,-]+", word) else "'" + word.replace("'", "'\\''") + "'"
+
+
+def _unescape(text: str) -> str:
+    try:
+        return str(orjson.loads(f'"{text}"'))
+    except orjson.JSONDecodeError:
+        return text

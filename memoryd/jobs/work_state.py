@@ -1,0 +1,160 @@
+"""Work state: how a session leaves the work, as its commands and their output show it.
+
+Branch, last commit, what is pushed and what is not, the pull request, the last results of tests and linters, and the
+agent's list of tasks. Only what the agent itself ran in the main conversation counts, and only in the folder in which
+the session works.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.jobs import check_runs
+from memoryd.jobs.git_state import COMMIT, GitCall, GitState
+from memoryd.jobs.shell import Step, extract_command, extract_folder, join_folder, list_steps
+from memoryd.jobs.task_list import TaskList
+from memoryd.jobs.uncommitted import UncommittedFiles, WorkFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_TAIL = 20_000  # characters from the end of an output that are read …
+_LONGEST_LINE = 400  # … of each line so many: what counts stands at its beginning, and patterns stay fast
+STATE = "state "  # begins a fact of how the work stands: `KEY: text`; of several with one key the last is so
+NOTHING = "nothing"  # the text of a fact that ends an earlier sleep's fact with its key
+
+_MOST_NAMED = 8
+_MOST_COMMITS = 3
+_MOST_LINTERS = 4
+# Requests after which a list of tasks, all of them done or not, says nothing: the agent kept it for an earlier one.
+_MOST_ASKED_SINCE_DONE, _MOST_ASKED = 3, 6
+# What prints nothing, or nothing that could be taken for another command's output.
+_SILENT = frozenset(["export", "set", "source", ".", "true", "sleep", "mkdir", "touch", "rm", "mv", "cp", "head"])
+_FILTERS = frozenset(["tail", "grep"])
+_PROSE = re.compile(r"\.(?:md|mdx|rst|txt|adoc)$", re.IGNORECASE)
+_MOVES = re.compile(r"\A\s*cd[ \t]+([\w./~-]+)[ \t]*(?:&&|;|\n|\Z)")
+_RETURNED = "Shell cwd was reset to"
+
+
+class WorkState:
+    """Follows a session's tool traffic, one call with its result after the other."""
+
+    def __init__(self, folder: str, edited: Iterable[str], asked: Sequence[int] = ()) -> None:
+        """Prepare for a session in `folder` whose tools edited the files `edited`.
+
+        `asked` are the turns in which the person asks for something.
+        """
+        self._work = WorkFolder(folder, edited)
+        self._asked = asked
+        self._place = ""  # where the shell of the agent stands, if it keeps its place from call to call
+        self._files = UncommittedFiles(self._work)
+        self._git = GitState(self._files)
+        self._tests: tuple[int, str] | None = None
+        self._lints: dict[str, tuple[int, str]] = {}
+        self._tasks = TaskList()
+        self._planned: tuple[int, str] | None = None
+        self._edited = self._edited_code = 0  # the turns of the last edits
+
+    def edit(self, seq: int, paths: Iterable[str], call: str) -> None:
+        """Take note of an edit by a tool."""
+        for path in paths:
+            place = self._work.locate(extract_folder(call), path)
+            self._files.edit(place)
+            self._edited = seq
+            self._edited_code = self._edited_code if _PROSE.search(place) else seq
+
+    def plan(self, seq: int, tool: str, call: str, result: str) -> None:
+        """Take note of a call by which the agent keeps its list of tasks."""
+        if self._tasks.take(tool, call, result):
+            text = self._tasks.render()
+            self._planned = (seq, text) if text else None
+
+    def run(self, seq: int, call: str, output: str) -> None:
+        """Take note of what a call let a shell run, and of the end of what it printed."""
+        output = "\n".join(line.rstrip()[:_LONGEST_LINE] for line in output[-_TAIL:].splitlines())
+        script, own = extract_command(call), extract_folder(call)
+        steps = list_steps(script, own or self._place)
+        if not own and call.startswith("Bash "):  # Claude Code's shell keeps its folder until it is reset
+            moved = _MOVES.match(script)
+            self._place = "" if _RETURNED in output else join_folder(self._place, moved[1]) if moved else self._place
+        home = [step for step in steps if self._work.holds(step.folder)]
+        self._run_git(seq, steps, home, output)
+        self._run_others(seq, home, "" if check_runs.has_failed(output) else check_runs.strip_head(output), steps)
+        self._check(seq, home, output)
+
+    def _run_git(self, seq: int, steps: Sequence[Step], home: Sequence[Step], output: str) -> None:
+        text = check_runs.strip_head(output)
+        git = [step for step in home if step.name == "git" and len(step.words) > 1]
+        others = [step for step in steps if step not in git and step.name not in _SILENT]
+        telling = [step for step in git if step.words[1] not in {"add", "rm", "fetch"}]
+        alone = not others and len(telling) == 1
+        if git:
+            shown, failed = git[-1].words[1] in {"log", "show"}, check_runs.has_failed(output)
+            self._git.run([GitCall(seq, step, text, failed, alone, shown) for step in git])
+
+    def _run_others(self, seq: int, home: Sequence[Step], text: str, steps: Sequence[Step]) -> None:
+        for step in home:
+            alone = all(one is step or one.name in _SILENT | _FILTERS | {"git"} for one in steps)
+            if step.name in {"gh", "glab"} and alone:
+                self._git.read_pull_request(seq, step, text)
+            elif step.name == "rm":
+                self._files.drop(step.folder, [word for word in step.words[1:] if not word.startswith("-")])
+
+    def _check(self, seq: int, steps: Sequence[Step], output: str) -> None:
+        tests = [step for step in steps if check_runs.is_test_run(step)]
+        told = check_runs.read_tests(output) if tests else None
+        if told:
+            self._tests = (seq, f"{told} (`{check_runs.show_command(tests[-1])}`)")
+        elif tests and check_runs.has_run(output):
+            self._tests = None  # a run without a result makes the earlier result unknown
+        for step in filter(check_runs.is_lint_run, steps):
+            alone = all(one is step or one.name in _SILENT | _FILTERS for one in steps)
+            found = check_runs.read_lint(step, output, is_alone=alone)
+            self._lints.pop(check_runs.name_linter(step), None)
+            if found:
+                self._lints[check_runs.name_linter(step)] = (seq, found)
+
+    def tell(self) -> dict[str, tuple[int, str]]:
+        """Return what is so now: by key, the turn from which it is known, and the text."""
+        told = dict(self._git.told)
+        if self._tests:
+            told["Tests"] = self._with_age(*self._tests)
+        if self._lints:
+            told["Lint"] = self._with_age(*self._tell_lints())
+        if self._planned and not self._is_list_old(*self._planned):
+            told["Tasks"] = self._planned
+        if self._git.has_committed and (left := self._files.list_paths()):
+            names = [f"`{path}`" for path in left[:_MOST_NAMED] if "`" not in path]
+            told["Not committed"] = (self._edited, _with_rest(names, len(left), ", "))
+        if self._git.has_pushed and (commits := self._git.unpushed):
+            told["Not pushed"] = (told[COMMIT][0], _with_rest(commits[-_MOST_COMMITS:], len(commits), "; "))
+        return told
+
+    def _is_list_old(self, planned: int, text: str) -> bool:
+        asked = sum(seq > planned for seq in self._asked)
+        return asked > (_MOST_ASKED if "; open: " in text else _MOST_ASKED_SINCE_DONE)
+
+    def _tell_lints(self) -> tuple[int, str]:
+        """Return the last results, without those that are older than the last edits where there are newer ones."""
+        newest = max(seq for seq, _ in self._lints.values())
+        fresh = [one for one in self._lints.items() if one[1][0] > min(newest - 1, self._edited_code)]
+        last = sorted(fresh, key=lambda one: one[1][0])[-_MOST_LINTERS:]
+        return newest, "; ".join(f"`{linter}` {said}" for linter, (_, said) in last)
+
+    def _with_age(self, seq: int, text: str) -> tuple[int, str]:
+        return (seq, text) if seq > self._edited_code else (self._edited_code, f"{text}, before the last edits")
+
+
+def list_changes(
+    before: dict[str, tuple[int, str]], now: dict[str, tuple[int, str]], since: int, last: int
+) -> list[tuple[int, str]]:
+    """Return the facts that are new against `before`, each with its turn; `last` for those known up to turn `since`."""
+    changed = [(key, seq, text) for key, (seq, text) in now.items() if before.get(key, (0, ""))[1] != text]
+    gone = [(key, last, NOTHING) for key in before if key not in now]
+    return [(seq if seq > since else last, f"{STATE}{key}: {text}") for key, seq, text in (*changed, *gone)]
+
+
+def _with_rest(names: Sequence[str], total: int, between: str) -> str:
+    rest = total - len(names)
+    return between.join(names) + (f" and {rest} more" if rest else "")

@@ -1,0 +1,529 @@
+"""Work: what of a session in which an assistant works is worth a line, and in which section each line stands.
+
+A line is one or a few whole sentences of one message. Its worth is a sum over signs that hold in any such session: who
+says it and where in the session, how much it says, how much of that the user spoke of, and wording that tells an
+outcome or a cause against wording that narrates. The weights were fitted by logistic regression to hand-written lists
+of what somebody taking over would want to know, with whole projects left out in turn, and then rounded. Lines are taken
+greedily; a line whose words are mostly in the lines taken before is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.jobs import signals
+from memoryd.ledger import unfinished
+from memoryd.offline import cues, lasting, replacement, words, work_cues
+from memoryd.offline.sentences import is_question
+from memoryd.offline.statements import REPORTER
+from memoryd.text import prose
+from memoryd.text.sentences import SentenceKind, split
+from memoryd.tiers.session_summary import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from memoryd.offline.sentences import NumberedSentence
+    from memoryd.offline.statements import ConversationMessage
+
+_LONGEST = 600  # characters of a line; longer sentences are dumps
+_FEWEST_OF_WISH = 2  # … and what the user wants to be so
+_OF_OPEN = 1.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
+_NEAR = 8  # messages after which a later diagnosis is taken for another fault, unless it shares …
+_SAME_FAULT = 0.3  # … this much of its words
+_FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
+_BARE = 5  # words of an answer that says nothing without its question
+_MANY = 10  # … from which it says enough in spite of a word that points elsewhere
+_FEWEST_ASKED = 2  # … and a user's message, to be a request
+_JOINED = 280  # … up to which the sentences of one message make one line
+_FEWEST = 3  # content words below which an assistant's sentence says too little
+_SAME = 0.7  # share of its words that lines taken before already have
+_MOST_LOOKS = 300  # lines of a session that are compared with all others
+_OPPOSITE = 0.6  # … or an earlier one that it denies
+_MOST_OF_MESSAGE = 5  # lines of one message of the assistant
+_OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
+_USER_SHARE = 0.6  # of the room, what the user said may take this much
+
+# By sign; fitted, see above. "messages" is the logarithm of the sentences of the message, "parts" counts colons.
+_OF_ANSWER = {
+    "": -4.75, "late": 1.7, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 0.7, "names": 0.08,
+    "capitals": 0.2, "parts": -0.25, "cause": 0.6, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 0.4,
+    "hedge": -2.0, "exclaims": -2.0, "refuted": -2.0, "progress": -0.8, "passing": -0.5, "outcome": 1.0,
+}  # fmt: skip
+_OF_REQUEST = {
+    "": -1.5, "late": 0.9, "length": 0.3, "words": 0.04, "messages": -0.4, "capitals": 0.1, "parts": -0.1,
+    "steers": 0.9, "choice": 0.9, "denies": 0.5, "rules": 0.9, "first": 0.3, "last": 2.0, "asks": -0.8, "thin": -0.8,
+}  # fmt: skip
+
+_MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
+_LEAST_SAID = 80  # words that messages get beside long notes
+_LEAST_NOTED = -3  # weight below which a statement that only a note has is no line
+
+
+class WorkStatement(NamedTuple):
+    """One possible line."""
+
+    turn: int  # index of its message
+    id: str  # of its message
+    numbers: tuple[int, ...]  # of its sentences
+    speaker: str  # "User", "Assistant", or the reporter
+    text: str
+    section: Section
+    keys: frozenset[str]  # content words
+    weight: float
+    is_wish: bool = False  # the user says what is to be
+    is_guess: bool = False  # hedged, refuted by what the user said next, or acted upon at once
+    asked: str = ""  # the question, where the answer does not stand alone
+    asked_id: str = ""
+
+    @property
+    def by_user(self) -> bool:
+        """Return True if the user said it."""
+        return self.speaker == "User"
+
+    @property
+    def cost(self) -> int:
+        """Return its words, with the mark before it."""
+        return prose.count_words(self.text) + prose.count_words(self.asked) + 1
+
+
+def list_work(said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> list[WorkStatement]:
+    """Return all that could be a line, in order.
+
+    Args:
+        said: the messages, in order.
+        own: by message of the user, the numbers of the sentences that are their own words, not pasted.
+    """
+    reading = _WorkReading(said, own)
+    return [one for turn in range(len(said)) for one in reading.read_message(turn)]
+
+
+def choose_lines(
+    said: Sequence[ConversationMessage],
+    own: Mapping[str, Collection[int]],
+    noted: Sequence[ConversationMessage],
+    budget: int,
+) -> tuple[list[WorkStatement], list[WorkStatement]]:
+    """Return what is worth a line within `budget` words, the best first: from messages, and from notes alone.
+
+    Args:
+        said: as for `list_work`.
+        own: the same.
+        noted: what the assistant wrote down for itself, as far as no message says it.
+        budget: of which notes get the share that they have of all words, and what the messages leave.
+    """
+    found = list_work(said, own)
+    if not noted:
+        return choose_work(found, budget), []
+    words_noted = sum(prose.count_words(one.text) for one in noted)
+    share = words_noted / (words_noted + sum(prose.count_words(one.text) for one in said) + 1)
+    chosen = choose_work(found, max(budget - int(share * budget), min(budget, _LEAST_SAID)))
+    left = budget - sum(one.cost for one in chosen)
+    reading = _WorkReading(said, own)
+    told = [one for note in noted for one in reading.read_note(note) if one.weight >= _LEAST_NOTED]
+    return chosen, choose_work(told, left, chosen, _MOST_OF_NOTE)
+
+
+def choose_work(
+    found: Sequence[WorkStatement],
+    budget: int,
+    before: Sequence[WorkStatement] = (),
+    most: int = _MOST_OF_MESSAGE,
+) -> list[WorkStatement]:
+    """Return the lines most worth it within `budget` words, the best first, that those taken `before` do not say.
+
+    Of one message of the assistant at most `most` are taken.
+    """
+    taken: list[WorkStatement] = []
+    denials = [one for one in found if not one.by_user and replacement.denies(one.text)]
+    looks = 0
+    per_turn: Counter[str] = Counter()
+    room = {True: int(budget * _USER_SHARE), False: budget}
+    for one in sorted(found, key=lambda one: (-one.weight, one.turn)):
+        if one.cost > min(budget, room[one.by_user]) or (not one.by_user and per_turn[one.id] >= most):
+            continue
+        if any(_repeats(one, other) for other in (*before, *taken)):
+            continue
+        looks += 1  # a huge session has more lines than can be compared with each other
+        if looks <= _MOST_LOOKS and (_is_taken_back(one, denials) or any(_is_outdated(one, later) for later in found)):
+            continue
+        taken.append(one)
+        per_turn[one.id] += 1
+        budget -= one.cost
+        room[one.by_user] -= one.cost
+    return taken
+
+
+def _repeats(one: WorkStatement, other: WorkStatement) -> bool:
+    """Return True if a line says little that another does not; a request and its answer are two things."""
+    shared = len(one.keys & other.keys)
+    return one.by_user is other.by_user and shared >= _SAME * min(len(one.keys), len(other.keys))
+
+
+def _is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
+    """Return True if a later statement of the assistant says the opposite of an earlier one: then that was a guess."""
+    if one.by_user or replacement.denies(one.text):
+        return False
+    return any(later.turn > one.turn and len(one.keys & later.keys) >= _OPPOSITE * len(later.keys) for later in denials)
+
+
+def _is_outdated(one: WorkStatement, later: WorkStatement) -> bool:
+    """Return True if a later statement says an earlier one with another number; the user's, only by the user's."""
+    is_later = later.turn > one.turn and (later.by_user or not one.by_user)
+    is_near = is_later and 2 * len(one.keys & later.keys) >= max(2, len(one.keys), len(later.keys))
+    return is_near and replacement.is_outdated_by(later.text, one.text)
+
+
+class _WorkReading:
+    """One pass over a session: what its words weigh, and which of them the user used."""
+
+    def __init__(self, said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> None:
+        self._said = said
+        self._own = own
+        self._keys = [_collect_keys(one.sentences) for one in said]
+        seen = Counter(chain.from_iterable(self._keys))
+        self._rarity = {key: math.log((len(said) + 2) / (n + 0.5)) for key, n in seen.items()}
+        asked = {at: _collect_keys(self._own_parts(one)) for at, one in enumerate(said) if one.by_user}
+        self._asked = frozenset(chain.from_iterable(asked.values()))
+        self._last = _find_last_answer(said)
+        self._diagnoses = {
+            at: _collect_keys([part for part in one.sentences if work_cues.DIAGNOSES.search(part.text)])
+            for at, one in enumerate(said)
+            if _is_answer(one) and work_cues.DIAGNOSES.search(one.text)
+        }
+        self._first_asked = min(asked, default=-1)
+        self._last_asked = max((at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED), default=-1)
+
+    def _own_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
+        """Return the sentences of a user's message that are the user's own, without heads of what is pasted below."""
+        allowed = self._own.get(one.id)
+        parts = [part for part in one.sentences if allowed is None or part.number in allowed]
+        return [part for part in parts if not part.text.rstrip().endswith((":", "："))]  # noqa: RUF001
+
+    def read_message(self, turn: int) -> Iterator[WorkStatement]:
+        """Yield the possible lines of a message."""
+        one = self._said[turn]
+        if one.by_user:
+            yield from self._read_request(turn, one)
+        elif _is_answer(one):
+            yield from self._read_answer(turn, one)
+        else:
+            for found in self._read_answer(turn, one):
+                yield found._replace(section=Section.FOUND, weight=found.weight + _OF_REPORT)
+
+    def _read_request(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
+        parts = self._own_parts(one)
+        if signals.says_nothing(" ".join(part.text for part in parts)):
+            return
+        for unit in _join(parts, lambda _before, _part: True):
+            text = _text_of(unit)
+            keys = _keys_of(text)
+            if not _requests(text, keys):
+                continue
+            rules = _rules(one, unit)
+            steers = rules or work_cues.STEERS.search(text) is not None
+            # The last request is one, however it is put: nobody has done it yet, as far as it shows.
+            is_asked = not rules and (turn == self._last_asked or not steers or is_question(text))
+            section = Section.ASKED if is_asked else Section.DECIDED
+            signs = self._signs(turn, text, keys, len(parts)) | self._signs_of_request(turn, text)
+            signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
+            made = self._make(turn, one, unit, text, section, _weigh(signs, _OF_REQUEST))
+            asked_id, question = self._find_question(turn) if prose.count_words(text) <= _BARE else ("", "")
+            yield made._replace(asked=question, asked_id=asked_id, is_wish=steers and not is_question(text))
+
+    def _signs_of_request(self, turn: int, text: str) -> dict[str, float]:
+        """Return the signs that only a user's message has."""
+        return {
+            "first": turn == self._first_asked,
+            "last": turn == self._last_asked,
+            "asks": is_question(text) and work_cues.ASKS_ONLY.match(text) is not None,
+        }
+
+    def _find_question(self, turn: int) -> tuple[str, str]:
+        """Return the id and the last question of the answer right before a message; empty where it asks none."""
+        before = self._said[turn - 1] if turn else None
+        if before is None or not _is_answer(before):
+            return "", ""
+        asked = next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
+        return (before.id, asked) if asked else ("", "")
+
+    def _read_answer(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
+        below = _list_open(one)
+        # What is acted upon at once is so no longer when the session ends.
+        acted = {part.number - 1 for part in one.sentences if cues.PROCESS.match(part.text)}
+        parts = []
+        for part in one.sentences:
+            is_open = part.number in below
+            if turn == self._last and (weight := _weigh_open(part.text, is_open=is_open)) is not None:
+                if _says_enough(part.text, 1 if weight else _FEWEST):
+                    yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
+            elif not is_open and not unfinished.find_label(part.text) and not _is_idle(part.text):
+                parts.append(part)
+        for unit in _join(parts, _leans_on):
+            text = _text_of(unit)
+            if _says_enough(text, _FEWEST):
+                weight = self._rate(turn, one, text, _keys_of(text))
+                made = self._make(turn, one, unit, text, self._section(turn, text), weight)
+                is_guess = unit[-1].number in acted or self._is_guess(turn, text, made.keys)
+                yield made._replace(is_guess=is_guess)
+
+    def read_note(self, one: ConversationMessage) -> Iterator[WorkStatement]:
+        """Yield the possible lines of a note: it stands where it was written, and weighs less than what is said."""
+        turn = max(0, sum(_seq_of(other) < _seq_of(one) for other in self._said) - 1)
+        for part in one.sentences if self._said else ():
+            text, keys = _text_of([part]), _keys_of(part.text)
+            # What it leans on may be left out, since a message says it.
+            if (
+                not _is_idle(part.text)
+                and not work_cues.LEANS.match(text)
+                and len(keys) >= _FEWEST
+                and len(text) <= _LONGEST
+            ):
+                section = Section.FOUND if work_cues.STATE.search(text) else self._section(turn, text)
+                yield self._make(turn, one, [part], text, section, self._rate(turn, one, text, keys))
+
+    def _make(
+        self,
+        turn: int,
+        one: ConversationMessage,
+        unit: Sequence[NumberedSentence],
+        text: str,
+        section: Section,
+        weight: float,
+    ) -> WorkStatement:
+        numbers = tuple(part.number for part in unit)
+        return WorkStatement(turn, one.id, numbers, one.speaker, text, section, _keys_of(text), weight)
+
+    def _section(self, turn: int, text: str) -> Section:
+        """Return the section of a line of an answer; a state that is reported before the last answer is outdated."""
+        if work_cues.ABANDONED.search(text):
+            return Section.FAILED
+        if work_cues.STATE.search(text):
+            return Section.STATE if turn == self._last else Section.DECIDED
+        if turn == self._last and work_cues.DONE.search(text):
+            return Section.STATE
+        if work_cues.CAUSE.search(text):
+            return Section.FOUND
+        return Section.DECIDED if work_cues.DONE.search(text) or work_cues.CHOICE.search(text) else Section.FOUND
+
+    def _is_guess(self, turn: int, text: str, keys: frozenset[str]) -> bool:
+        return (
+            work_cues.HEDGES.search(text) is not None or self._is_refuted(turn) or self._is_overtaken(turn, text, keys)
+        )
+
+    def _is_refuted(self, turn: int) -> bool:
+        """Return True if the next thing that the user says is that it does not work."""
+        after = next((one for one in self._said[turn + 1 :] if one.by_user), None)
+        if after is None:
+            return False
+        own = self._own_parts(after)
+        is_paste = len(own) <= 1 and work_cues.SAYS_ERROR.search(after.text) is not None
+        return is_paste or any(work_cues.COMPLAINS.search(part.text) for part in own[:3])
+
+    def _is_overtaken(self, turn: int, text: str, keys: frozenset[str]) -> bool:
+        """Return True if a text diagnoses a fault, and a later answer diagnoses that fault again."""
+        if not work_cues.DIAGNOSES.search(text):
+            return False
+        later = (at for at, parts in self._diagnoses.items() if at > turn and (at <= turn + _NEAR or keys & parts))
+        return any(at <= turn + _NEAR or len(keys & self._diagnoses[at]) >= _SAME_FAULT * len(keys) for at in later)
+
+    def _rate(self, turn: int, one: ConversationMessage, text: str, keys: frozenset[str]) -> float:
+        """Return the weight of a line of an answer, by what it says and by how much of that the user spoke of."""
+        mass = sum(self._rarity.get(key, 0.0) for key in sorted(keys))
+        asked = sum(self._rarity.get(key, 0.0) for key in sorted(keys & self._asked))
+        is_final = turn + 1 == len(self._said) or self._said[turn + 1].by_user
+        signs = self._signs(turn, text, keys, len(one.sentences)) | {
+            "topic": asked / (mass + 1e-9),
+            "names": min(4, len(cues.IDENTIFIER.findall(text))),
+            "cause": work_cues.CAUSE.search(text) is not None,
+            "done": work_cues.DONE.search(text) is not None,
+            "final": is_final,
+            "hedge": work_cues.HEDGES.search(text) is not None,
+            "exclaims": work_cues.EXCLAIMS.search(text) is not None,
+            "refuted": self._is_refuted(turn) or self._is_overtaken(turn, text, keys),
+            "outcome": turn == self._last and work_cues.DONE.search(text) is not None,
+            "passing": not is_final and not work_cues.CAUSE.search(text) and not work_cues.DONE.search(text),
+            "progress": _is_progress(text),
+        }
+        return _weigh(signs, _OF_ANSWER)
+
+    def _signs(self, turn: int, text: str, keys: frozenset[str], sentences: int) -> dict[str, float]:
+        return {
+            "": 1.0,
+            "late": turn / len(self._said),
+            "length": math.log1p(len(text)),
+            "words": min(20, len(keys)),
+            "messages": math.log1p(sentences),
+            "capitals": min(4, len(work_cues.CAPITAL.findall(text))),
+            "parts": text.count(":") + text.count(";"),
+            "choice": work_cues.CHOICE.search(text) is not None,
+            "denies": replacement.denies(text),
+        }
+
+
+def _weigh(signs: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """Return the sum of the signs by their weights: the log-odds that somebody would want to know the line."""
+    return sum(weight * signs[sign] for sign, weight in weights.items())
+
+
+def _collect_keys(parts: Iterable[NumberedSentence]) -> frozenset[str]:
+    """Return the content words of sentences."""
+    return frozenset(key for part in parts for key in _keys_of(part.text))
+
+
+def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
+    """Return the index of the last message of the assistant that says anything; -1 without any."""
+    spoken = (at for at, one in enumerate(said) if _is_answer(one) and not signals.says_nothing(one.text))
+    return max(spoken, default=-1)
+
+
+def _says_enough(text: str, fewest: int) -> bool:
+    """Return True if a text of an assistant can be a line: one with content words, no dump and no head of a list."""
+    is_head = text.rstrip().endswith((":", "："))  # noqa: RUF001
+    return not is_head and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
+
+
+def _is_answer(one: ConversationMessage) -> bool:
+    """Return True for a message of the assistant, not of a subagent."""
+    return not one.by_user and one.speaker != REPORTER
+
+
+def _list_open(one: ConversationMessage) -> set[int]:
+    """Return the numbers of the sentences below a line or heading which only says that what comes after it is open."""
+    labels = {part.number for part in one.sentences if unfinished.is_label(part.text)}
+    found: set[int] = set()
+    is_open = is_listed = False
+    for number, part in enumerate(split(one.text), 1):
+        is_item = part.kind is SentenceKind.ITEM
+        if number in labels or unfinished.is_label(unfinished.with_labels(part.text).strip()):
+            is_open, is_listed = True, False
+        elif part.kind is SentenceKind.HEADING or (is_listed and not is_item):
+            is_open = False
+        elif is_open:
+            is_listed = is_listed or is_item
+            found.add(number)
+    return found
+
+
+def _seq_of(one: ConversationMessage) -> int:
+    """Return the place of a message in its session."""
+    return int(one.id[1:])
+
+
+def _keys_of(text: str) -> frozenset[str]:
+    """Return the content words of a text, without those of small talk."""
+    return frozenset(words.list_content_words(text)) - words.CHATTER_KEYS
+
+
+def asks_something(one: WorkStatement) -> bool:
+    """Return True if a user's line says enough to be a request, as "continue" does not."""
+    return len(one.keys) >= _FEWEST_ASKED
+
+
+def is_doubtful(text: str) -> bool:
+    """Return True for what an assistant only thinks, exclaims or is about to do."""
+    return any(cue.search(text) for cue in (work_cues.HEDGES, work_cues.EXCLAIMS)) or _is_progress(text)
+
+
+def may_last(one: WorkStatement) -> bool:
+    """Return True if a line tells of more than the day, and somebody who was not there understands it.
+
+    Of what an assistant says, that is a cause, a choice, a limit, or what was made, but no state that work was left in.
+    """
+    if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
+        return False
+    if is_question(one.text) and not work_cues.STEERS.search(one.text):
+        return False
+    fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
+    is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)
+    return is_clear and (one.by_user or _tells_result(one))
+
+
+def _tells_result(one: WorkStatement) -> bool:
+    """Return True if an assistant's line gives a cause, a choice or a limit, or says what was made."""
+    if (
+        work_cues.TRIFLES.search(one.text)
+        or one.is_guess
+        or _is_progress(one.text)
+        or (unfinished.is_left(one.text) and not work_cues.CAUSE.search(one.text))
+    ):
+        return False
+    return any(
+        cue.search(one.text) for cue in (work_cues.CAUSE, work_cues.CHOICE, work_cues.DONE)
+    ) or replacement.denies(one.text)
+
+
+def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
+    """Return True for a user's choice in a dialog, and for words that say that something is to last."""
+    is_choice = one.text.startswith("User asked ") and ", chose " in one.text
+    return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True) for part in unit)
+
+
+def _requests(text: str, keys: frozenset[str]) -> bool:
+    """Return True for what a user says that is no dump, no farewell and no thanks."""
+    return (
+        len(keys) > 0 and len(text) <= 2 * _LONGEST and not cues.HALTS.search(text.lower()) and not _thanks(text, keys)
+    )
+
+
+def _thanks(text: str, keys: frozenset[str]) -> bool:
+    """Return True for what a user says to be kind, or to say that something is fine."""
+    return len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
+
+
+def _is_progress(text: str) -> bool:
+    """Return True for what an assistant says that it is doing right now."""
+    return work_cues.PROGRESS.match(text.lower().replace("’", "'")) is not None  # noqa: RUF001
+
+
+def _is_idle(text: str) -> bool:
+    """Return True for what an assistant says of its own doing: narration, offers, questions, the head of a list."""
+    return (
+        _is_offered(text)
+        or text.rstrip().endswith((":", "："))  # noqa: RUF001
+        or cues.PROCESS.match(text) is not None
+        or work_cues.PLANS.match(text) is not None
+    )
+
+
+def _leans_on(before: int, part: NumberedSentence) -> bool:
+    """Return True if a sentence is understood only with the one before it."""
+    return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
+
+
+def _weigh_open(text: str, *, is_open: bool) -> float | None:
+    """Return what a sentence of the last answer is worth as an open point; None where it is none."""
+    if unfinished.is_label(text):
+        return None
+    if is_open or unfinished.is_open(text):
+        return _OF_OPEN
+    return 0.0 if _is_offered(text) else None
+
+
+def _is_offered(text: str) -> bool:
+    """Return True for what an assistant asks or offers to do: at the end of a session nobody has answered it."""
+    return is_question(text) or work_cues.OFFERS.search(text) is not None
+
+
+def _text_of(unit: Sequence[NumberedSentence]) -> str:
+    """Return sentences as one line; an item of a list without a mark at its end gets one."""
+    return " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in unit)
+
+
+def _join(
+    parts: Sequence[NumberedSentence], leans: Callable[[int, NumberedSentence], bool]
+) -> Iterator[list[NumberedSentence]]:
+    """Yield the sentences as lines: one that leans on the one before it is joined to it, as far as a line goes."""
+    unit: list[NumberedSentence] = []
+    for part in parts:
+        if unit and leans(unit[-1].number, part) and len(_text_of([*unit, part])) <= _JOINED:
+            unit.append(part)
+            continue
+        if unit:
+            yield unit
+        unit = [part]
+    if unit:
+        yield unit

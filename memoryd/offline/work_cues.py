@@ -1,0 +1,115 @@
+"""Cues of work: wording that shows the weight of a line of a working session, and its section.
+
+English first, with the commonest words of German, French, Spanish and Chinese. Each is a sign among others that `work`
+weighs; none decides alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+CAUSE = re.compile(
+    r"\b(?:because|since|due to|so that|caused by|root cause|the reason|otherwise|turns out|that's why"
+    r"|the (?:real )?(?:issue|problem|culprit|trick|bug|cause) (?:is|was))\b"
+    r"|^(?:cause|fix|reason|why|gotcha|caveat|limitation)\b[^.]{0,20}:"
+    r"|\b(?:weil|damit|sonst|parce que|porque|perché)\b|因为|因為|由于|原因|因此|避免|ため|ので",
+    re.IGNORECASE,
+)
+CHOICE = re.compile(
+    r"\b(?:decided|instead of|rather than|chose|chosen|agreed|option [A-D]\b|switched (?:to|from)|no longer|"
+    r"stays?|keeps?|lives? (?:in|at)|only)\b|统一|改为|移除|保留|采用|不再",
+    re.IGNORECASE,
+)
+DONE = re.compile(
+    r"^\W*(?:(?:i(?:'ve| have)?|we(?:'ve| have)?) (?:also |now )?)?(?:added|created|fixed|removed|updated|implemented|"
+    r"replaced|renamed|moved|changed|switched|configured|refactored|simplified|restored|baked|committed|pushed|merged|"
+    r"wired|extended|made|set up)\b|^(?:已|新增)",
+    re.IGNORECASE,
+)
+ABANDONED = re.compile(
+    r"\b(?:revert(?:ed|ing)|rolled back|abandoned|gave up|didn't (?:work|help)|did not (?:work|help)|doesn't work"
+    r"|still fails|no effect|dead end)\b|没有成功|行不通",
+    re.IGNORECASE,
+)
+STATE = re.compile(
+    r"\b\d+ (?:tests?|passed|passing|failed|examples?)\b|\btests? (?:now )?pass|\bcoverage\b|\b(?:un)?committed\b"
+    r"|\bpushed\b|\b(?:on|the) branch\b|\bPR #?\d|\bmerged\b|\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\bdeployed\b",
+    re.IGNORECASE,
+)
+OFFERS = re.compile(
+    r"\b(?:would you like|do you want|want me to|if you(?:'d| would)? (?:like|want|prefer)|let me know|should i|shall i"
+    r"|feel free|happy to)\b|是否要|要不要|若你|如果你|需要我",
+    re.IGNORECASE,
+)
+PLANS = re.compile(r"^我?(?:将|会|先|准备|正在)|^(?:接下来|现在)|^(?:ich werde|je vais|voy a)\b", re.IGNORECASE)
+HEDGES = re.compile(
+    r"\b(?:might|maybe|perhaps|possibly|probably|likely|could|i suspect|i think|i assume|seems?|appears?"
+    r"|looks? like|let's see|hmm|may (?:be|have|not)|(?:i|we) (?:should|need to|can|would|must)"
+    r"|would (?:be|have|also|need))\b"
+    r"|可能|也许|应该是|似乎",
+    re.IGNORECASE,
+)
+# How users say what is to be, beside plain orders: wishes, limits, choices, and what something is to be like.
+STEERS = re.compile(
+    r"\b(?:should(?:n't)?|must(?:n't)?|needs? to (?:be|stay|work|support)|(?:do|does)(?:n't| not) (?:want|need|like)"
+    r"|(?:want|like|love|prefer) (?:\w+ ){0,6}(?:to be|as|only|in|instead|rather|that|support)|rather"
+    r"|i(?:'d| would) (?:love|like)|prefer|instead|let's (?:use|go|keep|call|not|make|do|have|try|drop|add|roll|move)"
+    r"|keep|(?:as|by) (?:the )?default|(?:make|be) sure (?:to|that|the|it|we|you)|remember that|no need"
+    r"|not (?:\w+ ){1,4}but|(?:didn't|don't) find|one at a time|is (?:great|better|fine)|agree)\b"
+    r"|(?:^|[.!?;,] )(?:please |also |and |then )*(?:use|call|name|put|place|store|avoid|stick)\b"
+    r"|\b(?:is|are|it's|lives?|cloned|stored?) (?:at|in|into|to|under) [`~@]?\S*[/.]\w"
+    r"|应该|不要|没有必要|保留|统一|直接|必须|不需要|\b(?:sollte|muss|lieber|statt)\b",
+    re.IGNORECASE,
+)
+ASKS_ONLY = re.compile(
+    r"^(?:\W*(?:ok(?:ay)?|so|and|also|hey \w+)[,.]? )*(?:what|why|how|where|when|which|who|does|do|is|are|am|have you"
+    r"|has|did)\b",
+    re.IGNORECASE,
+)
+EXCLAIMS = re.compile(
+    r"[\U0001f300-\U0001faff\u2705\u2728]|!$|^(?:actually|wait|ah|oh|perfect|great)\b"
+    r"|\b(?:complete(?:ly)?|fully|comprehensive|robust|seamless\w*|production[- ]ready)\b"
+    r"|^\W*(?:cleane?r?|better|well-tested|improved|easier|simpler|consistent|maintainab\w+)\b[^.]{0,30}:",
+    re.IGNORECASE,
+)
+# What of a text about the code was brought up to date.
+TRIFLES = re.compile(r"\((?:on )?lines? \d|\b(?:section|quick ?start|comments?|wording)\b", re.IGNORECASE)
+# What is thought to be the fault while it is looked for: only the last such thought about a thing can be right.
+DIAGNOSES = re.compile(
+    r"\bthe (?:real |actual |main |root )?(?:issue|problem|bug|cause|culprit|error|reason)\b.{0,40}\b(?:is|was)\b"
+    r"|\b(?:isn't|aren't|is not|not) (?:being|working|serving|showing|appearing|loading|properly|correctly)\b"
+    r"|^(?:the )?(?:issue|problem|cause)\b|问题(?:是|在于)",
+    re.IGNORECASE,
+)
+SAYS_ERROR = re.compile(
+    r"\b(?:error|failed|exception|traceback|fatal|not found)\b|\bexit(?:ed)? (?:code|with) [1-9]", re.IGNORECASE
+)
+# What a user says whose agent has not solved it: what it explained before that is a guess which did not hold.
+COMPLAINS = re.compile(
+    r"\b(?:(?:does|did|do|is|are|was|can|could|wo)(?:n't| not) (?:work|show|help|fix|the|see|find|load|run|any)"
+    r"|still (?:fail|broken|doesn't|not|the same|get|seem|see)|not working|broke|you (?:broke|lost|missed|forgot)"
+    r"|we lost|wrong|never (?:saw|got)|same (?:error|problem|issue)|oh no|exits? immediately|error)\b|:\("
+    r"|没有?用|不行|还是|报错|geht nicht|funktioniert nicht",
+    re.IGNORECASE,
+)
+# What points at something that only the talk itself shows.
+REFERS = re.compile(
+    r"\b(?:you (?:suggested|said|mentioned|proposed|did)|(?:do|go(?:ing)? for|option) (?:\d|it|that|this)\b"
+    r"|this (?:part|one|now)|yes to all|the (?:first|second|third|last) (?:one|option)|as (?:above|before)"
+    r"|same (?:here|thing))\b",
+    re.IGNORECASE,
+)
+# What an assistant is about to do or is doing: it says less than the result.
+PROGRESS = re.compile(
+    r"^(?:(?:so|now|next|then|first|also|one \w+),? )*(?:(?:i'm|i am|we're) (?:\w+ )?\w+ing|i (?:notice|see|can see))\b"
+)
+THANKS = re.compile(
+    r"\b(?:thanks?|thank you|great|excellent|perfect|awesome|amazing|well done|nice|cool|good (?:job|work)|works?|danke"
+    r"|merci|gracias)\b|谢谢|很好|不错",
+    re.IGNORECASE,
+)
+CAPITAL = re.compile(r"(?<=\s)[A-Z][A-Za-z]+")
+LEANS = re.compile(
+    r"^(?:this|that|it|these|those|they|but|however|otherwise|then|also|so|and|or|which|if (?:this|that|these|it))\b",
+    re.IGNORECASE,
+)

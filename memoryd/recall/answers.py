@@ -1,0 +1,144 @@
+"""Answers: how well a sentence can answer a question, by its form.
+
+What was decided, what was found and why comes before what only asks for it or says what will be done next. These signs
+hold in any talk; a sentence without one is taken as it is. Where the question says what kind of answer it wants (a
+cause, a number, a place), a sentence that has it answers better.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.tiers.session_summary import BY_USER, HEADINGS, Section
+from memoryd.transcripts.turn import Origin, TurnKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ASKS = 0.7  # of its worth is left to a sentence that asks or orders …
+ANNOUNCES = 0.6  # … to one that says what will be done next …
+GUESSES = 0.85  # … and to one that is not sure
+TELLS = 1.1  # a sentence that says what was decided, or why …
+FITS = 1.3  # … and one that has what the question wants
+NARRATES = 0.75  # a message that goes on to do what it tells of: there is a later one with the outcome
+WISHES = 0.85  # the person's own words, which rather ask than answer …
+PERSON = 1.3  # … unless the question is about the person
+CALL = 0.3  # the call of a tool, …
+OUTPUT = 0.6  # … its output, …
+SYSTEM = 0.7  # … and messages of the agent's program
+_OF_SECTION = {
+    Section.ASKED: ASKS,
+    Section.DECIDED: 1.2,
+    Section.FOUND: 1.1,
+    Section.STATE: 1.1,
+    Section.FAILED: 1.0,
+    Section.OPEN: 0.9,
+    Section.FILES: 0.8,
+}
+_OPENING = (
+    r"^\W*(?:(?:ok(?:ay)?|hey|hi|so|and|now|next|first|also|then|alright|great|good|perfect|yes|right)[,.!]?\s+)*"
+)
+_REQUEST = re.compile(
+    r"[?\uff1f]\W*$|吗[。.]?$|"
+    + _OPENING
+    + r"(?:\w+,\s+)?(?:please|can you|could (?:you|we)|would you|will you|should (?:we|i)|do you|help me|"
+    r"i(?:'d| would) like you to|bitte|kannst du|könntest du|peux-tu|puedes|por favor|请|帮我|能不能|可以帮)",
+    re.IGNORECASE,
+)
+_ORDER = re.compile(  # of the person: from an assistant the same words are advice, which may be the answer
+    _OPENING
+    + r"(?:make sure|we (?:need|should)|(?:read|check|create|add|fix|implement|investigate|look|find|show|explain"
+    r"|write|run|try|continue|review|update|remove|change|use)\b(?! (?:is|are|was|were)\b))",
+    re.IGNORECASE,
+)
+_ANNOUNCEMENT = re.compile(
+    r"[:\uff1a]\s*$|" + _OPENING + r"(?:let me\b|let's (?:check|see|look|try|run|test|verify)\b|i'll\b|i will\b|"
+    r"i'm going to\b|i need to\b|i'm (?:checking|looking|running|reading)\b|ich werde\b|je vais\b|voy a\b|"
+    r"我将|我会|我先|让我|接下来)",
+    re.IGNORECASE,
+)
+_GUESS = re.compile(
+    r"\b(?:likely|may(?:be)?|might|perhaps|probably|possibly|not sure|i (?:think|guess|suspect|wonder)|seems?|"
+    r"vielleicht|wahrscheinlich|peut-être|quizás?)\b|可能|也许|大概",
+    re.IGNORECASE,
+)
+_CAUSE = re.compile(
+    r"\b(?:because|since|due to|so that|caused by|root cause|the reason|otherwise|turns out|that's why|therefore|"
+    r"the (?:real |actual )?(?:issue|problem|culprit|trick|bug|cause) (?:is|was)|cannot|can't|doesn't|didn't|never|"
+    r"fails? (?:when|if|on)|instead of|weil|damit|sonst|denn|parce que|porque|perché)\b"
+    r"|因为|因為|由于|原因|因此|所以|避免|ため|ので",
+    re.IGNORECASE,
+)
+_CHOICE = re.compile(
+    r"\b(?:decided|rather than|chose|chosen|agreed|prefer(?:s|red)?|switched (?:to|from)|no longer|replaced|removed|"
+    r"must|always|entschieden|stattdessen|décidé|decidido)\b|统一|改为|移除|保留|采用|不再|决定|必须",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d|\b(?:no|none|one|two|three|four|five|six|seven|eight|nine|ten|dozens?|both)\b", re.IGNORECASE)
+_PLACE = re.compile(r"\w/\w|\w\.[a-z]{1,5}\b|://|\b(?:in|at|under|below|near|from|inside) (?:the )?[`A-Z]")
+_TIME = re.compile(
+    r"\b\d{1,2}:\d\d\b|\b\d{4}\b|\b\d{1,2}(?:st|nd|rd|th)?\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"
+    r"|\b(?:yesterday|today|tonight|tomorrow|last|next|ago|week(?:end)?|month|year)\b|昨|今天|明天|去年|[年月日]",
+    re.IGNORECASE,
+)
+_PERSON = re.compile(
+    r"\b(?:the|our|my) user\b|\buser(?:'s)? (?:want|prefer|like|dislike|think|decide|say|ask)|用户", re.IGNORECASE
+)
+_WANTED = tuple(
+    (re.compile(asked, re.IGNORECASE), answer)
+    for asked, answer in (
+        (r"\b(?:why|how come|reason|caused?|warum|wieso|pourquoi|por qué|perché)\b|为什么|为何|原因|なぜ", _CAUSE),
+        (r"\bhow (?:many|much|long|often)\b|\bwie ?viele?\b|\bcombien\b|\bcuánt|多少|几个|几次", _NUMBER),
+        (r"^\W*(?:where|which (?:file|folder|path)|wo|wohin|où|dónde|dove)\b|哪里|在哪|どこ", _PLACE),
+        (r"^\W*(?:when|since when|wann|quand|cuándo|quando)\b|什么时候|何时|いつ", _TIME),
+    )
+)
+
+
+def list_wanted(question: str) -> tuple[re.Pattern[str], ...]:
+    """Return patterns of what a sentence has that answers a question of this kind; none for any other."""
+    return tuple(answer for asked, answer in _WANTED if asked.search(question))
+
+
+def weigh_form(
+    sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user: bool = False, is_answer: bool = False
+) -> float:
+    """Return what the worth of a sentence is multiplied by as an answer; `is_answer` if a request may be one."""
+    bare = sentence.strip().removeprefix("- ").removeprefix(BY_USER)
+    if _REQUEST.search(bare) or (by_user and _ORDER.search(bare)):
+        return 1.0 if is_answer else ASKS
+    if _ANNOUNCEMENT.search(bare):
+        return ANNOUNCES
+    sure = GUESSES if _GUESS.search(bare) else 1.0
+    if any(pattern.search(bare) for pattern in wanted):
+        return FITS * sure
+    return sure * TELLS if _CAUSE.search(bare) or _CHOICE.search(bare) else sure
+
+
+def is_about_person(question: str) -> bool:
+    """Return whether a question is about the person: what the user wants is in the user's own words."""
+    return _PERSON.search(question) is not None
+
+
+def weigh_end(text: str) -> float:
+    """Return the same for a whole message: one that ends in a colon goes on to do what it tells of."""
+    return NARRATES if text.rstrip()[-1:] in {":", "\uff1a"} else 1.0
+
+
+def weigh_turn(origin: str, kind: str, *, about_person: bool = False) -> float:
+    """Return the same for a turn: calls and outputs of tools say less than people and agents do."""
+    if kind == TurnKind.TOOL_CALL:
+        return CALL
+    weights: dict[str, float] = {
+        Origin.TOOL: OUTPUT,
+        Origin.SYSTEM: SYSTEM,
+        Origin.USER: PERSON if about_person else WISHES,
+    }
+    return weights.get(origin, 1.0)
+
+
+def weigh_section(heading: str) -> float:
+    """Return the same for a text below a heading line, such as `### Decided`."""
+    section = HEADINGS.get(heading.strip())
+    return 1.0 if section is None else _OF_SECTION[section]

@@ -1,0 +1,94 @@
+"""Memory files as they are injected: without the lines that the start of a session does not need.
+
+These lines are titles, lists of changed files, links, empty labels, and entries about sessions in another project. An
+empty line replaces each of them, so that the other lines keep their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.recall.injection import LABEL, RECENT_FILE, TOP, Part
+from memoryd.text.normal import normalize
+from memoryd.tiers import daily
+from memoryd.tiers.session_summary import CORRECTED, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LABELS = frozenset({"Focus", "Key decisions", "Discoveries", "State", "Open", "Failed", "Tasks"})
+_UNTOLD = frozenset({"Files", "Link", str(Section.FILES)})
+_NOTHING = frozenset({"none", "-", "–"})  # noqa: RUF001
+_TITLE = re.compile(r"# (?:RECENT|Daily Memory)\b")
+_ANCHOR = re.compile(r"^\*\*Link\*\*:.*#session-([^()\s]+)\)$", re.MULTILINE)
+_SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
+_SIGNS = ("#", "**")
+_HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above what it is about
+_SHORT = 8  # characters of a session's id that name it
+
+
+def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
+    """Return `RECENT.md` as part of an injection; `is_told` takes the session in an entry's link."""
+    shown = _shorten(text, _ANCHOR, is_told)
+    headings = (line[3:].strip() for line in shown.split("\n") if line.startswith("## "))
+    return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)))
+
+
+def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:
+    """Return a daily file as part of an injection; a block without a session's id always stays."""
+    shown = _SESSION.sub(_shorten_id, _shorten(_remove_corrected(text), _SESSION, is_told))
+    framing = daily.list_framing(daily.parse(shown.encode(errors="replace")))
+    return Part(name, shown, newest_last=True, plain=frozenset((*framing, *map(str, Section))))
+
+
+def _remove_corrected(text: str) -> str:
+    """Return a file with empty lines in place of each corrected line and of the `Corrected:` line that names it."""
+    lines = text.split("\n")
+    saying: dict[str, int] = {}
+    for place in reversed(range(len(lines) if CORRECTED in text else 0)):
+        said = lines[place].removeprefix("- ")
+        if said.startswith(CORRECTED):
+            saying[normalize(said.removeprefix(CORRECTED))] = place
+        elif lines[place].startswith("- ") and normalize(said) in saying:
+            lines[place] = lines[saying.pop(normalize(said))] = ""
+    return "\n".join(lines)
+
+
+def _shorten(text: str, session: re.Pattern[str], is_told: Callable[[str], bool]) -> str:
+    head, *entries = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    shown = [_shorten_entry(head)]
+    for one in entries:
+        found = session.search(one)
+        shown.append(_shorten_entry(one) if found is None or is_told(found[1]) else "\n" * one.count("\n"))
+    return "".join(shown)
+
+
+def _shorten_id(found: re.Match[str]) -> str:
+    return found[0].replace(found[1], found[1][:_SHORT])
+
+
+def _shorten_entry(entry: str) -> str:
+    """Return an entry with empty lines in place of its title, of headings of nothing, and of sections that stay out."""
+    kept, name = list[str](), ""
+    for line in entry.split("\n"):
+        label = LABEL.fullmatch(line) if line.startswith("**") else None
+        if label or line.startswith("#"):
+            name = label[1] if label else line.lstrip("#").strip()
+        is_nothing = label is not None and label[2].strip(" .").casefold() in _NOTHING
+        kept.append("" if name in _UNTOLD or is_nothing or _TITLE.match(line) else line)
+    kept = _remove_empty(kept)
+    is_empty = all(line.startswith("## ") or not line.strip() for line in kept)
+    return "\n" * entry.count("\n") if is_empty else "\n".join(kept)
+
+
+def _remove_empty(lines: list[str]) -> list[str]:
+    """Return lines with empty ones in place of headings below which there is nothing."""
+    is_empty = True
+    for place in reversed(range(len(lines))):
+        if lines[place].startswith(_SIGNS) and _HEADED.fullmatch(lines[place]):
+            lines[place] = "" if is_empty else lines[place]
+            is_empty = True
+        else:
+            is_empty = is_empty and not lines[place].strip()
+    return lines

@@ -1,0 +1,130 @@
+"""State of a project: the last requests, the state of the work and the open points, in a few lines.
+
+The lines come from the session's summary, and for the time since its last sleep from the last requests and the last
+answer. These may repeat a page, so tokens that occur first in outside text are replaced (`ledger/foreign.py`). The
+next session needs the open points of the answer most, so the other sentences are cut first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.ledger import unfinished
+from memoryd.recall.injection import TOP, Part
+from memoryd.text import prose
+from memoryd.text.neutral import neutralize
+from memoryd.tiers.session_summary import Section, SessionSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date, datetime
+
+ASKED = 3  # requests that are quoted, the last ones
+CHARACTERS = 700  # of all lines
+LINE_CHARACTERS = 280  # of each, but for the answer
+ANSWER_CHARACTERS = 360
+OPEN_CHARACTERS = 240  # of them at most for what is open, where the whole is longer
+UNWRITTEN = "not in a daily file yet"
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
+_ENDS = ".!?:;。！？"  # noqa: RUF001
+
+
+class SpokenMessage(NamedTuple):
+    """One message of a session."""
+
+    by_user: bool
+    text: str
+
+
+class _MessageText(NamedTuple):
+    text: str  # a sentence of an answer
+    is_left: bool  # it tells what is open, or in what state work was left
+
+
+class LastSession(NamedTuple):
+    """The last session of a project."""
+
+    id: str
+    program: str | None  # whose session it was, as people call it; None where its transcript does not tell
+    last: datetime  # local time of the last message
+    summary: SessionSummary
+    spoken: Sequence[SpokenMessage]  # since its last sleep, in order: the last requests, the last answers
+    remove_foreign: Callable[[str], str]  # replaces tokens that only outside text has
+
+
+def make_part(session: LastSession, today: date) -> Part | None:
+    """Return the state in which a session left its project, as part of an injection; None if it left none."""
+    new, (answer, is_left) = _list_new_requests(session), _read_last_answer(session)
+    asked = [_cut(one, LINE_CHARACTERS) for one in (*session.summary.texts(Section.ASKED)[-1:], *new)][-ASKED:]
+    earlier, last = [f"Asked: {one}" for one in asked[:-1]], [f"Last request: {one}" for one in asked[-1:]]
+    left = [f"Last answer: {answer}"] if answer else []
+    if not is_left:
+        points = (*session.summary.texts(Section.STATE), *map(_label_open, session.summary.texts(Section.OPEN)))
+        left += [_cut(one, LINE_CHARACTERS) for one in points]
+    room, kept = CHARACTERS, set[str]()
+    for line in (*last, *left, *reversed(earlier)):
+        if len(line) <= room:
+            room -= len(line)
+            kept.add(line)
+    if not kept:
+        return None
+    when = (session.last.strftime("%Y-%m-%d"), _count_days(session.last, today))
+    told = filter(None, (*when, session.program, UNWRITTEN if new or answer else None))
+    lines = "\n".join(f"- {line}" for line in (*earlier, *last, *left) if line in kept)
+    name = f"State of this project ({', '.join(told)})"
+    return Part(name, lines, whole=f"session:{session.id}", plain=frozenset({TOP}))
+
+
+def _list_new_requests(session: LastSession) -> list[str]:
+    said = [one.text for one in session.spoken if one.by_user and neutralize(one.text)]
+    return [neutralize(session.remove_foreign(text)) for text in said[-ASKED:]]
+
+
+def _read_last_answer(session: LastSession) -> tuple[str, bool]:
+    answers = (_read(session.remove_foreign(one.text)) for one in reversed(session.spoken) if not one.by_user)
+    return next((found for found in answers if found[0]), ("", False))
+
+
+def _count_days(last: datetime, today: date) -> str:
+    days = (today - last.date()).days
+    return f"{days} days ago" if days > 1 else "yesterday" if days == 1 else f"today {last:%H:%M}"
+
+
+def _label_open(text: str) -> str:
+    return text if unfinished.find_label(text) else f"Open: {text}"
+
+
+def _read(answer: str) -> tuple[str, bool]:
+    """Return the injected part of an answer, and whether it describes the state of the work."""
+    told = _split_texts(answer)
+    whole, is_left = _join_plain(told), any(one.is_left for one in told)
+    if len(whole) <= ANSWER_CHARACTERS:
+        return whole, is_left
+    left = _cut(_join_plain([one for one in told if one.is_left]), OPEN_CHARACTERS)
+    rest = _cut(_join_plain([one for one in told if not one.is_left]), ANSWER_CHARACTERS - len(left) - 3)
+    return neutralize(f"{rest} {left}"), is_left
+
+
+def _split_texts(text: str) -> list[_MessageText]:
+    told = []
+    is_list = False  # a line that is only a label begins what is open
+    for line in prose.list_lines(unfinished.with_labels(text)):
+        is_open = is_list
+        for sentence in _SENTENCE.split(line):
+            is_open = is_open or unfinished.find_label(sentence) is not None
+            told.append(_MessageText(_item(sentence) if is_list else sentence, is_open or unfinished.is_left(sentence)))
+            is_list = is_list or unfinished.is_label(sentence)
+    return told
+
+
+def _item(text: str) -> str:
+    return text if text[-1:] in _ENDS else f"{text};"
+
+
+def _join_plain(told: Sequence[_MessageText]) -> str:
+    return neutralize(" ".join(one.text for one in told)).removesuffix(";")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most].rstrip()} …"

@@ -1,0 +1,121 @@
+"""Tell the projects of one agent apart, so that a session gets the state of its own project and of no other.
+
+Two folders are of one project if they lie in one git work tree, else in one configured project or workspace. If all
+sessions of an agent were in one project, every session gets the state of that project.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os.path
+from collections import OrderedDict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.clock import moment_of
+from memoryd.database import reads
+from memoryd.jobs.signals import says_nothing
+from memoryd.ledger.foreign import Foreign
+from memoryd.recall import project_state
+from memoryd.tiers.archive import name_of
+from memoryd.tiers.session_summary import parse_points
+from memoryd.transcripts.registry import program_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memoryd.config import Agent
+    from memoryd.database.reads import DatabaseReader, Row
+    from memoryd.recall.injection import Part
+
+OTHER = ""  # the root of a project without sessions
+_LOOKED_AT = 8  # sessions; the state is that of the last one with a request
+_MESSAGES = 8  # of each side; those that say nothing are skipped
+_ATTRIBUTED = 500  # sessions by which entries of files are told apart: files of days and of the last sessions
+
+
+class Project(NamedTuple):
+    """A project of an agent."""
+
+    root: str | None = None  # None: all that the agent works on
+    folders: tuple[str, ...] | None = None  # as its sessions recorded them; None: any
+    others: frozenset[str] = frozenset()  # sessions of other projects, by their ids and by their names in an archive
+
+    def has_session(self, name: str) -> bool:
+        """Return True unless a session is known to be of another project."""
+        return name not in self.others
+
+
+def find_root(folder: str, agent: Agent) -> str:
+    """Return the folder of the project that a folder lies in; without a folder, the agent's workspace."""
+    path = Path(os.path.realpath(str(folder or agent.workspace).replace("\0", "")))
+    for above in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            if (above / ".git").exists():
+                return str(above)
+    tops = (
+        Path(os.path.realpath(top)) for top in (agent.workspace, *(one.project for one in agent.transcripts)) if top
+    )
+    holding = [top for top in tops if path.is_relative_to(top)]
+    return str(max(holding, key=lambda top: len(top.parts), default=path))
+
+
+def list_roots(reader: DatabaseReader, agent: Agent) -> dict[str, list[str]]:
+    """Return the projects of an agent, the last one first, each with the folders that its sessions recorded."""
+    roots: dict[str, list[str]] = {}
+    for folder in reads.list_folders(reader, agent.id):
+        roots.setdefault(find_root(folder, agent), []).append(folder)
+    return roots
+
+
+def find_project(reader: DatabaseReader, agent: Agent, root: str | None, *, is_known: bool = False) -> Project:
+    """Return the project with this root; with `is_known`, all of them where it has none."""
+    roots = list_roots(reader, agent) if root is not None else {}
+    if root is None or len(roots) < 2 or (is_known and root not in roots):
+        return Project()
+    folders = roots.get(root, [])
+    known = reads.folders_by_session(reader, agent.id, _ATTRIBUTED)
+    others = {name for one, folder in known.items() if folder not in folders for name in (one, name_of(one))}
+    return Project(root if folders else OTHER, tuple(folders), frozenset(others))
+
+
+def read_state(
+    reader: DatabaseReader, agent: Agent, project: Project, asking: str | None, now: datetime
+) -> tuple[Part | None, bool]:
+    """Read the state in which the last session left a project, and whether the session that asks is a later one."""
+    is_later = False
+    for row in reads.last_sessions(reader, agent.id, project.folders, _LOOKED_AT):
+        if row["id"] == asking:
+            is_later = True
+        elif part := project_state.make_part(_read_session(reader, row, now), now.date()):
+            return part, is_later
+    return None, is_later
+
+
+def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_state.LastSession:
+    said = [
+        (one["seq"], project_state.SpokenMessage(origin == "user", one["text"]))
+        for origin in ("user", "assistant")
+        for one in reads.read_messages(reader, row["id"], origin, row["mark"], _MESSAGES)
+        if not says_nothing(one["text"])
+    ]
+    last = moment_of(row["last_turn_at"]).astimezone(now.tzinfo)
+    spoken = [one for _, one in sorted(said)]
+    remove = partial(_foreign(reader, row["id"]).remove_tokens, session_id=row["id"]) if spoken else str
+    summary = parse_points(row["summary"] or "")
+    return project_state.LastSession(row["id"], program_of(row["format"]), last, summary, spoken, remove)
+
+
+# Of a long session it takes as long to work out as an agent may wait; it changes only with the session.
+_KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
+_MOST_KNOWN = 16
+
+
+def _foreign(reader: DatabaseReader, session_id: str) -> Foreign:
+    key = (session_id, *reads.read_length(reader, session_id))
+    found = _KNOWN.pop(key, None) or Foreign(reads.stored_turns(reader, session_id))
+    _KNOWN[key] = found
+    if len(_KNOWN) > _MOST_KNOWN:
+        _KNOWN.popitem(last=False)
+    return found

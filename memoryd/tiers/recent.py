@@ -1,0 +1,182 @@
+"""`RECENT.md`: a short entry for each of the last sessions, newest first. It is injected at the start of a session.
+
+Its own format: `# RECENT - Last N Sessions`, and for each session `## Session YYYY-MM-DD morning (2.5h)` with
+`**Focus**:` and so on, and last `**Link**:` to the session's part of the archive. An entry is short: the
+part has the whole summary.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from memoryd.text.content import label_of, strip_label
+from memoryd.text.neutral import neutralize
+from memoryd.text.sentences import split
+from memoryd.tiers.archive import split_sections
+from memoryd.tiers.session_summary import Section, SummaryPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime
+
+    from memoryd.tiers.archive import PastSession
+
+NAME = "RECENT.md"
+NEWEST_CHARACTERS, OLDER_CHARACTERS = 2100, 1100  # of an entry
+_FRAME = 250  # characters of an entry's heading, labels and link
+_LONGEST = 320  # characters of a point
+_LISTED = 7  # characters around a point
+MOST = {
+    Section.ASKED: 2,
+    Section.DECIDED: 7,
+    Section.FOUND: 4,
+    Section.STATE: 5,
+    Section.OPEN: 4,
+    Section.FAILED: 3,
+    Section.FILES: 2,
+}
+_LABELS = {
+    Section.ASKED: "Focus",
+    Section.DECIDED: "Key decisions",
+    Section.FOUND: "Discoveries",
+    Section.STATE: "State",
+    Section.OPEN: "Open",
+    Section.FAILED: "Failed",
+    Section.FILES: "Files",
+}
+_MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # of a list, also where it has one point
+_TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))  # until this hour
+_LINK = re.compile(
+    rb"^\*\*Link\*\*: \[Full details\]\(MEMORY-\d{4}-\d\d-\d\d\.md#session-([a-z0-9_-]+)\)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentEntry:
+    """The entry of one session."""
+
+    name: str | None  # of its session, as its link says it
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecentFile:
+    """The file. Everything before its first entry is the head."""
+
+    head: bytes
+    entries: tuple[RecentEntry, ...]
+
+
+def parse(data: bytes) -> RecentFile:
+    """Parse any bytes; `render` returns the same bytes."""
+    head, *raws = split_sections(data)
+    links = (_LINK.search(raw) for raw in raws)
+    names = (found[1].decode() if found else None for found in links)
+    return RecentFile(head, tuple(map(RecentEntry, names, raws)))
+
+
+def render(file: RecentFile) -> bytes:
+    """Return the bytes of a file."""
+    return file.head + b"".join(entry.raw for entry in file.entries)
+
+
+def drop_entries(data: bytes, names: Collection[str]) -> bytes:
+    """Return a file without the entries of these sessions."""
+    file = parse(data)
+    return render(replace(file, entries=tuple(one for one in file.entries if one.name not in names)))
+
+
+def weigh_alike(_point: SummaryPoint) -> float:
+    """Return the same weight for each point."""
+    return 1.0
+
+
+def write_file(
+    sessions: Sequence[PastSession],
+    count: int,
+    most_lines: int,
+    weigh: Callable[[SummaryPoint], float] = weigh_alike,
+) -> RecentFile:
+    """Return the file of these sessions, newest first; the oldest that have no room in `most_lines` are left out."""
+    head = f"# RECENT - Last {count} Sessions\n"
+    entries: list[RecentEntry] = []
+    lines = head.count("\n")
+    for session in sessions[:count]:
+        room = OLDER_CHARACTERS if entries else NEWEST_CHARACTERS
+        text = _write_entry(session, choose_points(session.summary.points, room - _FRAME, weigh))
+        lines += text.count("\n") + 1
+        if lines > most_lines:
+            break
+        entries.append(RecentEntry(session.name, text.encode(errors="replace")))
+    # A blank line behind the head and each entry but the last.
+    for at, entry in enumerate(entries[:-1]):
+        entries[at] = replace(entry, raw=entry.raw + b"\n")
+    return RecentFile((head + "\n" * bool(entries)).encode(), tuple(entries))
+
+
+def choose_points(
+    points: Sequence[SummaryPoint], room: int, weigh: Callable[[SummaryPoint], float] = weigh_alike
+) -> tuple[SummaryPoint, ...]:
+    """Return the points for an entry, in order and shortened: at most so many of each section, and `room` characters.
+
+    The weightiest are taken, of equal ones the last requests and the first of anything else. The last request stays.
+    """
+    told = [point for point in dict.fromkeys(replace(one, text=_shorten(one)) for one in points) if point.text]
+    ranks = _rank(told, weigh)
+    kept = [
+        point for section, most in MOST.items() for point in _of(section, sorted(told, key=ranks.__getitem__))[:most]
+    ]
+    sizes = {section: sum(len(point.text) + _LISTED for point in _of(section, kept)) for section in Section}
+    while sum(sizes.values()) > room and len(kept) > 1:
+        # Of what weighs least; of that, of the section that takes most room, since each should have its say.
+        gone = max(kept, key=lambda point: (ranks[point][:2], sizes[point.section], ranks[point]))
+        kept.remove(gone)
+        sizes[gone.section] -= len(gone.text) + _LISTED
+    return tuple(point for point in told if point in kept)
+
+
+def _rank(
+    points: Sequence[SummaryPoint], weigh: Callable[[SummaryPoint], float]
+) -> dict[SummaryPoint, tuple[bool, float, int]]:
+    """Return what puts the points in order, the one to keep longest first."""
+    last = _of(Section.ASKED, points)[-1:]
+    return {point: (point not in last, -weigh(point), at) for at, point in enumerate(points)}
+
+
+def _of(section: Section, points: Sequence[SummaryPoint]) -> list[SummaryPoint]:
+    return [point for point in points if point.section is section]
+
+
+def _shorten(point: SummaryPoint) -> str:
+    """Return a point's text without what its section says; a long one ends behind one of its sentences."""
+    is_told = point.section is Section.ASKED and label_of(point.text) == "user"  # another's label is needed
+    text = neutralize(strip_label(point.text)) if is_told else point.text
+    if len(text) <= _LONGEST:
+        return text
+    if point.section is Section.FILES:
+        return text[:_LONGEST].rpartition(", ")[0] or text
+    end = max((at for one in split(text) if (at := one.start + len(one.text)) <= _LONGEST), default=0)
+    return text[:end] if end > _LONGEST // 2 else f"{text[:_LONGEST].rpartition(' ')[0] or text[:_LONGEST]} …"
+
+
+def _write_entry(session: PastSession, points: Sequence[SummaryPoint]) -> str:
+    hours = max(0.1, (session.ended - session.started).total_seconds() / 3600)
+    parts = [f"## Session {session.started:%Y-%m-%d} {_time_of_day(session.started)} ({hours:.1f}h)"]
+    for section, label in _LABELS.items():
+        texts = [point.text for point in _of(section, points)]
+        if section is Section.FILES:
+            names = dict.fromkeys(name for text in texts for name in text.split(", "))
+            texts = [", ".join(names)] if names else []
+        if texts and (len(texts) > 1 or section in _MARKS):
+            mark = _MARKS.get(section, "- ")
+            parts.append("\n".join([f"**{label}**:", *(mark + text for text in texts)]))
+        elif texts:
+            parts.append(f"**{label}**: {texts[0]}")
+    parts.append(f"**Link**: [Full details]({session.file}#session-{session.name})")
+    return "\n\n".join(parts) + "\n"
+
+
+def _time_of_day(moment: datetime) -> str:
+    return next(name for until, name in _TIMES if moment.hour < until)

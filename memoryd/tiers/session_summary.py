@@ -1,0 +1,132 @@
+"""The summary of a session: what a colleague would note, in sections, and its form as text.
+
+One value is kept for each session. A sleep fills it, the next one of the session brings it up to date, and the daily
+block and the entry of `RECENT.md` are both written from it. As text it is a list below each heading:
+
+    ### Asked
+    - Keep the old URL working.
+    ### Decided
+    - The submodule has the HTTPS URL, because the build server has no SSH keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memoryd.text.content import label_of
+from memoryd.text.neutral import neutralize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Section(StrEnum):
+    """Sections of the summary, in the order in which they are written; the value is the heading."""
+
+    ASKED = "Asked"
+    DECIDED = "Decided"
+    FOUND = "Found out"
+    STATE = "State at the end"
+    OPEN = "Open and next step"
+    FAILED = "Failed and abandoned"
+    FILES = "Files changed"
+
+
+HEADINGS = {f"### {section.value}": section for section in Section}
+BY_USER = "User: "
+CORRECTED = "Corrected: "  # in a daily file, before a point of an earlier block that holds no longer
+_NOTHING = ": nothing"  # ends what the state no longer names
+# What memoryd itself reads of the state.
+STATE_KEYS = (
+    "Branch", "Last commit", "Pull request", "Not committed", "Not pushed", "Tests", "Pushed", "Lint", "Tasks",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPoint:
+    """One point of a summary: a neutral line that is complete in itself."""
+
+    section: Section
+    text: str
+
+    @property
+    def by_user(self) -> bool:
+        """Return True if these are the user's own words."""
+        is_labelled = label_of(self.text) not in {"", "user"}
+        return self.text.startswith(BY_USER) or (self.section is Section.ASKED and not is_labelled)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """The points that sum up a session."""
+
+    points: tuple[SummaryPoint, ...] = ()
+
+    def texts(self, section: Section) -> list[str]:
+        """Return the points of a section, in order."""
+        return [point.text for point in self.points if point.section is section]
+
+
+def render_points(points: Iterable[SummaryPoint], *, numbered: bool = False) -> str:
+    """Return points as text, by section; empty for none. Numbered ones have their place before them: `[s3] …`."""
+    held = [(f"[s{number}] " if numbered else "", point) for number, point in enumerate(points, 1)]
+    lines = []
+    for heading, section in HEADINGS.items():
+        texts = [f"{mark}{point.text}" for mark, point in held if point.section is section]
+        lines += [heading, *(f"- {text}" for text in texts)] if texts else []
+    return "\n".join(lines)
+
+
+def parse_points(text: str) -> SessionSummary:
+    """Return the summary that a text holds; `render_points(parse_points(x).points) == x` for what that wrote.
+
+    Earlier versions wrote no headings: there a line is what was asked if the user said it, else what was found out.
+    """
+    section: Section | None = None
+    points = []
+    for line in text.splitlines():
+        if line.strip() in HEADINGS:
+            section = HEADINGS[line.strip()]
+        elif said := neutralize(line.strip().removeprefix("- ")):
+            is_asked = section is None and said.startswith(BY_USER)
+            point = section or (Section.ASKED if is_asked else Section.FOUND)
+            points.append(SummaryPoint(point, said.removeprefix(BY_USER) if is_asked else said))
+    return SessionSummary(tuple(points))
+
+
+def merge_points(earlier: Iterable[SummaryPoint], later: Iterable[SummaryPoint]) -> tuple[SummaryPoint, ...]:
+    """Return a session's points when more of it is known.
+
+    Each thing that the state names, such as "Branch: …", is as the later part says, and "Branch: nothing" takes it out.
+    Of the rest nothing is lost. The newer points come first; the last request stays the last.
+    """
+    new = list(later)
+    # What the later part says of the state without a name replaces all that was said so.
+    stated = {_state_key(point) for point in new if point.section is Section.STATE}
+    old = [
+        point
+        for point in earlier
+        if point not in new and not (point.section is Section.STATE and _state_key(point) in stated)
+    ]
+    last = [point for point in new if point.section is Section.ASKED][-1:]
+    gone = [point for point in new if _state_key(point) and point.text.endswith(_NOTHING)]
+    return (*(point for point in (*new, *old) if point not in last and point not in gone), *last)
+
+
+def _state_key(point: SummaryPoint) -> str:
+    """Return what a point of the state is about: "Branch" of "Branch: `main`"; empty where it names nothing."""
+    key = point.text.partition(": ")[0]
+    return key if point.section is Section.STATE and key in STATE_KEYS else ""
+
+
+def shorten_points(points: Iterable[SummaryPoint], most: Mapping[Section, int]) -> tuple[SummaryPoint, ...]:
+    """Return at most so many points of each section: the first, but of what was asked the last one too."""
+    held = list(points)
+    kept: list[SummaryPoint] = []
+    for section in Section:
+        found, room = [point for point in held if point.section is section], most[section]
+        is_long = section is Section.ASKED and len(found) > room > 0
+        kept += [*found[: room - 1], found[-1]] if is_long else found[:room]
+    return tuple(kept)

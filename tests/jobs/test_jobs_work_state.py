@@ -1,0 +1,339 @@
+"""How the work stands: facts from commands and their output, true of the session's folder, the last of each kind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memoryd.jobs.reports import Reports
+from memoryd.jobs.shell import list_steps
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
+
+COMMITTED = "[main 70f2781] Read tar archives\n 2 files changed, 5 insertions(+)\n"
+
+
+def call(seq: int, tool: str, given: dict[str, object], *, sidechain: bool = False) -> StoredTurn:
+    text = f"{tool} {json.dumps(given)}"
+    kind, who = TurnKind.TOOL_CALL, Origin.ASSISTANT
+    return StoredTurn(seq, f"r{seq}", 0, Role.ASSISTANT, who, kind, text, None, 0, sidechain, f"c{seq}", tool)
+
+
+def result(seq: int, text: str, *, sidechain: bool = False) -> StoredTurn:
+    kind = TurnKind.TOOL_RESULT
+    return StoredTurn(seq, f"r{seq}", 0, Role.TOOL, Origin.TOOL, kind, text, None, 0, sidechain, f"c{seq - 1}", None)
+
+
+def said(seq: int) -> StoredTurn:
+    kind, who = TurnKind.MESSAGE, Origin.USER
+    return StoredTurn(seq, f"r{seq}", 0, Role.USER, who, kind, "Go on.", None, 0, False, None, None)  # noqa: FBT003
+
+
+def traffic(*pairs: tuple[object, str], sidechain: bool = False) -> list[StoredTurn]:
+    """Return calls with their results: a command, or the path of a file that is edited, or a tool with its input."""
+    turns = []
+    for at, (given, output) in enumerate(pairs):
+        tool, value = given if isinstance(given, tuple) else ("Bash", {"command": given})
+        turns += [call(2 * at + 1, tool, value, sidechain=sidechain), result(2 * at + 2, output, sidechain=sidechain)]
+    return turns
+
+
+def edit(path: str) -> tuple[str, dict[str, object]]:
+    return "Edit", {"file_path": path, "old_string": "a", "new_string": "b"}
+
+
+def list_facts(turns: list[StoredTurn], folder: str | None = "/srv", earlier: int = 0) -> list[tuple[int, str]]:
+    reports = Reports(turns[earlier:], folder, turns[:earlier])
+    lines = [(turn.seq, line) for turn in turns[earlier:] for line in (reports.fact(turn) or "").splitlines()]
+    return [(seq, line.removeprefix("state ")) for seq, line in lines if line.startswith("state ")]
+
+
+def state(*pairs: tuple[object, str], folder: str | None = "/srv") -> list[str]:
+    return [text for _, text in list_facts(traffic(*pairs), folder)]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("git checkout -b fix/a", "Switched to a new branch 'fix/a'", "Branch: `fix/a`"),
+        ("git switch main && make", "Switched to branch 'main'\nbuilt", "Branch: `main`"),
+        ("git checkout -q -b fix/a origin/main", "", "Branch: `fix/a`"),
+        ("git status", "On branch dev.2\nnothing to commit, working tree clean", "Branch: `dev.2`"),
+        ("git status -sb", "## fix/a...origin/fix/a [ahead 1]\n M a.py", "Branch: `fix/a`"),
+        ("git branch --show-current", "fix/a\n", "Branch: `fix/a`"),
+        ("git -C /srv/sub status", "On branch x\n", "Branch: `x`"),
+        ("git log -1 --oneline", "1a2b3c4 (HEAD -> main) Add it", "Last commit: `1a2b3c4` Add it"),
+        ("git log -1", "commit 1a2b3c4d5e6f\nAuthor: A\nDate: B\n\n    Add it\n", "Last commit: `1a2b3c4d5e` Add it"),
+        ("git reset --hard v1", "HEAD is now at 1a2b3c4 Add it", "Last commit: `1a2b3c4` Add it"),
+        ("git push", "To x\n   ef8b447..030d80d  main -> main", "Pushed: `main` at `030d80d`"),
+        ("git push -u o f", " * [new branch]      f -> f", "Pushed: `f` as a new branch"),
+        ("gh pr create --fill", "https://github.com/o/r/pull/52", "Pull request: https://github.com/o/r/pull/52"),
+        ("gh pr view --json url", '{"url":"https://h.io/o/r/pull/2"}', "Pull request: https://h.io/o/r/pull/2"),
+    ],
+)
+def test_git_tells_where_the_repository_stands(command: str, output: str, told: str) -> None:
+    assert state((command, output)) == [told]
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("cd /other && git checkout main", "Switched to branch 'main'"),
+        ("git -C /other status", "On branch main"),
+        ("git log --oneline origin/dev -1", "1a2b3c4 Add it"),
+        ("git log --all --oneline", "1a2b3c4 Add it"),
+        ("cat notes && git log -1 --oneline", "1a2b3c4 is the one we want"),
+        ("gh pr view 7 --json url", '{"url":"https://h.io/o/r/pull/7"}'),
+        ("echo 'git push'", "   ef8b447..030d80d  main -> main"),
+        ("git push", " ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs"),
+        ("git checkout main", "error: pathspec 'main' did not match any file(s) known to git"),
+        ("git checkout -b x", "fatal: a branch named 'x' already exists"),
+        ("git commit -m 'Add it'", "On branch main\nnothing to commit, working tree clean"),
+        ("git commit -m 'Add it'", "The user doesn't want to proceed with this tool use."),
+    ],
+)
+def test_what_is_not_shown_of_the_own_repository_is_not_told(command: str, output: str) -> None:
+    assert state((command, output)) == []
+
+
+def test_a_commit_tells_its_branch_and_what_it_left_out() -> None:
+    facts = state(
+        (edit("/srv/a.py"), "ok"), (edit("/srv/b/__init__.py"), "ok"), (edit("/elsewhere/note.py"), "ok"),
+        ("git add a.py && git commit -m 'Read tar archives'", COMMITTED),
+    )  # fmt: skip
+    assert facts == [
+        "Not committed: `b/__init__.py`",
+        "Last commit: `70f2781` Read tar archives",
+        "Branch: `main`",
+    ]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ("git add -A && git commit -m x", COMMITTED),
+        ("git commit -am x", COMMITTED),
+        ("git add b.py", ""),
+        ("git checkout -- b.py", ""),
+        ("rm b.py", ""),
+        ("git status --short", " M c.py\n?? other/\n"),
+        ("git status", "On branch main\nnothing to commit, working tree clean"),
+    ],
+)
+def test_a_file_that_was_committed_or_thrown_away_is_not_open(last: tuple[str, str]) -> None:
+    found = state(
+        ("git commit -m x", COMMITTED), (edit("/srv/b.py"), "ok"), last,
+        *([("git commit -m y", COMMITTED)] if last[0] == "git add b.py" else []),
+    )  # fmt: skip
+    assert not any(fact.startswith("Not committed") for fact in found)
+
+
+def test_an_edit_after_the_adding_is_open_and_a_declined_one_is_none() -> None:
+    found = state(
+        (edit("/srv/a.py"), "ok"), ("git add a.py", ""), (edit("/srv/a.py"), "ok"), ("git commit -m x", COMMITTED),
+        (edit("/srv/b.py"), "The user doesn't want to proceed with this tool use."),
+    )  # fmt: skip
+    assert "Not committed: `a.py`" in found
+
+
+def test_without_a_commit_or_a_push_nothing_is_said_to_lack_one() -> None:
+    assert state((edit("/srv/a.py"), "ok")) == []
+    assert not any(fact.startswith("Not pushed") for fact in state(("git commit -m x", COMMITTED)))
+
+
+def test_a_commit_after_the_push_is_not_pushed() -> None:
+    pushed = ("git push", "   ef8b447..030d80d  main -> main")
+    found = state(pushed, ("git commit -m x", COMMITTED))
+    assert "Not pushed: `70f2781` Read tar archives" in found
+    assert not any(fact.startswith("Not pushed") for fact in state(("git commit -m x", COMMITTED), pushed))
+
+
+def test_what_moves_the_branch_stands_beside_the_last_commit() -> None:
+    found = state(("git commit -m x", COMMITTED), ("git rebase main 2>&1 | tail -3", "Rebasing (1/1)"))
+    assert "Last commit: `70f2781` Read tar archives, then `git rebase main`" in found
+
+
+def test_work_in_another_work_tree_is_the_sessions_own() -> None:
+    found = state((edit("/trees/one/a.py"), "ok"), ("cd /trees/one && git commit -am x", COMMITTED))
+    assert "Last commit: `70f2781` Read tar archives" in found
+    found = state((edit("/srv/a.py"), "ok"), (edit("/trees/one/a.py"), "ok"), ("cd /trees/one", ""), ("git push", ""))
+    assert found == []
+
+
+def test_a_folder_that_the_shell_keeps_is_followed() -> None:
+    moved = [("cd /other && ls", "x"), ("git commit -m x", COMMITTED)]
+    assert state(*moved) == []
+    returned = [("cd /other && ls", "x\nShell cwd was reset to /srv"), ("git commit -m x", COMMITTED)]
+    assert state(*returned)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("pytest -q", "F.\n=== short test summary info ===\n2 failed, 68 passed, 1 skipped in 3.84s",
+         "68 passed, 2 failed, 1 skipped (`pytest -q`)"),
+        ("(source .venv/bin/activate && pytest)", "TOTAL   190   1   64   2   99%\n===== 68 passed in 3.8s =====",
+         "68 passed, 99 % coverage (`pytest`)"),
+        ("uv run pytest 2>&1 | tail -5", "2 errors in 0.27s", "2 errors (`uv run pytest`)"),
+        ("python -m unittest", "Ran 12 tests in 0.1s\n\nFAILED (failures=1, errors=1)",
+         "10 passed, 2 failed (`python -m unittest`)"),
+        ("npx jest", "Tests:       1 failed, 12 passed, 13 total", "12 passed, 1 failed (`npx jest`)"),
+        ("npm test", " Test Files  1 passed (1)\n      Tests  2 failed | 10 passed (12)",
+         "10 passed, 2 failed (`npm test`)"),
+        ("cargo test", "test result: ok. 5 passed; 0 failed; 0 ignored\ntest result: FAILED. 2 passed; 1 failed;",
+         "7 passed, 1 failed (`cargo test`)"),
+        ("go test ./...", "ok  \tx/a\t0.1s\n?   \tx/b\t[no test files]", "passed (`go test ./...`)"),
+        ("mise run test", "[test] $ go test ./...\n--- FAIL: TestA (0.0s)\nFAIL\tx/a\t0.1s\nFAIL",
+         "failed: `TestA` (`mise run test`)"),
+        ("make test", "12 passing (3s)\n  1 failing", "12 passed, 1 failed (`make test`)"),
+        ("bundle exec rspec", "12 examples, 1 failure", "11 passed, 1 failed (`bundle exec rspec`)"),
+        ("tox -q", "Exit code 1\nerror: could not build the package", "failed (`tox -q`)"),
+        ("pytest a.py", "E  OSError: No such file or directory\n1 failed in 0.2s", "1 failed (`pytest a.py`)"),
+    ],
+)  # fmt: skip
+def test_tests_are_told_by_their_last_run(command: str, output: str, told: str) -> None:
+    assert state(("pytest", "1 passed in 0.1s"), (command, output)) == [f"Tests: {told}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("pytest", "Exit code 127\n/bin/bash: line 1: pytest: command not found"),
+        ("pytest --collect-only -q", "205 tests collected in 0.40s"),
+        ("cat test.log", "68 passed in 3.8s"),
+        ("npm run build", "Tests: 3 passed, 3 total"),
+        ("pytest -m unit", "=========================== 205 deselected in 0.58s ======"),
+    ],
+)
+def test_what_ran_no_tests_tells_of_none(command: str, output: str) -> None:
+    assert state((command, output)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("ruff check .", "All checks passed!", "`ruff` clean"),
+        ("ruff check --fix .", "Found 4 errors (3 fixed, 1 remaining).", "`ruff` 1 error"),
+        ("ruff check . && mypy src", "All checks passed!\nFound 3 errors in 2 files (checked 9 source files)",
+         "`ruff` clean; `mypy` 3 errors"),
+        ("npx eslint src", "", "`eslint` clean"),
+        ("npm run lint", "\n> web@1.0.0 lint\n> eslint .\n\n", "`npm run lint` clean"),
+        ("npm run lint", "✖ 3 problems (1 error, 2 warnings)", "`npm run lint` 1 error, 2 warnings"),
+        ("npx tsc --noEmit", "a.ts(3,1): error TS2304: Cannot find name 'x'.\nb.ts(1,1): error TS1: y",
+         "`tsc` 2 errors"),
+        ("cargo fmt --all && cargo clippy -- -D warnings", "", "`cargo clippy` clean"),
+        ("golangci-lint run", "0 issues.", "`golangci-lint` clean"),
+        ("pyright", "0 errors, 2 warnings, 0 informations", "`pyright` 2 warnings"),
+    ],
+)  # fmt: skip
+def test_linters_are_told_by_their_last_results(command: str, output: str, told: str) -> None:
+    assert state((command, output)) == [f"Lint: {told}"]
+
+
+def test_a_silent_linter_beside_others_and_one_that_failed_tell_nothing() -> None:
+    assert state(("npx eslint src && ls", "a.js")) == []
+    assert state(("npx eslint src", "Exit code 2\nOops! Something went wrong!")) == []
+
+
+def test_of_a_last_run_that_does_not_tell_nothing_is_known() -> None:
+    assert state(("pytest -q", "1 passed in 0.1s"), ("pytest -q | head -2", "collecting")) == []
+    assert state(("ruff check .", "All checks passed!"), ("ruff check . | head -2", "warning: old setting")) == []
+    assert state(("pytest -q", "1 passed in 0.1s"), ("pytest -q", "bash: pytest: command not found")) != []
+
+
+def test_results_older_than_the_last_edit_of_code_say_so() -> None:
+    ran = [("pytest -q", "68 passed in 3.8s"), ("ruff check .", "All checks passed!")]
+    assert state(*ran, (edit("/srv/a.py"), "ok")) == [
+        "Tests: 68 passed (`pytest -q`), before the last edits",
+        "Lint: `ruff` clean, before the last edits",
+    ]
+    assert state(*ran, (edit("/srv/README.md"), "ok")) == ["Tests: 68 passed (`pytest -q`)", "Lint: `ruff` clean"]
+
+
+def todo(*tasks: tuple[str, str]) -> tuple[str, dict[str, object]]:
+    return "TodoWrite", {"todos": [{"content": text, "status": status, "activeForm": "…"} for text, status in tasks]}
+
+
+def test_the_last_list_of_tasks_is_told() -> None:
+    first, second = ("Write", "completed"), ("Measure", "in_progress")
+    assert state((todo(first, second), "ok")) == ["Tasks: 1 of 2 done; open: Measure"]
+    plan = ("update_plan", {"plan": [{"step": "Write", "status": "completed"}]})
+    assert state((todo(first, second), "ok"), (plan, "Plan updated")) == ["Tasks: 1 of 1 done"]
+    made = [
+        (("TaskCreate", {"subject": name, "description": "d"}), f"Task #{n} created successfully: {name}")
+        for n, name in enumerate(["Write", "Measure", "Drop"], 1)
+    ]
+    updated = [
+        (("TaskUpdate", {"taskId": n, "status": status}), "Updated task")
+        for n, status in (("1", "completed"), ("3", "deleted"))
+    ]
+    assert state(*made, *updated) == ["Tasks: 1 of 2 done; open: Measure"]
+
+
+def test_a_list_that_the_agent_left_alone_for_long_is_not_told() -> None:
+    turns = traffic((todo(("Write", "pending")), "ok"))
+    assert list_facts([*turns, *map(said, range(3, 9))])
+    assert not list_facts([*turns, *map(said, range(3, 10))])
+
+
+def test_subagents_tell_nothing() -> None:
+    assert list_facts(traffic(("git commit -m x", COMMITTED), sidechain=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "output"),
+    [
+        ("shell", {"command": ["bash", "-lc", "git commit -m x"], "workdir": "/srv"}, COMMITTED),
+        ("exec_command", {"cmd": "git commit -m x", "workdir": "/srv"}, f"Chunk ID: 1\nOutput:\n{COMMITTED}"),
+        ("bash", {"command": "bash -lc 'cd /srv && git commit -m x'", "timeout": 9}, COMMITTED),
+    ],
+)
+def test_the_shells_of_other_agents_are_read(tool: str, given: dict[str, object], output: str) -> None:
+    assert "Last commit: `70f2781` Read tar archives" in state(((tool, given), output))
+
+
+def test_a_later_sleep_tells_what_has_changed_since_the_earlier_one() -> None:
+    turns = traffic(
+        ("git commit -m x", COMMITTED), ("pytest -q", "1 passed in 0.1s"), (edit("/srv/a.py"), "ok"),
+        ("git commit -am y", COMMITTED.replace("70f2781", "80f2781")), ("ls", "a.py"),
+    )  # fmt: skip
+    assert list_facts(turns, earlier=6) == [
+        (8, "Last commit: `80f2781` Read tar archives"),
+        (10, "Not committed: nothing"),
+    ]
+
+
+def test_several_facts_of_a_turn_are_lines_of_one_text() -> None:
+    reports = Reports(turns := traffic(("git commit -m x", COMMITTED)), "/srv")
+    assert reports.fact(turns[1]) == "state Last commit: `70f2781` Read tar archives\nstate Branch: `main`"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "1 failed 1 passed 1 skipped 1 error " * 2_000 + "in 3sx",
+        "3 passed in 1.0s\nTOTAL " + "1" * 60_000,
+        "\n" * 60_000 + "x",
+    ],
+)
+def test_no_output_keeps_the_reading_busy(output):
+    """Each of these once took minutes."""
+    assert len(state(("pytest", output))) <= 1
+
+
+def test_only_the_own_request_is_merged() -> None:
+    made = ("gh pr create", "https://github.com/o/r/pull/52")
+    merged = "✓ Merged pull request #1"
+    assert state(made, ("gh pr merge 99", merged)) == ["Pull request: https://github.com/o/r/pull/52"]
+    assert state(made, ("gh pr merge 52", merged)) == ["Pull request: https://github.com/o/r/pull/52 (merged)"]
+
+
+def test_a_trial_push_and_a_failed_commit_tell_nothing() -> None:
+    assert not state(("git commit -q -m x || echo failed", "failed"))
+    done = ("git commit -q -m x", "")
+    assert state(done, ("git push -n", "Everything up-to-date")) == state(done)
+
+
+@pytest.mark.parametrize("begin", ["cat <<<word", "echo $((1 << n))"])
+def test_what_is_no_heredoc_hides_nothing(begin: str) -> None:
+    assert any(step.words == ("git", "push") for step in list_steps(f"{begin}\ngit push"))
