@@ -5,7 +5,7 @@ Both stand on the sentences that they repeat, else on the turn that has most of 
 What an agent's own tool wants kept is the assistant's, unless it repeats whole sentences that the user typed there:
 then they are the user's. A label before a text changes nothing. What the assistant says may tell how a project is or
 what was learned; a rule, or something about a person, is a note of the day, and so is what holds a word that only
-outside text brought up.
+outside text brought up. What reads out a page or a tool's result is a report of it.
 
 Of a line of a daily file the sleep that wrote it records which sentences it cites; earlier versions recorded nothing.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.claims import FOREIGN, NOT_USER
+from memoryd.jobs.claims import FOREIGN, NOT_USER, OUTSIDE_WORD
 from memoryd.jobs.evidence import gather, is_said
 from memoryd.jobs.pieces import LONGEST_QUOTED, Pieces, piece_of_turn
 from memoryd.ledger import steering
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.pieces import Piece
     from memoryd.transcripts.turn import StoredTurn
 
+_REPORT = "Report: "  # the label of what only a tool or a page says
 _LEAST = 0.5  # share of a text's words that a turn has which it is taken to stand on
 
 Behind = tuple[tuple["Piece", tuple[int, ...]], ...]
@@ -108,6 +109,8 @@ class Witness:
         shown = self._remove_foreign(text)
         if shown != text:
             return WeighedText(_strip_labels(shown), why=FOREIGN, changed=1)
+        if self._echoes(text):
+            return WeighedText(f"{_REPORT}{_strip_labels(text)}", why=OUTSIDE_WORD, changed=1)
         if not may_change(Lane.ASSISTANT, self._cues.kind(text, heading)):
             return WeighedText(_strip_labels(text), why=NOT_USER, changed=1)
         piece = _nearest(text, (piece for heard in self._heard for piece in heard.pieces))
@@ -125,12 +128,14 @@ class Witness:
             said = line.removeprefix(mark)
             kept, reason = said, ""
             if self._own(strip_label(said)) is None:
-                kept = (
-                    _strip_labels(self._remove_foreign(said))
-                    if label_of(said) == "user"
-                    else self._remove_foreign(said)
-                )
-                reason = (FOREIGN if self._remove_foreign(said) != said else NOT_USER) if kept != said else ""
+                shown = self._remove_foreign(said)
+                if self._echoes(said):
+                    kept, reason = f"{_REPORT}{_strip_labels(shown)}", OUTSIDE_WORD
+                elif label_of(said) == "user":
+                    kept, reason = _strip_labels(shown), NOT_USER
+                else:
+                    kept = shown
+                reason = FOREIGN if shown != said else reason
             if reason:
                 why[reason] = why.get(reason, 0) + 1
             lines.append(f"{mark}{kept}")
@@ -147,6 +152,10 @@ class Witness:
                 if _types(piece, normal.normalize_quotation(text), wanted, whole=whole):
                     return heard.id, (piece.seq,)
         return None
+
+    def _echoes(self, text: str) -> bool:
+        """Return whether a text reads out what a page or a tool's result says, in any of the sessions."""
+        return any(heard.foreign.echoes(strip_label(text)) for heard in self._heard)
 
     def _remove_foreign(self, text: str) -> str:
         """Return a text without the foreign tokens of all sessions, because it may stem from any of them."""
