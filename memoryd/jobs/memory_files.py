@@ -118,7 +118,8 @@ def _find_command(given: Mapping[str, Any]) -> str:
 
 def _list_patched(patch: str) -> Iterator[_FileChange]:
     marks = list(_PATCHED.finditer(patch))
-    for mark, end in zip(marks, [*(one.start() for one in marks[1:]), len(patch)], strict=True):
+    ends = [*(one.start() for one in marks[1:]), len(patch)]
+    for mark, end in zip(marks, ends, strict=False):  # words that only mention a patch have no marks
         path = (mark["path"] or "").strip()
         if _MEMORY_FILE.search(path):
             lines = patch[mark.end() : end].splitlines()

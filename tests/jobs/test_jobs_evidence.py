@@ -1,0 +1,89 @@
+"""Gathering evidence: whatever a session holds, a sleep gets its evidence, and the offline backend answers it."""
+
+import json
+from datetime import UTC
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.jobs.evidence import gather
+from memoryd.jobs.job import Ask
+from memoryd.offline import backend
+from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
+
+# What the readers of commands, patches, files, tests and lists look for, whole, cut off and out of place.
+FRAGMENTS = (
+    "*** Begin Patch", "*** Update File: CLAUDE.md", "*** Add File: AGENTS.md", "*** End Patch", "+one line",
+    "-another", "@@", "cat <<'EOF' > CLAUDE.md", "cat <<EOF >> .claude/memory/a.md", "EOF", "git commit -m 'Fix it'",
+    'git commit -m "$(cat <<\'EOF\'', "[main 1a2b3c4] Fix it", "git push", "git checkout -b topic", "git merge", "git",
+    "gh pr create", "https://github.com/a/b/pull/1", "pytest -q", "3 passed, 1 failed in 0.1s", "5 passed",
+    "ok  \tpkg\t0.1s", "--- FAIL: TestOne (0.00s)", "cargo test", "test result: ok. 3 passed; 0 failed", "ruff check .",
+    "All checks passed!", "npm test", "Tests: 1 failed, 2 passed", "cd /work/sub &&", "| tail -5", "; rm -f a.py", "&&",
+    "'", '"', "`", "\\", "$(", ")", "\n", "<tool_use_error>", "Error: no", "Traceback (most recent call last):",
+    "Switched to a new branch 'topic'", "Wall time: 0.1 seconds", "Process exited with code 1", "1. [x] done", "- a) b",
+    "We use Postgres because it is there.", "Should we?", "No, not A but B.", "CLAUDE.md", "memory", "42", ":", "é世",
+)  # fmt: skip
+TEXTS = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=8).map(" ".join)
+TOOLS = (
+    "Bash",
+    "exec_command",
+    "shell",
+    "apply_patch",
+    "Write",
+    "Edit",
+    "TodoWrite",
+    "update_plan",
+    "TaskCreate",
+    "save_memory",
+)
+KEYS = (
+    "command",
+    "cmd",
+    "input",
+    "patch",
+    "file_path",
+    "content",
+    "old_string",
+    "new_string",
+    "workdir",
+    "cwd",
+    "fact",
+)
+VALUES = TEXTS | st.lists(TEXTS, max_size=3) | st.none() | st.integers()
+TASKS = st.lists(st.dictionaries(st.sampled_from(("content", "step", "status", "id")), TEXTS, max_size=3), max_size=3)
+CALLS = st.tuples(
+    st.sampled_from(TOOLS),
+    st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4) | st.fixed_dictionaries({"todos": TASKS, "plan": TASKS}),
+)
+AT = "2026-05-04T09:00:00Z"
+
+
+def turn(seq, origin, kind, text, tool=None):
+    roles = {Origin.USER: Role.USER, Origin.ASSISTANT: Role.ASSISTANT, Origin.TOOL: Role.TOOL}
+    call = f"c{seq // 2}" if tool else None
+    return StoredTurn(
+        seq, f"r{seq}", 0, roles[origin], origin, kind, text, AT, 0, sidechain=False, tool_call_id=call, tool_name=tool
+    )
+
+
+@st.composite
+def sessions(draw):
+    found = []
+    for _ in range(draw(st.integers(0, 6))):
+        seq = 2 * (len(found) + 1)
+        if draw(st.booleans()):
+            name, arguments = draw(CALLS)
+            raw = draw(st.sampled_from((json.dumps(arguments), str(arguments), draw(TEXTS))))
+            found.append(turn(seq, Origin.ASSISTANT, TurnKind.TOOL_CALL, f"{name} {raw}", name))
+            found.append(turn(seq + 1, Origin.TOOL, TurnKind.TOOL_RESULT, draw(TEXTS), name))
+        else:
+            origin = draw(st.sampled_from((Origin.USER, Origin.ASSISTANT)))
+            found.append(turn(seq, origin, TurnKind.MESSAGE, draw(TEXTS)))
+    return found
+
+
+@given(sessions(), st.integers(0, 3))
+def test_every_session_gives_evidence_and_gets_an_answer(turns, earlier):
+    gathered = gather(turns[earlier:], "/work", UTC, turns[:earlier])
+    context = (("words", "200"), ("summary so far", "- [s1] Decided: We use Postgres."))
+    backend.answer(Ask("sleep", "Summarise.", gathered.material, context))
