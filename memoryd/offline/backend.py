@@ -49,8 +49,8 @@ _DEFAULT_WORDS = 400
 # Of one run, but for what the user wishes or decides: junk in the core is worse than a memory that waits.
 _MOST_MEMORIES = 6
 _ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
-_LASTING_SHARE = 0.38  # of the day's words, what of them lasts may have this many
-_MOST_LASTING = 10  # of one sleep, of what nobody asked to be kept
+_LASTING_SHARE = 0.5  # of the day's words, what of them lasts may have this many
+_MOST_LASTING = 14  # of one sleep, of what nobody asked to be kept
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of those that the user and the assistant say
 _LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
 _LEAST_UNIT = 12  # words; where there is room for few words, messages are read in smaller pieces

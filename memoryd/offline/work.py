@@ -60,6 +60,7 @@ _OF_REQUEST = {
 
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # words that messages get beside long notes
+_WORTH_LASTING = -1.0  # weight from which an answer's line lasts, whatever it tells
 _LEAST_NOTED = -3  # weight below which a statement that only a note has is no line
 
 
@@ -232,7 +233,7 @@ class _WorkReading:
             signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
             made = self._make(turn, one, unit, text, section, _weigh(signs, _OF_REQUEST))
             asked_id, question = self._find_question(turn) if prose.count_words(text) <= _BARE else ("", "")
-            yield made._replace(asked=question, asked_id=asked_id, is_wish=steers and not is_question(text))
+            yield made._replace(asked=question, asked_id=asked_id, is_wish=steers)
 
     def _signs_of_request(self, turn: int, text: str) -> dict[str, float]:
         """Return the signs that only a user's message has."""
@@ -431,7 +432,8 @@ def is_doubtful(text: str) -> bool:
 def may_last(one: WorkStatement) -> bool:
     """Return True if a line tells of more than the day, and somebody who was not there understands it.
 
-    Of what an assistant says, that is a cause, a choice, a limit, or what was made, but no state that work was left in.
+    Of what an assistant says, that is a cause, a choice, a limit, what was made, or what many signs speak for, but no
+    state that work was left in.
     """
     if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
         return False
@@ -451,9 +453,11 @@ def _tells_result(one: WorkStatement) -> bool:
         or (unfinished.is_left(one.text) and not work_cues.CAUSE.search(one.text))
     ):
         return False
-    return any(
-        cue.search(one.text) for cue in (work_cues.CAUSE, work_cues.CHOICE, work_cues.DONE)
-    ) or replacement.denies(one.text)
+    return (
+        one.weight >= _WORTH_LASTING
+        or any(cue.search(one.text) for cue in (work_cues.CAUSE, work_cues.CHOICE, work_cues.DONE))
+        or replacement.denies(one.text)
+    )
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
