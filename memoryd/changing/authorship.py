@@ -13,20 +13,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from memoryd.database import query, turns
+from memoryd.ledger.memory import Source
 from memoryd.reading.scrubbing import strings_of
 from memoryd.tiers import core
 from memoryd.transcripts import fields
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from sqlalchemy import Connection
-
-    from memoryd.ledger.memory import Source
 
 TOOL = "agent-tool"  # as the audit names it
 NEWEST = 5000  # turns that are looked through; an edit is imported moments after it was made

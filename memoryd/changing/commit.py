@@ -14,24 +14,30 @@ import base64
 import hashlib
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing import dedup, guard_check, learned_facts
-from memoryd.changing.core_import import CORE_FILE, agree, bring, bullets_of, digest_of
+from memoryd.changing.core_import import CORE_FILE, CoreImport, agree, bring, bullets_of, digest_of
 from memoryd.changing.guard_check import ACTOR
-from memoryd.changing.time_machine import encode_rewrite
+from memoryd.changing.time_machine import Revision, encode_rewrite
+from memoryd.changing.writer import Writer
 from memoryd.database import audit, erasure, memories, profile, query, runs, sqlite, summaries, turns
+from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late_edits, regular
-from memoryd.files.workspace import lock_workspace
+from memoryd.files.open_folder import FolderEntry, OpenFolder
+from memoryd.files.workspace import WorkspaceFolders, lock_workspace
 from memoryd.jobs.job import (
     HEADINGS,
     AddMemories,
     AppendDaily,
     AppendDiary,
+    Edit,
     EditFacts,
     KeepSummary,
     MoveWatermark,
@@ -43,31 +49,14 @@ from memoryd.jobs.job import (
 )
 from memoryd.ledger import audit as chain
 from memoryd.ledger import guards
-from memoryd.ledger.guards import Caller
+from memoryd.ledger.guards import Caller, Refusal
 from memoryd.ledger.matching import map_places
-from memoryd.ledger.memory import MemoryKind, from_json, to_json
-from memoryd.ledger.operation import Add, Change, Delete
+from memoryd.ledger.memory import Memory, MemoryKind, from_json, to_json
+from memoryd.ledger.operation import Add, Change, Delete, Operation
 from memoryd.ledger.places import assign_places
-from memoryd.ledger.projection import edits_of
+from memoryd.ledger.projection import Standing, edits_of
 from memoryd.ledger.text_removal import cut_of_row
 from memoryd.tiers import core, daily, diary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.changing.core_import import CoreImport
-    from memoryd.changing.time_machine import Revision
-    from memoryd.changing.writer import Writer
-    from memoryd.database.runs import Run
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
-    from memoryd.files.workspace import WorkspaceFolders
-    from memoryd.jobs.job import Edit
-    from memoryd.ledger.guards import Refusal
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Operation
-    from memoryd.ledger.projection import Standing
 
 SLEEP = "sleep"
 RUNNING = "running"

@@ -12,33 +12,27 @@ then, where it can, and the ledger catches up when the file has settled.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from sqlalchemy import Connection
 
 from memoryd.changing import authorship
 from memoryd.changing.guard_check import HUMAN
+from memoryd.changing.writer import Writer
 from memoryd.clock import moment_of
 from memoryd.database import audit, memories, sqlite
 from memoryd.errors import AwayError
 from memoryd.files import regular
+from memoryd.files.open_folder import OpenFolder
 from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import audit as chain
 from memoryd.ledger.matching import PutBack, is_conflicted, match
-from memoryd.ledger.memory import MemoryKind, draw_id, unite_groups
-from memoryd.ledger.operation import apply
+from memoryd.ledger.memory import Memory, MemoryKind, Source, draw_id, unite_groups
+from memoryd.ledger.operation import Change, apply
 from memoryd.tiers import core
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from sqlalchemy import Connection
-
-    from memoryd.changing.writer import Writer
-    from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.memory import Memory, Source
-    from memoryd.ledger.operation import Change
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved

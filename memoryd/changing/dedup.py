@@ -7,25 +7,21 @@ the bullet with the row.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing.guard_check import ACTOR
+from memoryd.changing.writer import Writer
 from memoryd.database import audit, memories, sqlite
+from memoryd.database.runs import Run
 from memoryd.jobs.job import Done, NothingToDo, Operate
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Delete
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.changing.writer import Writer
-    from memoryd.database.runs import Run
 
 BATCH = 1000
 _NONE = "no memory says what another says"

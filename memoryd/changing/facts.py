@@ -8,32 +8,26 @@ counts on its receipt, which can be rolled back like any other.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing import guard_check
 from memoryd.changing.ledger_runs import EDIT
+from memoryd.clock import Clock
 from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.errors import StateError
+from memoryd.files.log import Log
 from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import portable
-from memoryd.ledger.facts import FactLimits, Store, fact_of
+from memoryd.ledger.facts import Fact, FactBatch, FactLimits, FactOutcome, NewFact, Store, fact_of
 from memoryd.ledger.guards import Caller, GuardLimits
 from memoryd.ledger.memory import MemoryKind, draw_id
-from memoryd.ledger.profile import ProfileEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.files.log import Log
-    from memoryd.ledger.facts import Fact, FactBatch, FactOutcome, NewFact
-    from memoryd.ledger.operation import Operation
-    from memoryd.ledger.profile import ProfileSection
+from memoryd.ledger.operation import Operation
+from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 
 @dataclass(frozen=True, slots=True)

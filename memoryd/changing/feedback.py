@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Engine
 
 from memoryd.database import audit, memories, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger.memory import to_json
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
 
 
 def give(engine: Engine, agent_id: str, memory_id: str, verdict: str, *, actor: str, now: str) -> None:

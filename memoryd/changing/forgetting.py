@@ -14,8 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from datetime import date, tzinfo
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.changing.full_scan import PARTS, FullScan
@@ -26,32 +31,21 @@ from memoryd.clock import utc_now
 from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
-from memoryd.files.open_folder import open_folder
+from memoryd.files.open_folder import OpenFolder, open_folder
 from memoryd.jobs import facts, sleep
 from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import MoveWatermark
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
 from memoryd.ledger.floor import is_said
-from memoryd.ledger.forgetting import OPERATION, SectionVersion
-from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
+from memoryd.ledger.forgetting import OPERATION, ForgetVerdict, Grounded, SectionVersion
+from memoryd.ledger.memory import PREFIXES, Memory, Source, draw_salt, sources_from_json
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
 from memoryd.text.content import measure_overlap
 from memoryd.tiers import diary
 from memoryd.tiers.session_summary import parse_points
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import date, tzinfo
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.forgetting import ForgetVerdict, Grounded
-    from memoryd.ledger.memory import Memory, Source
 
 KIND = "forget"
 _MOST_OF = 0.5  # share of the words of a memory that lines must have for it to be of them

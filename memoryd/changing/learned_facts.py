@@ -6,30 +6,23 @@ letter by letter stays one fact.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from memoryd.changing.guard_check import ACTOR
+from memoryd.changing.writer import Writer
 from memoryd.database import audit, memories, profile, turns
+from memoryd.database.runs import Run
+from memoryd.jobs.job import EditFacts, LearnedFact
 from memoryd.ledger import forgetting
-from memoryd.ledger.facts import NewFact, Store, fact_of
+from memoryd.ledger.facts import FactBatch, NewFact, Store, fact_of
 from memoryd.ledger.guards import Caller, Guard, Refusal
-from memoryd.ledger.memory import Ending, MemoryKind, draw_id, hash_of
-from memoryd.ledger.operation import Delete
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, draw_id, hash_of
+from memoryd.ledger.operation import Change, Delete
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from memoryd.changing.writer import Writer
-    from memoryd.database.runs import Run
-    from memoryd.jobs.job import EditFacts, LearnedFact
-    from memoryd.ledger.facts import FactBatch
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Change
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,30 +5,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection
 
 from memoryd.changing import dedup, restore, saving, time_machine
-from memoryd.changing.core_import import take_over
+from memoryd.changing.core_import import CoreImport, take_over
 from memoryd.changing.saving import SavePlan
 from memoryd.changing.time_machine import RollbackTarget
+from memoryd.changing.writer import Writer
 from memoryd.counted import count_noun
 from memoryd.database import runs, sqlite
+from memoryd.database.runs import Run
 from memoryd.errors import RefusedError
+from memoryd.files.journal import Journal
+from memoryd.files.open_folder import OpenFolder
 from memoryd.jobs.job import Done, NothingToDo, Operate
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import PREFIXES, MemoryKind
-from memoryd.ledger.operation import Add, Protect, Restore, Unprotect
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from memoryd.changing.core_import import CoreImport
-    from memoryd.changing.writer import Writer
-    from memoryd.database.runs import Run
-    from memoryd.files.journal import Journal
-    from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.operation import Operation
-    from memoryd.ledger.rollback import RollbackPlan
+from memoryd.ledger.operation import Add, Operation, Protect, Restore, Unprotect
+from memoryd.ledger.rollback import RollbackPlan
 
 IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back into it
 EDIT = "edit"  # the owner's own operations

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import Engine
 
 from memoryd.changing import guard_check
 from memoryd.changing.full_scan import FullScan
 from memoryd.database import texts
 from memoryd.reading import recording
-from memoryd.reading.scrubbing import UnscannedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from sqlalchemy import Engine
-
-    from memoryd.reading.scrubbing import Scrubber
+from memoryd.reading.scrubbing import Scrubber, UnscannedError
 
 KIND = "scrub"
 

@@ -6,18 +6,15 @@ so do turns that survived while the transaction that moved their watermark did n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import erasure, query, sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.database.erasure import Forgotten
-    from memoryd.files.journal import Journal
-    from memoryd.reading.cursor import FoundTurn
+from memoryd.database.erasure import Forgotten
+from memoryd.files.journal import Journal
+from memoryd.reading.cursor import FoundTurn
 
 Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
 

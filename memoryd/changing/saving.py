@@ -8,40 +8,33 @@ person's command line writes is the owner's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection
 
 from memoryd.changing import guard_check
-from memoryd.changing.core_import import bullets_of
+from memoryd.changing.commit import Revise
+from memoryd.changing.core_import import CoreImport, bullets_of
 from memoryd.changing.time_machine import Revision
+from memoryd.changing.writer import Writer
 from memoryd.database import memories, query, runs, sqlite, turns
+from memoryd.database.runs import Run
 from memoryd.errors import AwayError, RefusedError
+from memoryd.files.open_folder import OpenFolder
 from memoryd.jobs.job import AppendDaily, Done, NothingToDo, Operate
-from memoryd.jobs.witness import CandidateSession, Witness
+from memoryd.jobs.witness import CandidateSession, WeighedText, Witness
 from memoryd.ledger.guards import Caller, Guard
 from memoryd.ledger.lane import FROM_ASSISTANT
 from memoryd.ledger.matching import match
-from memoryd.ledger.memory import Ending, MemoryKind, draw_id, hash_of
-from memoryd.ledger.operation import Add, Delete, Update, text_of
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, draw_id, hash_of
+from memoryd.ledger.operation import Add, Delete, Operation, Update, text_of
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.scrub.hidden import find_hidden
 from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from memoryd.changing.commit import Revise
-    from memoryd.changing.core_import import CoreImport
-    from memoryd.changing.writer import Writer
-    from memoryd.database.runs import Run
-    from memoryd.files.open_folder import OpenFolder
-    from memoryd.jobs.witness import WeighedText
-    from memoryd.ledger.memory import Memory, Source
-    from memoryd.ledger.operation import Operation
 
 SAVE = "save"  # a block of the day's file
 UPDATE = "update"  # one bullet more

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 from memoryd.files import regular
+from memoryd.files.open_folder import OpenFolder
 from memoryd.tiers import archive, recent
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from memoryd.files.open_folder import OpenFolder
 
 _KEPT = r"(?=\Z|[.~-])"  # also of what is kept of one, under a longer name
 _RECENT = re.compile(re.escape(recent.NAME) + _KEPT)

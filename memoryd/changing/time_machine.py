@@ -15,32 +15,27 @@ import hashlib
 import json
 import re
 import stat
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from memoryd.changing.core_import import CORE_FILE, digest_of
+from sqlalchemy import Connection
+
+from memoryd.changing.core_import import CORE_FILE, CoreImport, digest_of
 from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.session_files import list_drops
 from memoryd.database import audit, erasure, memories, summaries
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
+from memoryd.files.open_folder import OpenFolder
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, rollback
 from memoryd.ledger.memory import PREFIXES, Ending, MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Change
-from memoryd.ledger.text_removal import cut_of
+from memoryd.ledger.rollback import RollbackPlan, RollbackStep
+from memoryd.ledger.text_removal import TextRemoval, cut_of
 from memoryd.tiers import daily, diary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from memoryd.changing.core_import import CoreImport
-    from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.rollback import RollbackPlan, RollbackStep
-    from memoryd.ledger.text_removal import TextRemoval
 
 _MEMORY = tuple(PREFIXES.values())
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, Engine
-
 
 _OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"  # one at most: there is an index
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping
 
 from memoryd.database import audit, query, runs, texts
 from memoryd.database.turns import FORGOTTEN
@@ -18,11 +21,6 @@ from memoryd.ledger.forgetting import OPERATION
 from memoryd.ledger.text_removal import AppendedBlock
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection, RowMapping
 
 Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text was met, by its key
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import ModuleType
 from urllib.parse import quote
 
 from memoryd.errors import StateError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
 
 BUSY_TIMEOUT_MS = 10_000
 _CANDIDATES = ("pysqlite3.dbapi2", "sqlite3")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
 from memoryd.jobs.reader import Fitness
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sqlalchemy import Connection, Engine
 
 
 class CalibrationResult(NamedTuple):

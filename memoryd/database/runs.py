@@ -7,16 +7,14 @@ a row that failed `attempts` times is dead; one that only a person can help is b
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.database import query, sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from sqlalchemy import Connection, Engine, RowMapping
 
 WAITING = ("queued", "interrupted")
 OPEN = ("queued", "interrupted", "running", "blocked")

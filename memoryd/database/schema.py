@@ -7,7 +7,11 @@ import secrets
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import audit, memories, query, reads, sqlite
 from memoryd.database.library import load_library
@@ -15,12 +19,6 @@ from memoryd.errors import StateError
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
 
 _SIDE_FILES = ("", "-wal", "-shm")
 # Primary result codes (https://sqlite.org/rescode.html) that speak of the moment or the machine, not of the file:

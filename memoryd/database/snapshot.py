@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
 from memoryd.database.reads import newest_schema
 from memoryd.errors import StateError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def copy(source: Path, target: Path) -> None:

@@ -6,12 +6,11 @@ A reservation that is never settled, because the process died, stays counted: no
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
 
 _COUNTED = "coalesce(sum(coalesce(tokens_in + tokens_out, reserved)), 0)"
 

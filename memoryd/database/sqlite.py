@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import URL, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
 from memoryd.errors import StateError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
 
 LOG_PATIENCE_MS = 100
 P = ParamSpec("P")

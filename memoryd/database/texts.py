@@ -6,18 +6,16 @@ be those of an older schema, in a database that was kept; a column that is not t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
 from memoryd.database.library import load_library
 from memoryd.errors import StateError
 from memoryd.ledger.memory import hash_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection, Engine
 
 PORTION = 200  # rows
 

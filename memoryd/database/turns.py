@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.database import query, reads, sqlite
-from memoryd.ledger.memory import source_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from sqlalchemy import Connection, Engine, RowMapping
-
-    from memoryd.ledger.memory import Source
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.ledger.memory import Source, source_of
+from memoryd.transcripts.turn import StoredTurn
 
 LOOKUP_CHUNK = 400
 LAST = 2**62  # above the number of any turn

@@ -6,17 +6,12 @@ A writer that was stopped may leave part of its block: `missing_part` tells what
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from memoryd.errors import NotFoundError
-from memoryd.files.descriptor import extend, no_step, sync
+from memoryd.files.descriptor import Step, extend, no_step, sync
 from memoryd.files.durable import open_to_append, sync_folder
-from memoryd.files.open_folder import Descriptor
+from memoryd.files.open_folder import Descriptor, FolderEntry
 from memoryd.files.regular import as_state_error, open_regular, read
-
-if TYPE_CHECKING:
-    from memoryd.files.descriptor import Step
-    from memoryd.files.open_folder import FolderEntry
 
 
 def append(entry: FolderEntry, block: bytes, create: bytes | None = None, step: Step = no_step) -> int:

@@ -16,17 +16,15 @@ import os
 import secrets
 import tarfile
 import zlib
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from memoryd.errors import StateError
 from memoryd.files.durable import sync_folder
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
 
 FORMAT = 1
 MANIFEST = "manifest.json"

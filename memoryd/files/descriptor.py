@@ -6,12 +6,10 @@ import errno
 import fcntl
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Step = Callable[[str], None]
 
-    Step = Callable[[str], None]
 
 _CHUNK = 1024 * 1024
 

@@ -16,18 +16,14 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.descriptor import FILL_STEPS, extend, fill, no_step
-from memoryd.files.open_folder import Descriptor, give_to
+from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder, give_to
 from memoryd.files.regular import as_state_error, compute_digest, open_regular, read, read_all
 from memoryd.files.temporary import Leftover, list_leftovers, make_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 Step = Callable[[str], None]
 Keep = Callable[["FolderEntry", bytes], bool]

@@ -6,20 +6,14 @@ import contextlib
 import errno
 import os
 import stat
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.durable import MovedError, replace, sync_folder
-from memoryd.files.open_folder import follow_folder, require_plain
+from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder, require_plain
 from memoryd.files.regular import as_state_error, read
 from memoryd.files.temporary import list_leftovers, make_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
 

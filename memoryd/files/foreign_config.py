@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from memoryd.errors import StateError
 from memoryd.files.durable import replace, sync_folder
@@ -16,9 +16,6 @@ from memoryd.files.folders import make_private_dir
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, compute_digest
 from memoryd.files.regular import read as read_regular
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def read(path: Path) -> bytes | None:

@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from memoryd.files.descriptor import extend
 from memoryd.files.durable import replace
 from memoryd.files.open_folder import Descriptor, follow_folder
 from memoryd.files.regular import as_state_error, compute_digest, read
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
 
 class Journal:

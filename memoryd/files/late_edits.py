@@ -10,14 +10,11 @@ import errno
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.errors import StateError
 from memoryd.files import durable, regular
-from memoryd.files.open_folder import Descriptor
-
-if TYPE_CHECKING:
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
+from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder
 
 _NAME = re.compile(r"\.late-([0-9a-f]{64})-(\d+)-[0-9a-f]{16}-(.+)", re.DOTALL)
 

@@ -9,14 +9,11 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memoryd.files.regular import as_state_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

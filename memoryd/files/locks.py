@@ -12,14 +12,12 @@ import os
 import stat
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from memoryd.errors import LockedError, StateError
 from memoryd.files.open_folder import Descriptor, FolderEntry, give_to
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
 
 _POLL_SECONDS = 0.01
 # `holder` takes the lock for an instant to see whether it is free; an acquirer outlasts that.

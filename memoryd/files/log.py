@@ -26,30 +26,26 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import orjson
 
 from memoryd.errors import MemorydError
 from memoryd.files import log_line
 from memoryd.files.folders import make_private_dir
-from memoryd.files.open_folder import Descriptor
+from memoryd.files.open_folder import Descriptor, FolderEntry
 from memoryd.files.regular import as_state_error
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import TextIO
-
+if TYPE_CHECKING:  # not for a process that never configures the log
     from structlog.stdlib import BoundLogger
 
-    from memoryd.files.open_folder import FolderEntry
-
-    Log = BoundLogger
+Log: TypeAlias = "BoundLogger"
 
 LEVELS: Mapping[str, int] = MappingProxyType(
     {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

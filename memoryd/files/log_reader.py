@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 
 from memoryd.files.log import LEVELS, name_rotated
 from memoryd.files.log_line import KEPT_FILES
 from memoryd.files.open_folder import Descriptor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _CHUNK = 1 << 18
 _FOLLOW_FROM = 1 << 16  # a person who follows wants what comes, and enough of what came to know where they are

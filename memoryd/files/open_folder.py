@@ -17,12 +17,10 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from memoryd.errors import StateError
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
 # Linux can pass through a folder that may be entered but not listed; elsewhere it has to be readable.

@@ -11,16 +11,14 @@ import os
 import stat
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files.open_folder import Descriptor, open_folder
 from memoryd.files.regular import as_state_error, open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _CHUNK = 1024 * 1024
 _TIME_MAX = (1 << 63) - 1  # nanoseconds: the year 2262, and as far before 1970; the database holds no more

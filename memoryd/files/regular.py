@@ -6,19 +6,13 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
 
 from memoryd.errors import StateError
-from memoryd.files.open_folder import Descriptor, open_folder
+from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder, open_folder
 from memoryd.files.temporary import is_twin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 MAX_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024

@@ -5,12 +5,9 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 IGNORED_FOLDERS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _MAGIC = re.compile(r"[*?\[]")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from memoryd.files.durable import sync_folder
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 PREFIX = ".memoryd-staging-"
 

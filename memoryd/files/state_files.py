@@ -13,16 +13,13 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from memoryd.files import trial
 from memoryd.files.log import log_path, name_rotated
 from memoryd.files.log_line import KEPT_FILES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 KINDS = ("database", "index", "log", "copies", "other")
 _DATABASE = re.compile(r"memoryd\.db(-wal|-shm|-journal)?")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
+from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 _TEMP_NAME = re.compile(r"\.memoryd-(new|swap)-[0-9a-f]{16}-(.+)\.tmp", re.DOTALL)
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import secrets
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from memoryd.errors import StateError
 from memoryd.files import durable, regular
 from memoryd.files.folders import make_private_dir
 from memoryd.files.open_folder import follow_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _BYTES = 32
 _HINT = "delete it: memoryd creates a new one, which every user of it needs"

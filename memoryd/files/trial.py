@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.files import regular
 from memoryd.files.locked_folder import hold_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PREFIX = "trial-"
 CORE_FILE = "MEMORY.md"

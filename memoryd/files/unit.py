@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from memoryd.files.durable import replace, sync_folder
-from memoryd.files.open_folder import follow_folder
+from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder
 from memoryd.files.regular import as_state_error, compute_digest, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 
 class PlacedFile(NamedTuple):

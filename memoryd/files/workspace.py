@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from memoryd.files import folders, regular
 from memoryd.files.locks import Lock
-from memoryd.files.open_folder import open_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from memoryd.files.open_folder import OpenFolder
+from memoryd.files.open_folder import OpenFolder, open_folder
 
 LOCK_TIMEOUT = timedelta(seconds=30)
 

@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from memoryd.clock import moment_of
+from sqlalchemy import Connection, Engine
+
+from memoryd.clock import Clock, moment_of
+from memoryd.config import Agent
 from memoryd.config_values import duration_text
 from memoryd.database import grants, sqlite
 from memoryd.database.grants import Grant
@@ -29,14 +32,6 @@ from memoryd.files import appends, regular
 from memoryd.files.trust import is_owner
 from memoryd.files.workspace import lock_workspace
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Agent
 
 CONSENT_FILE = "CONSENT.md"
 PATH = f".continuum/memory/{CONSENT_FILE}"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
+from memoryd.finding.source_texts import SourceTexts
 from memoryd.recall import answers
 from memoryd.recall.chunks import below_headings
-from memoryd.recall.ranking import FACT, SESSION
+from memoryd.recall.ranking import FACT, SESSION, Candidate
 from memoryd.recall.snippet import Passage, find_passage
 from memoryd.recall.words import is_stop_word
 from memoryd.transcripts.turn import Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from memoryd.finding.source_texts import SourceTexts
-    from memoryd.recall.ranking import Candidate
 
 _BESIDE = 0.5  # of a word that stands beside a text counts as held
 

@@ -12,12 +12,9 @@ The tail is measured in UTF-8 bytes: tokenizers work on bytes, and one rate then
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from memoryd.transcripts.turn import TurnKind
-
-if TYPE_CHECKING:
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.turn import Turn, TurnKind
 
 # The usual rule of thumb, worth as much as this many bytes of the session's own evidence.
 _TOKENS_PER_BYTE = 0.25

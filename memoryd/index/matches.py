@@ -11,18 +11,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memoryd.recall.documents import COLUMNS, WEIGHTS
-from memoryd.recall.query import TermKind, build_expression
+from memoryd.recall.query import Query, Term, TermKind, build_expression
 from memoryd.recall.ranking import SESSION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, KeysView, Sequence
-
-    from memoryd.recall.query import Query, Term
 
 FEW = 2000  # documents that are ranked in a moment, whatever is asked
 BUDGET = 3000  # matches that one question may have ranked, at about a microsecond each …

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memoryd.database.library import load_library
 from memoryd.errors import MemorydError
-from memoryd.index.matches import FEW, Counts, Matches
-from memoryd.recall.documents import COLUMNS
+from memoryd.index.matches import FEW, Counts, Matches, SearchFilter
+from memoryd.recall.documents import COLUMNS, IndexDocument
+from memoryd.recall.query import Query, Term
 from memoryd.recall.ranking import Candidate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from memoryd.index.matches import SearchFilter
-    from memoryd.recall.documents import IndexDocument
-    from memoryd.recall.query import Query, Term
 
 SCHEMA = """
 CREATE TABLE agent (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from memoryd.app import JOURNAL, LOCK
 from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import snapshot
 from memoryd.database.reads import DATABASE
 from memoryd.files import archive, journal
@@ -14,11 +16,6 @@ from memoryd.files.locked_folder import hold_folder
 from memoryd.files.locks import Lock
 from memoryd.files.staging import PREFIX, exchange_files
 from memoryd.version import __version__
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memoryd.config import Settings
 
 NAMES = (DATABASE, JOURNAL)
 SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")

@@ -21,14 +21,12 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any, NamedTuple, NoReturn
 
 from memoryd.files import log_line
 from memoryd.requests.daemon_client import ask
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
 
 ALL_SECONDS = 2.0
 ASK_SECONDS = 1.5  # of a start: then the files are read here

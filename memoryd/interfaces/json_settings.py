@@ -24,19 +24,15 @@ import json
 import re
 import shlex
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from memoryd.errors import RefusedError
-from memoryd.interfaces.mcp_server import NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from memoryd.interfaces.mcp_server import McpServer
+from memoryd.interfaces.mcp_server import NAME, McpServer
 
 OPENCODE = "mcp"
 OPENCLAW = "mcp.servers"

@@ -29,16 +29,12 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from memoryd.errors import RefusedError
 from memoryd.interfaces.json_settings import Edit
-from memoryd.interfaces.mcp_server import NAME
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memoryd.interfaces.mcp_server import McpServer
+from memoryd.interfaces.mcp_server import NAME, McpServer
 
 SAID = "What earlier sessions found out is in MEMORY.md"
 _ANOTHER = re.compile(r"\r?\n(?=<!-- memoryd connect: )")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memoryd.jobs.compress import check_strategy, choose_staying, summary_head, system_tokens
+from memoryd.jobs.compress import CountTokens, check_strategy, choose_staying, summary_head, system_tokens
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
-
-if TYPE_CHECKING:
-    from memoryd.jobs.compress import CountTokens
 
 # What frames a message, at most: cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken_for_chat_completions
 MESSAGE_TOKENS = 4

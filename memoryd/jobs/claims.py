@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from memoryd.jobs.pieces import CitableSentence, Citation
+from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from memoryd.jobs.pieces import CitableSentence, Citation
-    from memoryd.jobs.reader import ReaderAnswer
 
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 

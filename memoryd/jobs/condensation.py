@@ -8,32 +8,26 @@ what the reader names; not how much shorter it is.
 from __future__ import annotations
 
 import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, ClaimOutcome, ClaimStep
+from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, ClaimOutcome, ClaimStep, Cues, Judges
+from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.judging import class_question
 from memoryd.jobs.parts import group_items
 from memoryd.jobs.pieces import CitableSentence
-from memoryd.jobs.reader import POSITIVE, Question, Subject
-from memoryd.ledger.floor import Material, TokenKind, list_missing
+from memoryd.jobs.reader import POSITIVE, Question, ReaderAnswer, Subject
+from memoryd.ledger.floor import Material, Token, TokenKind, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass
+from memoryd.ledger.memory import Memory
 from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
 from memoryd.text.content import list_stems, measure_overlap
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
-
-    from memoryd.jobs.claims import Cues, Judges
-    from memoryd.jobs.job import Ask, Reply
-    from memoryd.jobs.reader import ReaderAnswer
-    from memoryd.ledger.floor import Token
-    from memoryd.ledger.memory import Memory
 
 _MOST_SPARE = 40  # other memories from which a decoy may get its evidence
 _ROOM = 800  # characters of a batch for the evidence of its decoy

@@ -9,30 +9,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from memoryd.jobs.claims import NOT_USER, Claim, ClaimOutcome, ClaimStep, Old, note_of
-from memoryd.jobs.dream_reply import LetGo
+from memoryd.jobs.claims import NOT_USER, Claim, ClaimOutcome, ClaimStep, JudgedClaim, Old, note_of
+from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
+from memoryd.jobs.dream_reply import Declaration, LetGo, ParsedDreamReply, ReplyBullet
 from memoryd.jobs.job import HEADINGS, MemoryType
-from memoryd.jobs.pieces import SPEAKERS, piece_of_text
+from memoryd.jobs.pieces import SPEAKERS, Piece, piece_of_text
 from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, lane_of_source, may_change, read_label
 from memoryd.ledger.memory import Ending, MemoryKind, hash_of, unite_groups
-from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
+from memoryd.ledger.operation import Add, Delete, Merge, Operation, Update, ids_of
 from memoryd.text.content import is_label, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from memoryd.jobs.claims import JudgedClaim
-    from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
-    from memoryd.jobs.dream_reply import Declaration, ParsedDreamReply, ReplyBullet
-    from memoryd.jobs.pieces import Piece
-    from memoryd.ledger.operation import Operation
 
 _FOUND = 0.6  # share of its content words that a bullet without a citation must have in common with what it is about
 _MOST_FOUND = 3

@@ -6,21 +6,16 @@ the line that says what holds now.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.jobs.duplicates import KnownTexts
-from memoryd.jobs.reply import SummaryLine
+from memoryd.jobs.pieces import Pieces
+from memoryd.jobs.reply import SummaryLine, SupersededPoint
 from memoryd.ledger.lane import Lane
 from memoryd.text.content import strip_label
-from memoryd.tiers.session_summary import CORRECTED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from memoryd.jobs.pieces import Pieces
-    from memoryd.jobs.reply import SupersededPoint
-    from memoryd.tiers.session_summary import SummaryPoint
+from memoryd.tiers.session_summary import CORRECTED, SummaryPoint
 
 
 class CorrectingLines(NamedTuple):

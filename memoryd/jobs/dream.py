@@ -9,41 +9,32 @@ the same edits, but for the ids of new memories.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.jobs import dream_reply, job
-from memoryd.jobs.claims import Claim, ClaimOutcome, count_claims
-from memoryd.jobs.consolidation import consolidate, material_of, plan
-from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN
+from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, count_claims
+from memoryd.jobs.consolidation import DreamConsolidation, DreamPlan, consolidate, material_of, plan
+from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DailyEntry, DreamInputs, EarlierMemory
+from memoryd.jobs.dream_reply import Declaration
 from memoryd.jobs.judging import Judging, class_question, context_of, end_questions
 from memoryd.jobs.pieces import Pieces
+from memoryd.jobs.reader import Question
 from memoryd.jobs.repair import judge
 from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, find_dispositions, list_archivals
-from memoryd.ledger.guards import Guard, JudgedOperations, RefusedOperation, RefusedRun
+from memoryd.ledger.guards import Guard, JudgedOperations, Refusal, RefusedOperation, RefusedRun
 from memoryd.ledger.lane import Lane
-from memoryd.ledger.memory import Ending, MemoryKind
-from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply, ids_of
+from memoryd.ledger.memory import Ending, Memory, MemoryKind
+from memoryd.ledger.operation import Add, Change, Delete, Disposition, Merge, Operation, Update, apply, ids_of
 from memoryd.ledger.places import assign_places
 from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from memoryd.jobs.claims import JudgedClaim
-    from memoryd.jobs.consolidation import DreamConsolidation, DreamPlan
-    from memoryd.jobs.dream_inputs import DailyEntry, DreamInputs, EarlierMemory
-    from memoryd.jobs.dream_reply import Declaration
-    from memoryd.jobs.reader import Question
-    from memoryd.ledger.guards import Refusal
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Change, Operation
 
 JOB = "dream"
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"

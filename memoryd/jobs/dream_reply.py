@@ -20,16 +20,13 @@ with the reply's length and no faster, whatever is in it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import RejectedReply, Reply
 from memoryd.jobs.parts import find_unusable, merge_replies
 from memoryd.text.fences import open_after
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)

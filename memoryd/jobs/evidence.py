@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
-from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import QuotedPiece
 from memoryd.jobs.own_notes import find_notes
-from memoryd.jobs.pieces import piece_of_text, piece_of_turn
+from memoryd.jobs.pieces import Piece, piece_of_text, piece_of_turn
 from memoryd.jobs.reports import CHANGED, FAILED, Reports
 from memoryd.jobs.work_state import STATE
 from memoryd.ledger.lane import Lane
 from memoryd.text import prose
 from memoryd.text.sentences import split
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memoryd.jobs.pieces import Piece
 
 REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
 NOTE = "note"  # … and of what the assistant wrote down for itself, see `own_notes`

@@ -10,24 +10,25 @@ where the user's words end it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, date, datetime, tzinfo
+from typing import Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import evidence, facts_reply, job, signals
 from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, Old, count_claims, note_of
 from memoryd.jobs.claims import ClaimStep as Judgement
 from memoryd.jobs.duplicates import KnownTexts
-from memoryd.jobs.exchanges import split_exchanges
+from memoryd.jobs.exchanges import Exchange, split_exchanges
 from memoryd.jobs.facts_reply import FactRemoval, OfferedFact, RewrittenSection
 from memoryd.jobs.judging import Judging, context_of, is_newer
-from memoryd.jobs.pieces import Citation, Pieces, is_verbatim
+from memoryd.jobs.pieces import Citation, Piece, Pieces, is_verbatim
 from memoryd.jobs.repair import judge
 from memoryd.jobs.sleep import block_of
 from memoryd.jobs.witness import digest_of
 from memoryd.ledger import forgetting
-from memoryd.ledger.facts import Category
+from memoryd.ledger.facts import Category, Fact
 from memoryd.ledger.floor import Material
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
@@ -36,16 +37,7 @@ from memoryd.text import normal, prose
 from memoryd.text.content import list_stems
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import list_texts
-from memoryd.transcripts.turn import Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime, tzinfo
-
-    from memoryd.jobs.exchanges import Exchange
-    from memoryd.jobs.pieces import Piece
-    from memoryd.ledger.facts import Fact
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import Origin, StoredTurn
 
 CONSUMER = "facts"
 REASON = "Session Notes"  # the heading of a block in the day's file

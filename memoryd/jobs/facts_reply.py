@@ -15,17 +15,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.jobs.job import RejectedReply, Reply
 from memoryd.jobs.parts import find_unusable, merge_replies
 from memoryd.ledger.facts import Category
 from memoryd.ledger.profile import ProfileSection
 from memoryd.text.json_values import find_values
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DEFAULT_CONFIDENCE = 0.5  # of a fact that comes without one that can be read
 _CONFIDENCES = {"very high": 0.95, "high": 0.9, "medium": 0.7, "low": 0.4, "very low": 0.2}

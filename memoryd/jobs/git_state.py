@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.jobs.check_runs import show_command
-from memoryd.jobs.shell import join_folder
+from memoryd.jobs.shell import Step, join_folder
+from memoryd.jobs.uncommitted import UncommittedFiles
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from memoryd.jobs.shell import Step
-    from memoryd.jobs.uncommitted import UncommittedFiles
 
 BRANCH, COMMIT, PUSHED, PULL_REQUEST = "Branch", "Last commit", "Pushed", "Pull request"
 _LONGEST = 160

@@ -16,18 +16,14 @@ missing or of no use, the sleep ends as it does alone: the facts' watermark stay
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from memoryd.jobs import facts, facts_reply, job, sleep
 from memoryd.jobs import reply as replies
+from memoryd.jobs.facts import FactsInputs
+from memoryd.jobs.sleep import SleepInputs
 from memoryd.text.fences import strip_fence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memoryd.jobs.facts import FactsInputs
-    from memoryd.jobs.sleep import SleepInputs
 
 _MARK = re.compile(r"^[\s#>*_]*\[\s*(?:(FACTS)|SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*(?P<rest>\{.*)?$", re.IGNORECASE)
 _OWN = frozenset({"cites", "reply"})  # keys of the run report of facts that the sleep's report has

@@ -11,14 +11,16 @@ value: `asked` is the same with the reader's answers, and `judged` what became o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import date
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Claim, ClaimOutcome, ClaimStep, JudgedClaim
-from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, is_of_user, is_verbatim
-from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, Subject
+from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges, Old
+from memoryd.jobs.job import Ask, Reply
+from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, Piece, Pieces, is_of_user, is_verbatim
+from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, ReaderAnswer, Subject
 from memoryd.ledger import steering
 from memoryd.ledger.floor import Material, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass, may_change
@@ -26,15 +28,6 @@ from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
 from memoryd.text.content import label_of, list_stems, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-    from datetime import date
-
-    from memoryd.jobs.claims import Judges, Old
-    from memoryd.jobs.job import Ask, Reply
-    from memoryd.jobs.pieces import Piece, Pieces
-    from memoryd.jobs.reader import ReaderAnswer
 
 _MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})

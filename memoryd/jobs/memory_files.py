@@ -7,15 +7,11 @@ call adds to it and no later call takes away.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from memoryd.transcripts.fields import mappings, shown_arguments
-from memoryd.transcripts.turn import Origin, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 _TOOLS = "claude|codex|gemini|qwen|pi|opencode|cursor|windsurf|cline|roo|copilot|kiro|factory|serena"
 # memoryd's own `MEMORY.md` and daily files lie in no folder of a tool: their edits are imported where they are made.

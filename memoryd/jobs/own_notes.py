@@ -8,8 +8,8 @@ goes on from another; a memory file wherever the agent decided something without
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from memoryd.jobs.memory_files import find_written
 from memoryd.ledger.foreign import Foreign
@@ -17,12 +17,7 @@ from memoryd.text import prose
 from memoryd.text.content import list_stems
 from memoryd.text.fences import without_fences
 from memoryd.text.sentences import SentenceKind, split
-from memoryd.transcripts.turn import SPOKEN, Origin, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import SPOKEN, Origin, StoredTurn, TurnKind
 
 # What the program puts around a summary in the agent's name.
 _FRAME = re.compile(

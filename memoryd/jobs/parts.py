@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from memoryd.jobs.job import RejectedReply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from memoryd.jobs.compress import CountTokens
-    from memoryd.jobs.job import Ask, QuotedPiece, Reply
+from memoryd.jobs.compress import CountTokens
+from memoryd.jobs.job import Ask, QuotedPiece, RejectedReply, Reply
 
 T = TypeVar("T")
 _WHY = {

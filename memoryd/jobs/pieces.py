@@ -7,8 +7,8 @@ sentence. An entry that only paraphrases turns carries their own sentences with 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
@@ -16,12 +16,7 @@ from memoryd.text import normal, prose
 from memoryd.text.content import measure_overlap, strip_label
 from memoryd.text.sentences import SentenceKind as Part
 from memoryd.text.sentences import quote_around, split
-from memoryd.transcripts.turn import TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import StoredTurn, TurnKind
 
 LONGEST_QUOTED = 300  # characters of a typed turn that is copied whole
 _CITE = re.compile(r"([tdm]\d{1,9})(?:\.(\d{1,4}))?")

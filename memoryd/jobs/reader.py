@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import CitableSentence
 from memoryd.ledger.lane import Lane
 from memoryd.text.content import measure_overlap
 from memoryd.text.json_values import find_values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-
 
 JOB = "verify"
 UNREAD = "unread"  # the backend of a reply that stands for no reader at all

@@ -7,24 +7,19 @@ goes back. If something ends the conversation early, the caller decides whether 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import consent, refinement_tools
+from memoryd.jobs.claims import Judges
 from memoryd.jobs.condensation import read
-from memoryd.jobs.job import Ask, ModelExchange, Operate, QuotedPiece, RejectedReply, Reply
+from memoryd.jobs.job import Ask, ChangeResult, ModelExchange, Operate, QuotedPiece, RejectedReply, Reply, ToolCall
 from memoryd.jobs.parts import group_items
 from memoryd.jobs.refinement import COMPLETED, RefinementSession, describe_memory, first_said, ledger_line
 from memoryd.jobs.refinement_tools import RefinementChange, SearchCall
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memoryd.jobs.claims import Judges
-    from memoryd.jobs.job import ChangeResult, ToolCall
-    from memoryd.ledger.memory import Memory
+from memoryd.ledger.memory import Memory
 
 JOB = "refine"
 CONSENT = "consent"

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import condensation, refinement_tools
-from memoryd.jobs.claims import LOSES, NOT_READ, ClaimOutcome, ClaimStep
-from memoryd.jobs.job import Operate
+from memoryd.jobs.claims import LOSES, NOT_READ, ClaimOutcome, ClaimStep, Cues
+from memoryd.jobs.condensation import CondensationResult, Draft
+from memoryd.jobs.job import ChangeResult, Operate, ToolCall
+from memoryd.jobs.reader import ReaderAnswer
 from memoryd.jobs.refinement_tools import CompleteCall, Misuse, RefinementChange, SearchCall
 from memoryd.ledger.guards import Caller, Guard, RefinementStart, core_tokens
+from memoryd.ledger.memory import Memory
 from memoryd.ledger.operation import Merge, Update
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from memoryd.jobs.claims import Cues
-    from memoryd.jobs.condensation import CondensationResult, Draft
-    from memoryd.jobs.job import ChangeResult, ToolCall
-    from memoryd.jobs.reader import ReaderAnswer
-    from memoryd.ledger.memory import Memory
 
 MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
 MOST_TOLD = 300  # calls that the receipt shows one by one

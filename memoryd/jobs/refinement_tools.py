@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs.condensation import Draft
 from memoryd.jobs.job import ModelTool, ToolCall
 from memoryd.ledger.guards import Guard
-from memoryd.ledger.memory import hash_of
-from memoryd.ledger.operation import Delete, Merge, Protect, Update
+from memoryd.ledger.memory import Memory, hash_of
+from memoryd.ledger.operation import Delete, Merge, Operation, Protect, Update
 from memoryd.text.json_values import find_values
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Operation
 
 SEARCH = "search_memories"
 CONSOLIDATE = "consolidate_memories"

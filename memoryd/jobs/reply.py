@@ -19,16 +19,14 @@ refused as a whole when it was cut off, refused, empty, or holds no line that ca
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType, NewMemory, RejectedReply, Reply
 from memoryd.jobs.parts import TOO_LONG, find_unusable, merge_replies
 from memoryd.text.fences import strip_fence
 from memoryd.tiers.session_summary import Section
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)

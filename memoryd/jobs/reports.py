@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from memoryd.jobs.check_runs import has_failed, has_passed
 from memoryd.jobs.printing import is_only_printing, is_own_error, shows_every_failure
@@ -16,12 +16,7 @@ from memoryd.jobs.shell import extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
 from memoryd.jobs.work_state import WorkState, list_changes
 from memoryd.text.neutral import neutralize
-from memoryd.transcripts.turn import Origin, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
 FAILED = "failed "  # begins a fact that quotes an error, the command before it between backticks where it is known

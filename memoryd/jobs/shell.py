@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import orjson
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND_KEYS = ("command", "cmd", "script")
 _FOLDER_KEYS = ("workdir", "cwd", "dir_path", "directory")

@@ -11,18 +11,20 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime, tzinfo
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, job, reply
 from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, count_claims, note_of
-from memoryd.jobs.corrections import collect_known, find_corrected
+from memoryd.jobs.corrections import CorrectingLines, collect_known, find_corrected
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.evidence import NOTE, REPORT, SleepEvidence
 from memoryd.jobs.judging import Judging, context_of
-from memoryd.jobs.pieces import Pieces
+from memoryd.jobs.pieces import Piece, Pieces
 from memoryd.jobs.repair import judge
 from memoryd.jobs.reports import CHANGED, FAILED
 from memoryd.jobs.witness import digest_of
@@ -43,14 +45,7 @@ from memoryd.tiers.session_summary import (
     render_points,
     shorten_points,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from datetime import date, datetime, tzinfo
-
-    from memoryd.jobs.corrections import CorrectingLines
-    from memoryd.jobs.pieces import Piece
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # a memory from this on is meant for the core; the rest stays in the daily file

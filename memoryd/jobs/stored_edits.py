@@ -9,18 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.jobs import job
+from memoryd.jobs.job import Edit
 from memoryd.ledger import accounting, guards, memory, operation
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memoryd.jobs.job import Edit
 
 _TYPE = "$"
 _VALUE = "value"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import Ending, MemoryKind, from_json, to_json
+from memoryd.ledger.operation import Change
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from memoryd.ledger.operation import Change
 
 
 class Audited(NamedTuple):

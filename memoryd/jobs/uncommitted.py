@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
 
 from memoryd.jobs.shell import join_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 class WorkFolder:

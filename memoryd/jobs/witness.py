@@ -13,27 +13,21 @@ Of a line of a daily file the sleep that wrote it records which sentences it cit
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from memoryd.jobs.claims import FOREIGN, NOT_USER, OUTSIDE_WORD
+from memoryd.jobs.claims import FOREIGN, NOT_USER, OUTSIDE_WORD, Cues
 from memoryd.jobs.evidence import gather, is_said
-from memoryd.jobs.pieces import LONGEST_QUOTED, Pieces, piece_of_turn
+from memoryd.jobs.pieces import LONGEST_QUOTED, Piece, Pieces, piece_of_turn
 from memoryd.ledger import steering
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, may_change
 from memoryd.text import normal
 from memoryd.text.content import label_of, measure_overlap, strip_label
 from memoryd.text.sentences import list_texts, quote_around, split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
-
-    from memoryd.jobs.claims import Cues
-    from memoryd.jobs.pieces import Piece
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import StoredTurn
 
 _REPORT = "Report: "  # the label of what only a tool or a page says
 _LEAST = 0.5  # share of a text's words that a turn has which it is taken to stand on

@@ -8,16 +8,13 @@ the session works.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from memoryd.jobs import check_runs
 from memoryd.jobs.git_state import COMMIT, GitCall, GitState
 from memoryd.jobs.shell import Step, extract_command, extract_folder, join_folder, list_steps
 from memoryd.jobs.task_list import TaskList
 from memoryd.jobs.uncommitted import UncommittedFiles, WorkFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _TAIL = 20_000  # characters from the end of an output that are read …
 _LONGEST_LINE = 400  # … of each line so many: what counts stands at its beginning, and patterns stay fast

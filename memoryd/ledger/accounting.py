@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memoryd.ledger.memory import Ending
-from memoryd.ledger.operation import Delete, Disposition, Merge, Update
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from memoryd.ledger.operation import Operation
+from memoryd.ledger.operation import Delete, Disposition, Merge, Operation, Update
 
 _ENDS = {
     Ending.SUPERSEDED: Disposition.SUPERSEDED,

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.ledger.memory import dump_canonical, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from memoryd.ledger.operation import Change
+from memoryd.ledger.operation import Change
 
 # How names begin of what is no memory.
 WATERMARK = "watermark:"  # SESSION:CONSUMER

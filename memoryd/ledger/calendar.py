@@ -6,13 +6,11 @@ A date may leave its year or day open. One that can be read in two ways (3/4/202
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.ledger import dates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 # English, German, French, Spanish, Italian, Portuguese, Dutch, Russian; abbreviations where they are common.
 _MONTH_LISTS = (

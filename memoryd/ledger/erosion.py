@@ -12,19 +12,15 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from memoryd.ledger.memory import Ending, MemoryKind
+from memoryd.ledger.memory import Ending, Memory, MemoryKind
+from memoryd.ledger.operation import Change
 from memoryd.text.wording import CLAUSE, STOP, find_stem, fold, list_units, normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Change
 
 WINDOW = timedelta(days=30)
 _HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words

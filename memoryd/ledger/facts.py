@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
 
 LONGEST_SHOWN = 300  # characters of one fact that an agent is given, so that a long one leaves room for the others
 MANUAL = "manual"  # the source of a fact that stands on no session

@@ -7,19 +7,16 @@ quote marks, the format of numbers and dates, the Unicode form and compounds do 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from memoryd.ledger import calendar
 from memoryd.text.content import measure_overlap, strip_label
 from memoryd.text.wording import STOP, expand, find_stem, fold, normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 class TokenKind(StrEnum):

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.ledger import remotes
 from memoryd.ledger.disguise import fold, fold_with_places, squeeze
 from memoryd.text import prose, voice
-from memoryd.transcripts.turn import Origin, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memoryd.transcripts.turn import StoredTurn
+from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 ONLY_A_PAGE = "something only a page asked for"
 _REPLACED = re.compile(rf"{ONLY_A_PAGE}; session:")

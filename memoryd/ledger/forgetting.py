@@ -7,25 +7,19 @@ were merged into it are restored. Ended memories are treated like live ones, bec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.ledger.floor import Material, list_missing
-from memoryd.ledger.memory import Ending, erase, hash_of
-from memoryd.ledger.operation import Change, text_of
+from memoryd.ledger.memory import Ending, Memory, Source, erase, hash_of
+from memoryd.ledger.operation import Change, Operation, text_of
 from memoryd.ledger.text_removal import cut_of
 from memoryd.text.content import LABELS, list_stems, measure_overlap, strip_label
 from memoryd.text.sentences import list_texts
 from memoryd.tiers.core import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from memoryd.ledger.memory import Memory, Source
-    from memoryd.ledger.operation import Operation
 
 OPERATION = "forget"  # as the audit names it
 

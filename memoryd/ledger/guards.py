@@ -13,28 +13,35 @@ Only the constitutional guard refuses an edit of a person (`OWNER`, `FILE`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.ledger import erosion
-from memoryd.ledger.accounting import list_unaccounted
+from memoryd.ledger.accounting import Rewrite, list_unaccounted
+from memoryd.ledger.erosion import Drop
 from memoryd.ledger.forgetting import buried_since, hash_likenesses, is_said_since
 from memoryd.ledger.heading import NO_THEME, is_theme
-from memoryd.ledger.memory import TOMBSTONES, Ending, MemoryKind, hash_of
-from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Unprotect, Update, apply, ids_of, text_of
+from memoryd.ledger.memory import TOMBSTONES, Ending, Memory, MemoryKind, hash_of
+from memoryd.ledger.operation import (
+    Add,
+    Change,
+    Delete,
+    Merge,
+    Operation,
+    Protect,
+    Restore,
+    Unprotect,
+    Update,
+    apply,
+    ids_of,
+    text_of,
+)
 from memoryd.tiers.core import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from memoryd.ledger.accounting import Rewrite
-    from memoryd.ledger.erosion import Drop
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Change, Operation
 
 
 class Caller(StrEnum):

@@ -6,19 +6,14 @@ binding: arXiv 2606.24322). A claim has the lowest lane among the sentences that
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
 
+from memoryd.ledger.memory import Memory
 from memoryd.text.content import label_of
-from memoryd.text.voice import Voice, find_spans
+from memoryd.text.sentences import Sentence
+from memoryd.text.voice import Voice, VoiceSpan, find_spans
 from memoryd.transcripts.turn import Origin, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memoryd.ledger.memory import Memory
-    from memoryd.text.sentences import Sentence
-    from memoryd.text.voice import VoiceSpan
 
 
 class Lane(IntEnum):

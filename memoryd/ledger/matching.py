@@ -12,24 +12,18 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rapidfuzz import fuzz, process
 
-from memoryd.ledger.memory import Ending, MemoryKind
-from memoryd.ledger.operation import Add, Delete, Update
+from memoryd.ledger.memory import Ending, Memory, MemoryKind
+from memoryd.ledger.operation import Add, Delete, Operation, Update
 from memoryd.ledger.places import assign_places
+from memoryd.ledger.projection import Standing
 from memoryd.tiers import core
+from memoryd.tiers.core import Bullet
 from memoryd.tiers.lines import lines_of, open_fence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Operation
-    from memoryd.ledger.projection import Standing
-    from memoryd.tiers.core import Bullet
 
 SIMILAR = 60.0  # of 100: a text changed by less than that is the same memory in other words …
 SIMILAR_IN_PLACE = 40.0  # … and where it stands between the same neighbours, alone

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.errors import StateError
 from memoryd.tiers.core import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
 
 _DRAWS = 1_000  # a source of ids that gives that many taken ones in a row is broken, not unlucky
 

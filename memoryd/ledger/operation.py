@@ -5,9 +5,10 @@ Nothing is ever removed: an ended memory keeps its row, when and how it ended, a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.errors import MemorydError
 from memoryd.ledger.memory import (
@@ -23,9 +24,6 @@ from memoryd.ledger.memory import (
     reword,
     unite_groups,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 
 class Disposition(StrEnum):

@@ -15,18 +15,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.errors import MemorydError
-from memoryd.ledger.facts import MANUAL, Category, NewFact, check_fact
+from memoryd.ledger.facts import MANUAL, Category, Fact, NewFact, check_fact
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from memoryd.ledger.facts import Fact
 
 FORMAT = "memoryd-facts"
 _VERSION = 1

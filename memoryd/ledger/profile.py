@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class ProfileSection(StrEnum):

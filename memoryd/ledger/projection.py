@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from memoryd.ledger.memory import Memory, MemoryKind
+from memoryd.ledger.operation import Change
 from memoryd.tiers import core
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memoryd.ledger.operation import Change
 
 
 class StandingMemory(NamedTuple):

@@ -10,18 +10,13 @@ rollback is rolled back. What was forgotten since stays forgotten, whatever is t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import forgetting
-from memoryd.ledger.audit import FILE, GRANT, PROFILE, PROPOSAL, RUN, SESSION, WATERMARK, dump_state
+from memoryd.ledger.audit import FILE, GRANT, PROFILE, PROPOSAL, RUN, SESSION, WATERMARK, AuditEntry, dump_state
 from memoryd.ledger.memory import Ending, from_json, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from memoryd.ledger.audit import AuditEntry
 
 OPERATION = "rollback"  # as the audit names it
 

@@ -12,11 +12,12 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
 
@@ -24,9 +25,6 @@ from memoryd.text import prose
 from memoryd.text.content import LABELS
 from memoryd.text.sentences import split
 from memoryd.tiers import core, daily
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MARK = "[forgotten]"
 _FEWEST_WORDS = 4  # of a text that is looked for inside lines; fewer say many things

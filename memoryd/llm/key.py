@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from memoryd.addresses import AddressError
+from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
-
-if TYPE_CHECKING:
-    from memoryd.llm.endpoint import Endpoint
 
 _NONE = "none"  # what a server of one's own is sent; it is a header that must not be empty
 

@@ -9,21 +9,18 @@ proxy cannot be checked. Redirects are not followed. Compressed answers are refu
 from __future__ import annotations
 
 import socket
+import ssl
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpcore2
 import httpx2
 
 from memoryd.addresses import AddressError, check_address
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Iterable
-
-    from memoryd.llm.endpoint import Deadlines
+from memoryd.llm.endpoint import Deadlines
 
 MOST_BYTES = 8_000_000  # of an answer, its headers and events included
 _PLAIN = ("", "identity")

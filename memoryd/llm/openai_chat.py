@@ -14,23 +14,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import openai
 
 from memoryd.jobs.job import Ask, Reply
 from memoryd.llm import limits, network, prompt, stream, thoughts
+from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.llm.key import key_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from memoryd.llm.endpoint import Endpoint
 
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"

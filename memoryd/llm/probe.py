@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 
 from memoryd.llm import network
-from memoryd.llm.endpoint import Deadlines
+from memoryd.llm.endpoint import Deadlines, Endpoint
 from memoryd.llm.failure import Failure
 from memoryd.llm.key import key_of
-
-if TYPE_CHECKING:
-    from memoryd.llm.endpoint import Endpoint
 
 DEADLINES = Deadlines(connect=3.0, first_byte=6.0, idle=3.0, whole=8.0)
 

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from memoryd.jobs.job import Ask, ModelExchange, QuotedPiece, ToolCall
 from memoryd.text.content import label_of
 from memoryd.text.sentences import split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.jobs.job import Ask, ModelExchange, QuotedPiece, ToolCall
 
 _QUOTING = """
 

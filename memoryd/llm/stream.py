@@ -8,13 +8,11 @@ thing twice or holds no JSON number, an answer whose end did not come.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.jobs.job import ToolCall
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MOST_CHARACTERS = 400_000  # of an answer; the longest that is asked for is a twentieth of that
 _DONE = b"[DONE]"

@@ -8,13 +8,10 @@ cause, a number, a place), a sentence that has it answers better.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from memoryd.tiers.session_summary import BY_USER, HEADINGS, Section
 from memoryd.transcripts.turn import Origin, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ASKS = 0.7  # of its worth is left to a sentence that asks or orders …
 ANNOUNCES = 0.6  # … to one that says what will be done next …

@@ -8,13 +8,11 @@ CommonMark 0.31 (§4.2, §4.5, §5.2) as far as single lines tell them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.tiers.lines import FRONT_MATTER, heading_of, lines_of, open_fence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 SIZE = 800  # characters that a chunk of several blocks has at most: about what a person reads at a glance
 LONGEST = 4000  # characters of one that is a single block

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
+from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from memoryd.recall.chunks import Chunk
 from memoryd.recall.words import make_indexable, names_in
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-
-    from memoryd.recall.chunks import Chunk
 
 # Of BM25, measured on conversations with known evidence; the ranking is flat around them.
 WEIGHTS = {"person": 1.0, "text": 1.0, "tool": 0.5, "near": 0.4, "about": 1.0, "names": 0.5}

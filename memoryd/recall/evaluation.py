@@ -26,18 +26,15 @@ import math
 import re
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from memoryd.gauge.estimate import estimate
 from memoryd.text.content import list_content_words
 from memoryd.text.voice import keep_own_words
 from memoryd.text.wording import find_stem
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MOST_EVIDENCE = 12  # of one answer: the rarest
 FEWEST_EVIDENCE = 2  # below which a share says nothing

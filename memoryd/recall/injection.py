@@ -29,9 +29,11 @@ same words may say something else.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.counted import count_noun
 from memoryd.text import normal
@@ -39,11 +41,8 @@ from memoryd.text.fences import open_after
 from memoryd.text.neutral import neutralize, split_shape
 from memoryd.transcripts.injected import CLOSE, OPEN
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+Count = Callable[[Sequence[str]], Sequence[int]]
 
-    Count = Callable[[Sequence[str]], Sequence[int]]
 
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"

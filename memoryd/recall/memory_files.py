@@ -7,15 +7,12 @@ empty line replaces each of them, so that the other lines keep their numbers.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from memoryd.recall.injection import LABEL, RECENT_FILE, TOP, Part
 from memoryd.text.normal import normalize
 from memoryd.tiers import daily
 from memoryd.tiers.session_summary import CORRECTED, Section
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LABELS = frozenset({"Focus", "Key decisions", "Discoveries", "State", "Open", "Failed", "Tasks"})
 _UNTOLD = frozenset({"Files", "Link", str(Section.FILES)})

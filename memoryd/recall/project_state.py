@@ -8,17 +8,15 @@ next session needs the open points of the answer most, so the other sentences ar
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import NamedTuple
 
 from memoryd.ledger import unfinished
 from memoryd.recall.injection import TOP, Part
 from memoryd.text import prose
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section, SessionSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import date, datetime
 
 ASKED = 3  # requests that are quoted, the last ones
 CHARACTERS = 700  # of all lines

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from memoryd.recall.words import fold, inner_words, is_stop_word, is_unspaced, list_runs, make_indexable, signed_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONGEST = 20_000  # characters of a query that are read …
 MOST_TERMS = 64  # … and terms that are looked for: what is behind them changes no ranking any more …

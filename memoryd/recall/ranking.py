@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 HALF_LIFE_DAYS = 30.0  # after so long a dated file has lost half of what it has for being new …
 RECENT = 0.25  # … which is so much of its score

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from memoryd.recall.query import TermKind
+from memoryd.recall.query import Query, TermKind
 from memoryd.recall.snippet import find_held
-
-if TYPE_CHECKING:
-    from memoryd.recall.query import Query
 
 _WORDS = 2
 _TELLING = frozenset({TermKind.NAME, TermKind.PHRASE})

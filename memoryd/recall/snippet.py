@@ -10,16 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from memoryd.recall.words import STROKES, list_runs, simplify
 from memoryd.text.wording import find_stem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 LENGTH = 480  # characters
 _UNIT = 200  # characters of a sentence; a longer one is read in parts

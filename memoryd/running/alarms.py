@@ -7,23 +7,18 @@ thread, so that nothing waits for the command.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import date
+from pathlib import Path
 
 from memoryd.clock import moment_of
 from memoryd.database import alarms, sqlite
+from memoryd.database.alarms import Alarm
 from memoryd.running import nights, proposing, self_test
 from memoryd.running.answering import OFFLINE
-from memoryd.running.hooks import run_hook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import date
-    from pathlib import Path
-
-    from memoryd.database.alarms import Alarm
-    from memoryd.running.hooks import HookResult
-    from memoryd.running.runner import Runner
+from memoryd.running.hooks import HookResult, run_hook
+from memoryd.running.runner import Runner
 
 DATABASE, DISK, CONFIG, MODEL, SPEND, LATE = "database", "disk", "config", "model", "spend", "late-edit"
 TIMEOUT_SECONDS = 60.0

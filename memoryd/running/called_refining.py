@@ -13,12 +13,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing.commit import StaleRunError
 from memoryd.changing.guard_check import AGENT_TOOL
-from memoryd.clock import moment_of, text_of
+from memoryd.clock import Clock, moment_of, text_of
+from memoryd.config import Settings
 from memoryd.database import memories, query, runs, sqlite
+from memoryd.database.runs import Run
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs import refinement_tools
@@ -28,17 +32,9 @@ from memoryd.jobs.refinement_tools import Misuse, SearchCall
 from memoryd.ledger.memory import MemoryKind
 from memoryd.running import queueing, refining
 from memoryd.running.proposed_refining import PENDING
-from memoryd.running.refining import AGENT, KIND, is_called
+from memoryd.running.refining import AGENT, KIND, Refiner, is_called
+from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.running.refining import Refiner
-    from memoryd.running.runner import Runner
 
 WAITS = "waits for the agent's next call"
 CLAIMS = "claims"  # the name of what became of new texts, between two calls

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from memoryd.changing import ledger_runs
-from memoryd.changing.core_import import CORE_FILE, UnfinishedError, bring, digest_of, is_shortened
+from memoryd.changing.core_import import CORE_FILE, CoreImport, UnfinishedError, bring, digest_of, is_shortened
+from memoryd.config import Agent
 from memoryd.database import audit, memories, runs, sqlite
 from memoryd.errors import MemorydError
 from memoryd.files import late_edits, regular
@@ -20,14 +22,7 @@ from memoryd.files.workspace import lock_workspace
 from memoryd.ledger.memory import MemoryKind
 from memoryd.running import queueing
 from memoryd.running.alarms import LATE
-from memoryd.running.runner import EMPTIED, PROTECTED
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memoryd.changing.core_import import CoreImport
-    from memoryd.config import Agent
-    from memoryd.running.runner import Runner
+from memoryd.running.runner import EMPTIED, PROTECTED, Runner
 
 _Stat = tuple[int, ...] | None
 CONFLICT = "conflict"

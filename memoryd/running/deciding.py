@@ -5,27 +5,22 @@ It knows no job by heart: `KINDS` says how to gather a kind's inputs and which p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.changing.commit import OutdatedError
+from memoryd.database.runs import Run
 from memoryd.errors import AwayError, MemorydError
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, joint
-from memoryd.jobs.job import Ask, Done, NothingToDo, RejectedReply, Reply, drive
+from memoryd.jobs.job import Ask, Done, End, NothingToDo, RejectedReply, Reply, Steps, drive
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
 from memoryd.running import dreaming, extraction, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
-from memoryd.running.runner import REDECIDED_MAX
+from memoryd.running.runner import REDECIDED_MAX, Runner
 from memoryd.running.second_reader import SecondReader, keep_whole, sum_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from memoryd.database.runs import Run
-    from memoryd.jobs.job import End, Steps
-    from memoryd.running.runner import Runner
 
 
 class RejectedReplyError(MemorydError):

@@ -10,17 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing import authorship, guard_check, saving
 from memoryd.changing.core_import import bullets_of, take_over
 from memoryd.changing.writer import Writer
-from memoryd.clock import moment_of, text_of
+from memoryd.clock import Clock, moment_of, text_of
+from memoryd.config import Settings
 from memoryd.database import memories, runs, sqlite, turns
+from memoryd.database.runs import Run
 from memoryd.files import regular
 from memoryd.jobs.dream import JOB
 from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DailyEntry, DreamInputs, EarlierMemory
@@ -32,23 +37,13 @@ from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Caller, GuardLimits
 from memoryd.ledger.lane import Lane
 from memoryd.ledger.matching import map_places
-from memoryd.ledger.memory import MemoryKind, Source, draw_id
+from memoryd.ledger.memory import Memory, MemoryKind, Source, draw_id
 from memoryd.running import modes, queueing, rejection, sleeping
 from memoryd.running.queueing import list_candidates
+from memoryd.running.sleeping import GatherContext as Gathered
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import core, daily
 from memoryd.tiers.session_summary import CORRECTED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.ledger.memory import Memory
-    from memoryd.running.sleeping import GatherContext as Gathered
 
 KIND = JOB
 PAUSED = "the agent is paused"

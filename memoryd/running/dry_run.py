@@ -5,25 +5,20 @@ A dry run ends where a model that costs something would be asked: no model is as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from memoryd.database import query, runs, sqlite
+from memoryd.database.runs import Run
 from memoryd.files import regular
 from memoryd.jobs import refine
-from memoryd.jobs.job import Ask, NothingToDo, first_of
+from memoryd.jobs.job import Ask, NothingToDo, Reply, first_of
 from memoryd.running import called_refining, refining, sandbox
 from memoryd.running.answering import OFFLINE, RunQuestion, endpoint_of, measure
 from memoryd.running.deciding import KINDS
-from memoryd.running.runner import daily_blocks
+from memoryd.running.runner import Runner, daily_blocks
 from memoryd.tiers import archive
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from memoryd.database.runs import Run
-    from memoryd.jobs.job import Reply
-    from memoryd.running.runner import Runner
 
 
 def run_dry(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:

@@ -10,13 +10,19 @@ The evaluation is a weekly run after a dream. If dreams lose twice in a row, the
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from memoryd.clock import text_of
+from sqlalchemy import Connection, Engine
+
+from memoryd.clock import Clock, text_of
+from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
 from memoryd.database import alarms, audit, job_modes, query, sqlite, turns
+from memoryd.database.runs import Run
 from memoryd.files import regular
 from memoryd.jobs.exchanges import split_exchanges
 from memoryd.jobs.signals import Signal, find_signals
@@ -24,19 +30,9 @@ from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.recall.evaluation import FEWEST, DatedEntry, Evaluation, PastQuestion, evaluate, is_question, list_terms
 from memoryd.running import dreaming, queueing
 from memoryd.running.modes import OFF, PROPOSE
+from memoryd.running.runner import Runner
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import daily
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
-    from memoryd.database.runs import Run
-    from memoryd.running.runner import Runner
 
 KIND = "eval"
 ALARM = "dream-loses"

@@ -8,28 +8,30 @@ forgotten.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection, Engine, RowMapping
+
+from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import memories, profile, query, runs, sqlite, turns
+from memoryd.database.runs import Run
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.joint import JointInputs
 from memoryd.ledger.facts import Store, fact_of
-from memoryd.ledger.memory import MemoryKind
+from memoryd.ledger.memory import Memory, MemoryKind
 from memoryd.ledger.profile import ProfileEntry
 from memoryd.running import modes, queueing, sleeping
 from memoryd.running.queueing import list_candidates
-from memoryd.running.sleeping import check_times, files_of_people, is_history, make_judges, read_instructions
+from memoryd.running.sleeping import (
+    GatherContext,
+    check_times,
+    files_of_people,
+    is_history,
+    make_judges,
+    read_instructions,
+)
 from memoryd.transcripts.registry import program_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, RowMapping
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.ledger.memory import Memory
-    from memoryd.running.sleeping import GatherContext
 
 KIND = "facts"
 # A sleep has moved this watermark of a session.

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from sqlalchemy import Engine
+
+from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import query, sqlite
 from memoryd.running import sleeping
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-
 
 _BY_PATH = (
     "SELECT session_id FROM transcript WHERE agent_id = ? AND path IN (?, ?) AND session_id IS NOT NULL"

@@ -7,11 +7,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 TIMEOUT_SECONDS = 60.0
 _LOOK_SECONDS = 0.25

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, ledger_runs, rescrub
 from memoryd.database import runs
+from memoryd.database.runs import Run
 from memoryd.errors import AwayError, NotFoundError
 from memoryd.ledger import guards
 from memoryd.running import deciding, evaluating, extraction, proposing, refining, removal, rollover, self_test
 from memoryd.running.called_refining import carry_out as refine
-from memoryd.running.runner import REDECIDED_MAX, RunKind
-
-if TYPE_CHECKING:
-    from memoryd.database.runs import Run
-    from memoryd.running.runner import Runner
+from memoryd.running.runner import REDECIDED_MAX, RunKind, Runner
 
 
 def _decide_ledger_run(runner: Runner, run: Run) -> None:

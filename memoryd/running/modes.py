@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
-from memoryd.config import ModeSettings
+from sqlalchemy import Engine
+
+from memoryd.config import ModeSettings, Settings
 from memoryd.database import job_modes, sqlite
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from memoryd.config import Settings
 
 OFF, PROPOSE, AUTO = "off", "propose", "auto"
 KINDS = tuple(key.name for key in fields(ModeSettings))

@@ -8,19 +8,15 @@ count.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
 
 from memoryd.database import query, runs, sqlite
 from memoryd.ledger.operation import Disposition
 from memoryd.running.dreaming import KIND, PAUSED
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from sqlalchemy import Connection
-
-    from memoryd.running.runner import Runner
+from memoryd.running.runner import Runner
 
 ALARM = "nights"
 MOST = 3  # nights in a row with input and without an outcome

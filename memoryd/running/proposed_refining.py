@@ -8,29 +8,20 @@ on it. If too little would remain, nothing changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 from memoryd.changing import ledger_runs
+from memoryd.changing.commit import Preview
+from memoryd.changing.guard_check import GuardCheckResult
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import tally
-from memoryd.jobs.job import Done, Operate
-from memoryd.jobs.refinement import BREAKERS, rejudge_timeline
-from memoryd.ledger.guards import Caller, Guard, RefinementStart, core_tokens
-from memoryd.ledger.memory import MemoryKind
-from memoryd.ledger.operation import Add, Delete, Merge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memoryd.changing.commit import Preview
-    from memoryd.changing.guard_check import GuardCheckResult
-    from memoryd.jobs.job import Edit
-    from memoryd.jobs.refinement import RefinementSession
-    from memoryd.ledger.guards import Refusal
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Change
+from memoryd.jobs.job import Done, Edit, Operate
+from memoryd.jobs.refinement import BREAKERS, RefinementSession, rejudge_timeline
+from memoryd.ledger.guards import Caller, Guard, RefinementStart, Refusal, core_tokens
+from memoryd.ledger.memory import Memory, MemoryKind
+from memoryd.ledger.operation import Add, Change, Delete, Merge
 
 WAITS = "it waits for a person's answer, and nothing is changed yet"
 WHOLE = BREAKERS | {Guard.CAP}

@@ -11,38 +11,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from memoryd.changing.commit import OutdatedError, RunOutcome, commit, enter, preview_run
+from sqlalchemy import Connection, Engine
+
+from memoryd.changing.commit import OutdatedError, Preview, RunOutcome, commit, enter, preview_run
+from memoryd.changing.writer import Writer
 from memoryd.clock import moment_of
 from memoryd.database import memories, runs, sqlite, turns
-from memoryd.database.runs import ACCEPT
+from memoryd.database.runs import ACCEPT, Run
 from memoryd.errors import AwayError, RefusedError, StateError
 from memoryd.files import durable, folders, regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.jobs import dream, stored_edits
-from memoryd.jobs.job import Done, EditFacts, MoveWatermark, Operate, RewriteCore
+from memoryd.jobs.job import Done, Edit, EditFacts, MoveWatermark, Operate, RewriteCore
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import MemoryKind
+from memoryd.ledger.operation import Change
 from memoryd.running import proposed_refining
 from memoryd.running.proposed_refining import KIND as REFINE
 from memoryd.tiers import diary
 from memoryd.tiers import proposal as tier
 from memoryd.tiers.proposal import FileDiff
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import tzinfo
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.changing.commit import Preview
-    from memoryd.changing.writer import Writer
-    from memoryd.database.runs import Run
-    from memoryd.jobs.job import Edit
-    from memoryd.ledger.operation import Change
 
 PROPOSE = "propose"
 KINDS = tuple(runs.ANSWERS)

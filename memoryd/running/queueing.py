@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.changing import ledger_runs
-from memoryd.clock import text_of
+from memoryd.clock import Clock, text_of
+from memoryd.config import Agent, Settings
 from memoryd.database import query, runs, sqlite, turns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from sqlalchemy import Connection, Engine, RowMapping
-
-    from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
 
 OF_TURNS = ("sleep", "facts")  # kinds of runs that consume the turns of sessions
 ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled

@@ -5,23 +5,18 @@ If the core is too large and the configuration or the agent prevents a refinemen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime
 
-from memoryd.clock import text_of
+from sqlalchemy import Connection, Engine
+
+from memoryd.clock import Clock, text_of
+from memoryd.config import Settings
 from memoryd.database import alarms, memories, runs, sqlite
+from memoryd.files.log import Log
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs.refine import AGENT_DECLINED, UNCLEAR
 from memoryd.running import modes, queueing, refining
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.files.log import Log
 
 ALARM = "core"
 _UNASKED = ("skipped", "cancelled")  # states of runs that came to no refinement

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
 
 from memoryd.changing import commit as committing
 from memoryd.changing import dedup, guard_check, ledger_runs, time_machine
-from memoryd.changing.core_import import take_over
+from memoryd.changing.core_import import CoreImport, take_over
 from memoryd.changing.time_machine import RollbackTarget
+from memoryd.changing.writer import Writer
+from memoryd.config import RefineSettings, Settings
 from memoryd.database import audit, memories, query, runs, spend, sqlite
+from memoryd.database.runs import Run
 from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
+from memoryd.files.open_folder import OpenFolder
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import refine, refinement_tools, stored_edits, tally
-from memoryd.jobs.job import Ask, ChangeResult, Done, NothingToDo, Operate
+from memoryd.jobs.job import Ask, ChangeResult, Done, NothingToDo, Operate, Reply
 from memoryd.jobs.reader import JOB as VERIFY
-from memoryd.jobs.refine import Apply, RefineInputs, Talk
+from memoryd.jobs.refine import Apply, RefineInputs, Steps, Talk
 from memoryd.jobs.refinement import (
     BREAKER,
     CANCELLED,
@@ -33,11 +40,11 @@ from memoryd.jobs.refinement import (
     first_said,
     restore_session,
 )
-from memoryd.jobs.tally import Audited
+from memoryd.jobs.tally import Audited, RefinementTally
 from memoryd.ledger import guards
 from memoryd.ledger.guards import Guard, GuardLimits, Refusal, core_tokens
-from memoryd.ledger.memory import PREFIXES, MemoryKind
-from memoryd.ledger.operation import text_of
+from memoryd.ledger.memory import PREFIXES, Memory, MemoryKind
+from memoryd.ledger.operation import Change, text_of
 from memoryd.llm.failure import ModelError, Trouble
 from memoryd.reading.scrubbing import SecretError, redacted_json
 from memoryd.recall.query import parse
@@ -45,25 +52,9 @@ from memoryd.recall.snippet import find_held
 from memoryd.running import proposing, rejection, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.proposed_refining import PENDING, WAITS, RefinementSandbox, make_entry, with_id
+from memoryd.running.runner import Runner
+from memoryd.running.second_reader import SecondReader
 from memoryd.worker.client import ClosedError, WorkerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from memoryd.changing.core_import import CoreImport
-    from memoryd.changing.writer import Writer
-    from memoryd.config import RefineSettings, Settings
-    from memoryd.database.runs import Run
-    from memoryd.files.open_folder import OpenFolder
-    from memoryd.jobs.job import Reply
-    from memoryd.jobs.refine import Steps
-    from memoryd.jobs.tally import RefinementTally
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Change
-    from memoryd.running.runner import Runner
-    from memoryd.running.second_reader import SecondReader
 
 T = TypeVar("T")
 KIND = ledger_runs.REFINE

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from memoryd.ledger.memory import Memory
+from memoryd.ledger.memory import Memory
 
 
 def describe_rejection(run_id: str) -> str:

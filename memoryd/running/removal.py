@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, rescrub, restore
 from memoryd.database import alarms, runs, sqlite, texts
+from memoryd.database.runs import Run
 from memoryd.running import called_refining, proposing, rollover
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memoryd.database.runs import Run
-    from memoryd.running.runner import Runner
+from memoryd.running.runner import Runner
 
 
 def forget(runner: Runner, run: Run) -> None:

@@ -6,18 +6,13 @@ memory, spent tokens or used a slot of the schedule: receipts, accounts and "onc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Engine
 
-from memoryd.clock import text_of
+from memoryd.clock import Clock, text_of
+from memoryd.config import Settings
 from memoryd.database import runs, sqlite
 from memoryd.files import state_files
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.files.log import Log
+from memoryd.files.log import Log
 
 
 def prune(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:

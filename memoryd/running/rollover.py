@@ -8,37 +8,31 @@ are among the last ones, the offline backend fills the summary, and nothing goes
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import date, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Engine, RowMapping
 
 from memoryd.changing.commit import OutdatedError
+from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import runs, sqlite, summaries, turns
+from memoryd.database.runs import Run
 from memoryd.errors import AwayError
 from memoryd.files import regular
 from memoryd.jobs import sleep
 from memoryd.jobs.evidence import parse_moment
-from memoryd.jobs.job import Done, KeepSummary, NoteTold, NothingToDo, Reply, WriteFile, drive
+from memoryd.jobs.job import Ask, Done, Edit, KeepSummary, NoteTold, NothingToDo, Reply, WriteFile, drive
 from memoryd.running import modes, queueing, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
-from memoryd.running.runner import REDECIDED_MAX
+from memoryd.running.runner import REDECIDED_MAX, Runner
 from memoryd.running.second_reader import keep_whole
 from memoryd.tiers import archive, recent
 from memoryd.tiers.archive import PastSession
 from memoryd.tiers.session_summary import Section, SessionSummary, parse_points
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import date
-    from pathlib import Path
-
-    from sqlalchemy import Engine, RowMapping
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.jobs.job import Ask, Edit
-    from memoryd.running.runner import Runner
 
 KIND = "rollover"
 _LOOKED_AT = 50  # sessions beside those to tell: some may be empty

@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine
 
 from memoryd.changing import commit as committing
 from memoryd.changing import ledger_runs, restore, saving
 from memoryd.changing.writer import Writer
+from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import alarms, query, runs, spend, sqlite
+from memoryd.database.runs import Run
 from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
-from memoryd.files.log import bind_values
+from memoryd.files.journal import Journal
+from memoryd.files.log import Log, bind_values
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
     AppendDiary,
     Done,
+    Edit,
     EditFacts,
     KeepSummary,
     NothingToDo,
@@ -31,10 +41,11 @@ from memoryd.jobs.job import (
     RewriteCore,
     WriteFile,
 )
+from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.operation import OperationError, texts_of
-from memoryd.reading.scrubbing import SecretError, redacted_json, strings_of
+from memoryd.reading.scrubbing import Scrubber, SecretError, redacted_json, strings_of
 from memoryd.running import (
     modes,
     proposing,
@@ -42,27 +53,10 @@ from memoryd.running import (
     retry,
     sleeping,
 )
+from memoryd.running.answering import Answerer
 from memoryd.running.hooks import run_hook
 from memoryd.tiers import daily
-from memoryd.worker.client import ClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.files.journal import Journal
-    from memoryd.files.log import Log
-    from memoryd.jobs.job import Edit
-    from memoryd.jobs.reader import ReaderAnswer
-    from memoryd.reading.scrubbing import Scrubber
-    from memoryd.running.answering import Answerer
-    from memoryd.worker.client import Worker
+from memoryd.worker.client import ClosedError, Worker
 
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20

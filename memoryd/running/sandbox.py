@@ -5,26 +5,20 @@ The self-test sends a made-up memory through an empty one; a dry run carries a j
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from memoryd.config import HooksSettings
+from sqlalchemy import Engine
+
+from memoryd.clock import Clock
+from memoryd.config import Agent, HooksSettings, Settings
 from memoryd.database import query, sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
-    from memoryd.files.trial import TrialFolders
-    from memoryd.finding.recall import Recall
-    from memoryd.reading.ingest import Ingest
-    from memoryd.running.runner import Runner
-
-    Opener = Callable[[Settings], AbstractContextManager["Sandbox"]]
+from memoryd.files.trial import TrialFolders
+from memoryd.finding.recall import Recall
+from memoryd.reading.ingest import Ingest
+from memoryd.running.runner import Runner
 
 
 class Sandbox(Protocol):
@@ -39,6 +33,9 @@ class Sandbox(Protocol):
     @property
     def runner(self) -> Runner:
         """Return the runner of the sandbox."""
+
+
+Opener = Callable[[Settings], AbstractContextManager[Sandbox]]
 
 
 def settings_of(settings: Settings, agent: Agent, place: TrialFolders) -> Settings:

@@ -9,33 +9,26 @@ the same question again.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from hashlib import sha256
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.clock import moment_of
+from memoryd.config import Settings
 from memoryd.database import alarms, readers, sqlite
 from memoryd.database.readers import CalibrationResult
+from memoryd.database.runs import Run
 from memoryd.jobs import reader
-from memoryd.jobs.job import Reply
-from memoryd.jobs.reader import QuestionBatch, ReaderAnswer
-from memoryd.llm.endpoint import has_reader
-from memoryd.running.answering import RunQuestion, endpoint_of
+from memoryd.jobs.job import Ask, Reply
+from memoryd.jobs.reader import Fitness, QuestionBatch, ReaderAnswer
+from memoryd.llm.endpoint import Endpoint, has_reader
+from memoryd.running.answering import Answerer, RunQuestion, endpoint_of
 from memoryd.running.sleeping import read_instructions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.jobs.job import Ask
-    from memoryd.jobs.reader import Fitness
-    from memoryd.llm.endpoint import Endpoint
-    from memoryd.running.answering import Answerer
-    from memoryd.worker.client import Worker
+from memoryd.worker.client import Worker
 
 ALARM = "reader"
 AGAIN = timedelta(days=1)  # an unfit reader is not tested more often: a test costs some ten thousand tokens

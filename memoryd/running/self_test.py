@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing.core_import import CORE_FILE
-from memoryd.clock import text_of
+from memoryd.clock import Clock, text_of
+from memoryd.config import Agent, Settings
 from memoryd.database import query, readers, runs, spend, sqlite, turns
+from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import regular, trial
 from memoryd.jobs.sleep import CONSUMER
@@ -23,17 +27,8 @@ from memoryd.reading import recording
 from memoryd.running import dreaming, queueing, sandbox, sleeping
 from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.running.modes import AUTO, OFF
-
-if TYPE_CHECKING:
-    from datetime import date, datetime
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
-    from memoryd.database.runs import Run
-    from memoryd.running.runner import Runner
-    from memoryd.running.sandbox import Opener, Sandbox
+from memoryd.running.runner import Runner
+from memoryd.running.sandbox import Opener, Sandbox
 
 KIND = "canary"
 TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks

@@ -8,44 +8,38 @@ same turns are never asked about twice, however often the question comes up.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from memoryd.clock import moment_of, text_of
+from sqlalchemy import Connection, Engine, RowMapping
+
+from memoryd.clock import Clock, moment_of, text_of
+from memoryd.config import Settings
 from memoryd.database import runs, sqlite, turns
+from memoryd.database.runs import Run
 from memoryd.errors import MemorydError
 from memoryd.files import regular
+from memoryd.files.log import Log
 from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
 from memoryd.gauge.sleepiness import Reason, Situation, decide_sleep
 from memoryd.jobs import evidence
 from memoryd.jobs.claims import Judges
 from memoryd.jobs.job import NothingToDo
+from memoryd.jobs.reader import ReaderAnswer
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
 from memoryd.offline.cue_judge import CueJudge
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.running import queueing
 from memoryd.running.queueing import ASK_AGAIN, list_candidates
 from memoryd.tiers import core
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.registry import program_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine, RowMapping
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.files.log import Log
-    from memoryd.jobs.reader import ReaderAnswer
-    from memoryd.reading.scrubbing import Scrubber
-    from memoryd.transcripts.turn import StoredTurn
-    from memoryd.worker.client import Worker
+from memoryd.transcripts.turn import StoredTurn
+from memoryd.worker.client import Worker
 
 TRIMMED = "Trimmed Context"
 RECOVERY = "Context Overflow Recovery"

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from memoryd.scrub.finding import KeywordPlace, SecretSpan
+from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import REJECTED, trim, value_at
 from memoryd.scrub.plausible import is_mixed, is_password, is_stand_in, is_token, looks_random
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.scrub.finding import Find
 
 _SCHEMES = (
     rb"(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|Api-Key|JWT|Key|SSWS|Splunk|GenieKey|OAuth|AWS4-HMAC-SHA256)"

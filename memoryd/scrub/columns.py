@@ -7,16 +7,11 @@ head, and the work is linear however many heads there are.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from memoryd.scrub.finding import KeywordPlace, SecretSpan
+from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PASSWORD, TOKEN, kind_of
 from memoryd.scrub.plausible import is_mixed, is_odd_password, is_password, is_token
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.scrub.finding import Find
 
 RULE = "column-value"
 _LINE_MAX = 2048

@@ -7,17 +7,13 @@ backslash before it goes on), to where the same name stands again, and never far
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from memoryd.scrub.finding import KeywordPlace, SecretSpan
+from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
 from memoryd.scrub.plausible import is_given, is_mixed, is_password, is_token, looks_random
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memoryd.scrub.finding import Find
 
 _REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import binascii
 import re
+from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
-from memoryd.scrub.finding import KeywordPlace, SecretSpan
+from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import is_hash, is_mixed, is_wordy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.scrub.finding import Find
 
 _WORD = rb"[A-Za-z0-9]"
 _SAFE = rb"[A-Za-z0-9_-]"

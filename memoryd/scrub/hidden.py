@@ -7,15 +7,12 @@ other text.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from memoryd.scrub import formats, private
 from memoryd.scrub.encoded import view_stripped
 from memoryd.scrub.finding import KeywordPlace, SecretSpan, make_placeholder
 from memoryd.scrub.joined import JoinedTexts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _WORD = re.compile(re.escape(private.KEYWORD), re.IGNORECASE)
 _KEY = re.compile(rb"-----(?P<end>BEGIN|END) ", re.IGNORECASE)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # No rule's pattern goes over a line end and a control character, and no decoder takes the first bytes for a mark.
 BETWEEN = b"\n\x1e\n"

@@ -7,8 +7,9 @@ A keyword such as `token` is where to look; the whole name around it says what t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import (
@@ -24,9 +25,6 @@ from memoryd.scrub.plausible import (
     is_word,
     looks_random,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
 PASS, PIN = "pass", "pin"  # short words that mean much else: what stands there must look the part

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from memoryd.scrub.finding import SecretSpan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RULES = frozenset({"email", "phone", "card", "iban"})
 

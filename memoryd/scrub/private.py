@@ -10,15 +10,11 @@ unless a closing tag that is no mention follows and has no other tag to close.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from memoryd.scrub.finding import SecretSpan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from memoryd.scrub.finding import KeywordPlace
+from memoryd.scrub.finding import KeywordPlace, SecretSpan
 
 KEYWORD = b"private"
 RULE = "private"

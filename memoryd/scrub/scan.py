@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
@@ -20,9 +20,7 @@ from memoryd.scrub import carried, columns, commands, formats, named, personal, 
 from memoryd.scrub.encoded import View, list_views, view_stripped
 from memoryd.scrub.finding import PLACEHOLDER, Find, Finding, KeywordPlace, ScrubbedText, SecretSpan, make_placeholder
 from memoryd.scrub.joined import JoinedTexts
-
-if TYPE_CHECKING:
-    from memoryd.scrub.policy import Policy
+from memoryd.scrub.policy import Policy
 
 # Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
 FindKnown = Callable[[bytes], Iterable[tuple[str, int, int]]]

@@ -7,10 +7,8 @@ most three spaces, counted from the words of the list item they are in. A fence 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 _FENCE = re.compile(r"(?P<mark>`{3,}+(?=[^`]*$)|~{3,}+)(?P<info>[^\r\n]*)")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]+(?=\S)")

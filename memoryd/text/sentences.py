@@ -7,14 +7,12 @@ ends of sentences, in scripts with and without spaces. Each step looks at a boun
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.text import prose
 from memoryd.text.fences import find_fences, lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 class SentenceKind(StrEnum):

@@ -13,13 +13,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.text import prose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 class Voice(StrEnum):

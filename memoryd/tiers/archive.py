@@ -9,15 +9,12 @@ from __future__ import annotations
 import calendar
 import hashlib
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import date, datetime
 
 from memoryd.tiers.lines import FRONT_MATTER
 from memoryd.tiers.session_summary import SessionSummary, render_points
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import date, datetime
 
 FOLDER = ".continuum/memory"
 NAME = re.compile(r"MEMORY-\d{4}-\d\d-\d\d\.md")

@@ -7,17 +7,12 @@ the one it was named after. A heading that has lost all of its bullets, and has 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from memoryd.tiers import core
-from memoryd.tiers.core import PieceKind
+from memoryd.tiers.core import CoreFile, PieceKind
 from memoryd.tiers.lines import BOM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memoryd.tiers.core import CoreFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,15 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from memoryd.scrub.finding import SecretSpan
 from memoryd.scrub.hidden import find_hidden
 from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import BOM, FRONT_MATTER, heading_of, lines_of, one_line, open_fence, title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memoryd.scrub.finding import SecretSpan
 
 _NEW_TITLE = "# Memory"
 # What is kept of the last files for the next reading, since one run reads the file several times as it is and as it is

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import date
 
 from memoryd.tiers.lines import LINE_ENDS, lines_of, open_fence
 from memoryd.tiers.session_summary import HEADINGS, Section
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import date
 
 _PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})
 _BULLET = ("- ", "* ", "+ ")

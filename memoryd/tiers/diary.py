@@ -6,12 +6,9 @@ It tells people what a dream did. It is no memory: nothing is searched for in it
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from datetime import date
 
 from memoryd.tiers import daily
-
-if TYPE_CHECKING:
-    from datetime import date
 
 FOLDER = "memory/dreams"
 IMPRESSION = "The model's impression, see the sources:"  # ahead of the model's own words

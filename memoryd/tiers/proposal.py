@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from memoryd.tiers.lines import LINE_ENDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FOLDER = "memory/proposals"
 _TILDES = re.compile("~{3,}")

@@ -8,20 +8,15 @@ part has the whole summary.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from memoryd.text.content import label_of, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
-from memoryd.tiers.archive import split_sections
+from memoryd.tiers.archive import PastSession, split_sections
 from memoryd.tiers.session_summary import Section, SummaryPoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from datetime import datetime
-
-    from memoryd.tiers.archive import PastSession
 
 NAME = "RECENT.md"
 NEWEST_CHARACTERS, OLDER_CHARACTERS = 2100, 1100  # of an entry

@@ -11,15 +11,12 @@ block and the entry of `RECENT.md` are both written from it. As text it is a lis
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memoryd.text.content import label_of
 from memoryd.text.neutral import neutralize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class Section(StrEnum):

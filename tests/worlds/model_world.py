@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess  # noqa: TC003
+import subprocess
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING

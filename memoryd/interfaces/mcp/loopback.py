@@ -10,20 +10,18 @@ from __future__ import annotations
 import hmac
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 from memoryd.errors import ConfigError, MemorydError
+from memoryd.files.log import Log
 from memoryd.interfaces.mcp.calls import Bucket
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
-    from memoryd.files.log import Log
-
-    Message = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
-    Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 PATH = "/mcp"
 # By the address that is listened on: a name server is not asked what localhost means.

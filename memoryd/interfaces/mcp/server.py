@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources as package_files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mcp import MCPError, types
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
 from memoryd.errors import MemorydError, NotFoundError
+from memoryd.files.log import Log
 from memoryd.interfaces.mcp import values
-from memoryd.interfaces.mcp.calls import CallKind
+from memoryd.interfaces.mcp.calls import CallKind, Calls
+from memoryd.interfaces.mcp.tools import MemoryTools
 from memoryd.jobs import refinement_tools
 from memoryd.running import called_refining
 from memoryd.text.neutral import neutralize
 from memoryd.version import __version__
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Context = ServerRequestContext[Any, Any]
 
-    from mcp.server.context import ServerRequestContext
-
-    from memoryd.files.log import Log
-    from memoryd.interfaces.mcp.calls import Calls
-    from memoryd.interfaces.mcp.tools import MemoryTools
-
-    Context = ServerRequestContext[Any, Any]
 
 T = TypeVar("T")
 # A program may record these words: a mark in them would hide what stands behind it from ingest.

@@ -14,29 +14,24 @@ import re
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import date
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.database import reads
-from memoryd.errors import NotFoundError, RefusedError, StateError
+from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.finding import excerpt
-from memoryd.finding.excerpt import LineRange
+from memoryd.finding.excerpt import Excerpt, LineRange
 from memoryd.finding.recall import Narrowing
 from memoryd.interfaces.mcp import values
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.recall.ranking import SESSION
 from memoryd.requests import access, memory_changes, scanner, searching
 from memoryd.running.refining import KIND as REFINE
 from memoryd.text.neutral import neutral_markdown, neutralize
 from memoryd.transcripts.injected import CLOSE, OPEN, unmark
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from memoryd.config import Agent, Settings
-    from memoryd.errors import MemorydError
-    from memoryd.finding.excerpt import Excerpt
-    from memoryd.reading.scrubbing import Scrubber
 
 LONGEST_TEXT = 100_000  # characters of one answer
 _ABSOLUTE = re.compile(r"(?<![\w.~/])(?<!memory:)(?:~?/)+[^\s:;,'\"()<>]+")

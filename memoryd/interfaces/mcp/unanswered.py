@@ -7,19 +7,16 @@ stored. Programs that pipe in their calls close the input as soon as they have w
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import anyio
+from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-if TYPE_CHECKING:
-    from typing import Self
+Received = SessionMessage | Exception
 
-    from mcp.shared._stream_protocols import ReadStream, WriteStream
-
-    Received = SessionMessage | Exception
 
 S = TypeVar("S", bound="ReadStream[Any] | WriteStream[Any]")
 
