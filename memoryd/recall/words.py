@@ -96,11 +96,6 @@ def names_in(text: str) -> str:
     return "\n".join(names)
 
 
-def select_words(text: str) -> str:
-    """Return the words of a text that say what it is about, as they are indexed."""
-    return make_indexable(" ".join(word for word in text.split() if word.lower() not in STOP_WORDS))
-
-
 def simplify(text: str) -> str:
     """Folded, lower case, without accents: how two spellings of a word are compared outside of the index."""
     text = fold(text).lower()

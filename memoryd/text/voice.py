@@ -179,12 +179,6 @@ def keep_own_words(text: str) -> str:
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
 
-def handed_on(text: str) -> str:
-    """Return the lines of `text` in which something is not said in the voice of who sent it."""
-    marks = _marks(text)
-    return "\n".join(text[start:end] for start, end in _lines(text) if marks.count(0, start, end) < end - start)
-
-
 def _marks(text: str) -> bytearray:
     """Return a byte for each character that says whose it is."""
     blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]

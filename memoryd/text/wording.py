@@ -14,7 +14,6 @@ from memoryd.text import prose
 # Marks of Indic and other scripts belong to their word though they are no letters.
 WORD = re.compile(r"[^\W_][^\W_\u0300-\u036f]*(?:[\u0300-\u036f\u0900-\u0963\u0966-\u0dff][^\W_]*)*(?:'[^\W_]+)?")
 # A letter or digit of a script with spaces: what may not stand directly before or after a whole word.
-_SPACED = f"[^\\W{prose.WIDE_RANGES}]"
 _STEM = 4  # letters from which a word is compared by its stem
 # What inflection puts at the end of a word, in the commonest languages with spaces; the longest goes first.
 _ENDING_LIST = """
@@ -84,24 +83,6 @@ def _strip_ending(word: str) -> str:
     if ending == "ons" and word.endswith("ions"):  # "sessions"
         return "s"
     return "" if ending == "s" and word.endswith("ss") else ending
-
-
-def is_found(piece: str, text: str) -> bool:
-    """Say whether `piece` stands in `text` as whole words, so that "42" is not found in "1427" nor "Ann" in "Anna"."""
-    start = text.find(piece) if piece else -1
-    while start >= 0:
-        end = start + len(piece)
-        if not (_is_joined(text[start - 1 : start], piece[0]) or _is_joined(text[end : end + 1], piece[-1])):
-            return True
-        start = text.find(piece, start + 1)
-    return False
-
-
-_SPACED_CHAR = re.compile(_SPACED)
-
-
-def _is_joined(neighbour: str, edge: str) -> bool:
-    return bool(neighbour and _SPACED_CHAR.match(neighbour) and _SPACED_CHAR.match(edge))
 
 
 # Words that carry no content of their own: English first, then the commonest of some other languages.

@@ -8,7 +8,7 @@ part has the whole summary.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -83,16 +83,10 @@ def drop_entries(data: bytes, names: Collection[str]) -> bytes:
     return render(replace(file, entries=tuple(one for one in file.entries if one.name not in names)))
 
 
-def weigh_alike(_point: SummaryPoint) -> float:
-    """Return the same weight for each point."""
-    return 1.0
-
-
 def write_file(
     sessions: Sequence[PastSession],
     count: int,
     most_lines: int,
-    weigh: Callable[[SummaryPoint], float] = weigh_alike,
 ) -> RecentFile:
     """Return the file of these sessions, newest first; the oldest that have no room in `most_lines` are left out."""
     head = f"# RECENT - Last {count} Sessions\n"
@@ -100,7 +94,7 @@ def write_file(
     lines = head.count("\n")
     for session in sessions[:count]:
         room = OLDER_CHARACTERS if entries else NEWEST_CHARACTERS
-        text = _write_entry(session, choose_points(session.summary.points, room - _FRAME, weigh))
+        text = _write_entry(session, choose_points(session.summary.points, room - _FRAME))
         lines += text.count("\n") + 1
         if lines > most_lines:
             break
@@ -111,33 +105,29 @@ def write_file(
     return RecentFile((head + "\n" * bool(entries)).encode(), tuple(entries))
 
 
-def choose_points(
-    points: Sequence[SummaryPoint], room: int, weigh: Callable[[SummaryPoint], float] = weigh_alike
-) -> tuple[SummaryPoint, ...]:
+def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoint, ...]:
     """Return the points for an entry, in order and shortened: at most so many of each section, and `room` characters.
 
-    The weightiest are taken, of equal ones the last requests and the first of anything else. The last request stays.
+    The last requests are taken, and the first of anything else. The last request stays.
     """
     told = [point for point in dict.fromkeys(replace(one, text=_shorten(one)) for one in points) if point.text]
-    ranks = _rank(told, weigh)
+    ranks = _rank(told)
     kept = [
         point for section, most in MOST.items() for point in _of(section, sorted(told, key=ranks.__getitem__))[:most]
     ]
     sizes = {section: sum(len(point.text) + _LISTED for point in _of(section, kept)) for section in Section}
     while sum(sizes.values()) > room and len(kept) > 1:
-        # Of what weighs least; of that, of the section that takes most room, since each should have its say.
-        gone = max(kept, key=lambda point: (ranks[point][:2], sizes[point.section], ranks[point]))
+        # Of the section that takes most room, since each should have its say.
+        gone = max(kept, key=lambda point: (ranks[point][0], sizes[point.section], ranks[point]))
         kept.remove(gone)
         sizes[gone.section] -= len(gone.text) + _LISTED
     return tuple(point for point in told if point in kept)
 
 
-def _rank(
-    points: Sequence[SummaryPoint], weigh: Callable[[SummaryPoint], float]
-) -> dict[SummaryPoint, tuple[bool, float, int]]:
+def _rank(points: Sequence[SummaryPoint]) -> dict[SummaryPoint, tuple[bool, int]]:
     """Return what puts the points in order, the one to keep longest first."""
     last = _of(Section.ASKED, points)[-1:]
-    return {point: (point not in last, -weigh(point), at) for at, point in enumerate(points)}
+    return {point: (point not in last, at) for at, point in enumerate(points)}
 
 
 def _of(section: Section, points: Sequence[SummaryPoint]) -> list[SummaryPoint]:
