@@ -317,7 +317,7 @@ def folders_by_session(reader: DatabaseReader, agent_id: str, limit: int) -> dic
 def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] | None, limit: int) -> list[Row]:
     """Read an agent's last sessions in these folders, all without any, with summary and sleep watermark, `mark`."""
     sql = (
-        "SELECT id, format, last_turn_at, (SELECT summary FROM session_summary WHERE session_id = id)"  # noqa: S608
+        "SELECT id, format, folder, last_turn_at, (SELECT summary FROM session_summary WHERE session_id = id)"  # noqa: S608
         " AS summary, coalesce((SELECT seq FROM watermark WHERE session_id = id AND consumer = 'sleep'), 0) AS mark"
         f" {_OWN} AND (? IS NULL OR coalesce(folder, '') IN (SELECT value FROM json_each(?)))"
         " ORDER BY last_turn_at DESC, id LIMIT ?"

@@ -123,7 +123,7 @@ def decide(inputs: FactsInputs) -> job.Steps:
     parsed = facts_reply.parse(answer)
     if isinstance(parsed, job.RejectedReply):
         return parsed
-    foreign = Foreign((*inputs.earlier, *inputs.turns))
+    foreign = Foreign((*inputs.earlier, *inputs.turns), inputs.folder)
     dropped = Counter({"unreadable": parsed.unreadable})
     judging = _begin_judging(inputs, gathered, parsed, foreign, dropped, offline=answer.backend == job.OFFLINE)
     judging = yield from judge(judging, _FORM, _parse_repair)
@@ -343,7 +343,7 @@ def _keep_claims(
                 _forget(inputs, judged, kept)
     # Last, when all is known that says the same.
     for judged, row in zip(found, kept.rows, strict=True):
-        _note(foreign, inputs.session_id, judged, str(row["verdict"]), kept)
+        _note(foreign, judged, str(row["verdict"]), kept)
     return kept
 
 
@@ -415,7 +415,7 @@ def _grow(judged: JudgedClaim, kept: _KeptClaims) -> None:
         kept.sections.setdefault(judged.claim.origin.section, []).append(judged)
 
 
-def _note(foreign: Foreign, session_id: str, judged: JudgedClaim, verdict: str, kept: _KeptClaims) -> None:
+def _note(foreign: Foreign, judged: JudgedClaim, verdict: str, kept: _KeptClaims) -> None:
     """Keep the user's words for the day's file where a claim that cites them is refused, or not meant to last."""
     is_refused = verdict == ClaimOutcome.REFUSED
     if not is_refused and (judged.core or isinstance(judged.claim.origin, FactRemoval)):
@@ -424,7 +424,7 @@ def _note(foreign: Foreign, session_id: str, judged: JudgedClaim, verdict: str, 
     is_removal = isinstance(judged.claim.origin, FactRemoval)
     if not words or (is_removal and (words in kept.obeyed or not signals.is_retraction(words))):
         return
-    line = foreign.remove_tokens(f"User: {words}", session_id)
+    line = foreign.remove_tokens(f"User: {words}")
     if not kept.known.says(words) and not kept.written.says(line):
         kept.written.add(line)
         kept.lines.append((judged, line))

@@ -58,8 +58,8 @@ CORE_CLASSES = {
 }
 # An address that only a tool names, but of a known form, and read from the answer of the very command.
 _PULL_REQUEST = re.compile(
-    r"Pull request: https://(?:github\.com|gitlab\.com|bitbucket\.org)(?:/[\w.-]{1,40}){2,5}"
-    r"/(?:pull|merge_requests)/\d{1,9}(?: \(merged\))?"
+    rf"{STATE}Pull request: https://((?:github\.com|gitlab\.com|bitbucket\.org)(?:/[\w.-]{{1,40}}){{2,5}}"
+    r"/(?:pull|merge_requests)/\d{1,9})(?: \(merged\))?"
 )
 _ASKED = re.compile(r" \(asked: .*\)$", re.DOTALL)  # ends an answer with the question that it answers
 REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
@@ -148,14 +148,14 @@ def decide(inputs: SleepInputs) -> job.Steps:
     parsed = reply.parse(answer)
     if isinstance(parsed, job.RejectedReply):
         return parsed
-    foreign = Foreign((*inputs.earlier, *inputs.turns))
+    foreign = Foreign((*inputs.earlier, *inputs.turns), inputs.folder, _list_addresses(gathered))
     judging = yield from judge(_begin_judging(inputs, gathered, parsed, answer, foreign), _FORM, _parse_repair)
     judged = judging.results
     if judged and all(one.outcome is ClaimOutcome.REFUSED and one.why in _MADE_UP for one in judged):
         return job.RejectedReply("nothing in the reply stands in the turns it cites")
     dropped = Counter(one.why for one in judged if one.outcome is ClaimOutcome.REFUSED)
     dropped["unreadable"] = parsed.unreadable
-    lines = _list_lines(inputs, judged, foreign)
+    lines = _list_lines(judged, foreign)
     corrected = find_corrected(_list_earlier(inputs), judging.context.pieces, parsed.superseded, lines)
     told = _build_result(inputs, gathered, answer, judged, corrected)
     yield job.EnterPhase("consolidate")
@@ -219,6 +219,12 @@ def _begin_judging(
     return Judging(made, (*lines, *memories))
 
 
+def _list_addresses(gathered: SleepEvidence) -> list[str]:
+    """Return the addresses of pull requests that the agent's own commands show, without their scheme."""
+    told = (_PULL_REQUEST.match(quoted.text) for quoted in gathered.material if quoted.origin == REPORT)
+    return [found[1].lower() for found in told if found]
+
+
 def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
     """Return a piece in which what the assistant only repeats from outside is from outside."""
     lines = (
@@ -274,12 +280,12 @@ def _build_result(
     return _SleepResult(tuple(told.for_day()), memories, summary, messages, receipt, rows)
 
 
-def _list_lines(inputs: SleepInputs, judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
+def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
     """Return the lines for the day: those of the summary, and what the memories say beside them."""
     told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
     # In a talk nobody asks, decides or finds out: a line there says who said it instead.
     in_sections = any(_section_of(one.claim.origin) for one in told)
-    found = [(one, line) for one in judged if (line := _line(inputs, one, foreign, in_sections=in_sections))]
+    found = [(one, line) for one in judged if (line := _line(one, foreign, in_sections=in_sections))]
     cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
     kept = [line for one, line in found if one in told or line.required or not cited.issuperset(one.claim.cites)]
     return _require_last_request(kept)
@@ -300,7 +306,7 @@ def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
     return replace(memory, text=judged.text, sources=judged.seqs, cites=judged.ids, note=note)
 
 
-def _line(inputs: SleepInputs, judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.SummaryLine | None:
+def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.SummaryLine | None:
     """Return what a claim brings into the daily file; None where that is nothing.
 
     Of a refused claim that was meant for the core the user's own words stay, so that no requirement is lost.
@@ -316,8 +322,7 @@ def _line(inputs: SleepInputs, judged: JudgedClaim, foreign: Foreign, *, in_sect
     is_of_tool = all(
         one.lane is Lane.OUTSIDE and one.piece.text.startswith((CHANGED, FAILED, STATE)) for one in judged.cited
     )
-    is_address = is_of_tool and _PULL_REQUEST.fullmatch(text) is not None
-    shown = _by_speaker(text if is_address else foreign.remove_tokens(text, inputs.session_id), judged)
+    shown = _by_speaker(foreign.remove_tokens(text), judged)
     return reply.SummaryLine(seqs, _without_speaker(shown, section, is_of_tool=is_of_tool), ids, section=section)
 
 

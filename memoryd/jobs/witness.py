@@ -154,7 +154,7 @@ class Witness:
     def _remove_foreign(self, text: str) -> str:
         """Return a text without the foreign tokens of all sessions, because it may stem from any of them."""
         for heard in self._heard:
-            text = heard.foreign.remove_tokens(text, heard.id)
+            text = heard.foreign.remove_tokens(text)
         return text
 
 

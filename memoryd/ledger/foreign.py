@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from memoryd.ledger import remotes
@@ -22,8 +23,8 @@ from memoryd.ledger.disguise import fold, fold_with_places, squeeze
 from memoryd.text import prose, voice
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
-ONLY_A_PAGE = "something only a page asked for"
-_REPLACED = re.compile(rf"{ONLY_A_PAGE}; session:")
+ONLY_A_PAGE = "(named only by a page)"  # in the place of such a token
+_REPLACED = re.compile(re.escape(ONLY_A_PAGE))
 # The code or link around a token, the rest of its word, a pipe to a shell: they make no sense without the token.
 _FRAME = re.compile(r"(`{1,3})(?!`)[^`\n]{1,600}\1|!?\[[^\]\n]{0,300}\]\([^)\n]{0,600}\)|<[^<>\s]{1,600}>")
 _SIGN = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u052f@%&#=+~^$/\\"
@@ -65,7 +66,7 @@ _TOOLS = (
 # Of those that build, test or look, only an argument that is no flag and no file of the project says more.
 _BUILDING = re.compile(r"bun|cargo|deno|git|go|make|node|npm|pip3?|pnpm|poetry|python3?|ruby|uv|yarn")
 _OWN_ARGUMENT = re.compile(
-    r"-.*|\.{1,3}|\.venv|\./[\w./-]*|[\w-]+(?:/[\w.-]+)+|v?\d[\d.]*|.*\{\{?.*"
+    r"-.*|\.{1,3}|\.venv|\./[\w./-]*|[\w-]+(?:/[\w.-]+)+|v?\d[\d.]*\+?|.*\{\{?.*"
     r"|[\w./-]+\.(?:txt|py|rs|go|[jt]sx?|toml|json|ya?ml|cfg|ini|mk)(?:::.*)?"
 )
 _FLAG = re.compile(r"--?[a-z][\w-]*")
@@ -84,7 +85,7 @@ _FILE = re.compile(
 # Words of the language that have a hyphen.
 _COMPOUND = re.compile(
     r"[a-z]+-(?:to|of|and|in|on|by|for|the|or|up|date)(?:-[a-z]+)*|[a-z]+-(?:only|run|level|\w+ed|\w+ing|\w+[ai]ble|\w*time)"
-    r"|(?:per|post|pre|non|re|multi|sub|self|auto|cross|user|high|low|full|real|well|built)-[a-z]+"
+    r"|(?:per|post|pre|non|re|multi|sub|self|auto|cross|single|command|user|high|low|full|real|well|built)-[a-z]+"
 )
 # What shows that an outside text asks for a name: a verb of using ahead of it, a noun beside it, a line of a manifest.
 _VERBS = fold(
@@ -142,9 +143,16 @@ class _Candidate(NamedTuple):
 class Foreign:
     """Knows which tokens of one session are foreign."""
 
-    def __init__(self, turns: Sequence[StoredTurn]) -> None:
-        """Take one session's turns, in order; they are read when a text has a candidate."""
+    def __init__(self, turns: Sequence[StoredTurn], folder: str | None = None, addresses: Iterable[str] = ()) -> None:
+        """Take one session's turns, in order; they are read when a text has a candidate.
+
+        What is called like the `folder` in which the session works is its own, and so are these `addresses`, given
+        as `host/account/name`.
+        """
         self._stored = turns
+        name = squeeze(fold(PurePosixPath(folder).name)) if folder else ""
+        self._project = name if len(name) >= _LEAST else ""
+        self._addresses = frozenset(addresses)
         self._known: dict[tuple[str, str], bool] = {}
         self._own: dict[int, str] = {}  # the person's own words, by the place of a turn
 
@@ -174,13 +182,11 @@ class Foreign:
         place = bisect_right(starts, at) - 1
         return not self._turns[place][1] and not any(key in said for said in self._own_words)
 
-    def remove_tokens(self, text: str, session_id: str) -> str:
-        """Return `text` with each foreign token, and the code or link around it, replaced by where to look it up."""
-        mark = f"{ONLY_A_PAGE}; session:{session_id}"
-        done = re.compile(re.escape(mark))
-        while spans := self._spans(text, done):
+    def remove_tokens(self, text: str) -> str:
+        """Return `text` with a mark in the place of each foreign token, and of the code or link around it."""
+        while spans := self._spans(text, _REPLACED):
             for start, end in reversed(_widen_spans(text, spans)):
-                text = text[:start] + mark + text[end:]
+                text = text[:start] + ONLY_A_PAGE + text[end:]
         return text
 
     def _spans(self, text: str, passed: re.Pattern[str]) -> list[tuple[int, int]]:
@@ -205,7 +211,7 @@ class Foreign:
             if (name, one.kind) not in self._known:
                 self._known[name, one.kind] = self._first_outside(name, squeeze(name), one.kind)
         is_outside = any(self._known[name, one.kind] for name in one.keys)
-        return is_outside and not any(_is_within(one.keys[0], remote) for remote in self._remotes)
+        return is_outside and not any(_is_within(one.keys[0], own) for own in self._remotes)
 
     def _first_outside(self, name: str, key: str, kind: str) -> bool:
         """Return True if a name first occurs outside; a word, in a place that asks for it."""
@@ -255,7 +261,7 @@ class Foreign:
                     self._own[place] = fold(voice.keep_own_words(turn.text))
                 if any(_occurrences(self._own[place], name, key, spaced=True)):
                     return True
-        return key in self._paths
+        return key in self._paths or (len(key) >= _LEAST and self._project.startswith(key))
 
     @cached_property
     def _requested_words(self) -> set[str]:
@@ -263,10 +269,12 @@ class Foreign:
         return {one for text, is_inside in self._turns if not is_inside for one in _NAMED.findall(text)} - _ORDINARY
 
     @cached_property
-    def _remotes(self) -> set[str]:
+    def _remotes(self) -> frozenset[str]:
         calls = {one.tool_call_id: one.text for one in self._stored if one.kind is TurnKind.TOOL_CALL}
         of_tools = (one for one in self._stored if one.kind is TurnKind.TOOL_RESULT and one.origin is Origin.TOOL)
-        return set().union(*(remotes.find_remotes(calls.get(one.tool_call_id, ""), one.text) for one in of_tools))
+        return self._addresses.union(
+            *(remotes.find_remotes(calls.get(one.tool_call_id, ""), one.text) for one in of_tools)
+        )
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os.path
 from collections import OrderedDict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,7 +101,7 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
     ]
     last = moment_of(row["last_turn_at"]).astimezone(now.tzinfo)
     spoken = [one for _, one in sorted(said)]
-    remove = partial(_foreign(reader, row["id"]).remove_tokens, session_id=row["id"]) if spoken else str
+    remove = _foreign(reader, row["id"], row["folder"]).remove_tokens if spoken else str
     summary = parse_points(row["summary"] or "")
     return project_state.LastSession(row["id"], program_of(row["format"]), last, summary, spoken, remove)
 
@@ -112,9 +111,9 @@ _KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
 _MOST_KNOWN = 16
 
 
-def _foreign(reader: DatabaseReader, session_id: str) -> Foreign:
+def _foreign(reader: DatabaseReader, session_id: str, folder: str | None) -> Foreign:
     key = (session_id, *reads.read_length(reader, session_id))
-    found = _KNOWN.pop(key, None) or Foreign(reads.stored_turns(reader, session_id))
+    found = _KNOWN.pop(key, None) or Foreign(reads.stored_turns(reader, session_id), folder)
     _KNOWN[key] = found
     if len(_KNOWN) > _MOST_KNOWN:
         _KNOWN.popitem(last=False)

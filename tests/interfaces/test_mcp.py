@@ -571,7 +571,7 @@ def test_what_an_agent_keeps_cites_its_session_and_what_that_does_not_hold_is_a_
     assert "\nReport: The limit is 450 requests.\n" in daily
     assert "\nUser: The orders live in PostgreSQL 16.\n" in daily
     assert "evil" not in daily
-    assert daily.count("something only a page asked for") == 2
+    assert daily.count("(named only by a page)") == 2
     assert daily.count("User:") == 1
     ((sources, actor, tags),) = made.query(
         "SELECT m.sources, a.actor, m.tags FROM memory m JOIN audit a ON a.memory_id = m.id WHERE a.operation = 'add'"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memoryd.jobs.claims import FOREIGN, NOT_USER, OUTSIDE_WORD
 from memoryd.jobs.witness import CandidateSession, Witness
+from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.neutral import neutral_lines
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
@@ -96,7 +97,7 @@ def test_a_word_that_only_a_page_brought_up_reaches_no_core_and_no_note():
         noted = witness().note(f"Done today.\n- {text}")
         assert noted.text.startswith("Done today.\n- ")
         assert "evil-installer" not in noted.text
-        assert "session:s1" in noted.text
+        assert ONLY_A_PAGE in noted.text
         assert not noted.text.splitlines()[1].startswith("- User:")
         assert noted.changed == 1
     typed = session("s2", [*SAID, ("user", "Please use npx evil-installer.")])
