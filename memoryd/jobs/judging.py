@@ -213,7 +213,9 @@ class JudgingContext:
         )
         if not claim.core:
             return WeighedClaim(judged)
-        asks_support = claim.olds or not verbatim
+        # The sleep that wrote an entry of a daily file had nobody check its wording.
+        is_checked = verbatim and (self.offline or is_verbatim(text, cited, original=True))
+        asks_support = claim.olds or not is_checked
         replaced = tuple(old.text for old in claim.olds)
         is_brought = has_new_evidence(completed)
         # The user's newer word may change any memory, so its class matters only where there is none.

@@ -259,15 +259,17 @@ def is_of_user(cited: Sequence[Citation]) -> bool:
     return all(one.lane is Lane.USER and not one.piece.id.startswith("m") for one in cited)
 
 
-def is_verbatim(text: str, cited: Sequence[Citation]) -> bool:
+def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False) -> bool:
     """Return whether a text repeats whole sentences that it cites.
 
-    Case, white space, list marks, emphasis and the mark that ends a sentence do not count.
+    Case, white space, list marks, emphasis and the mark that ends a sentence do not count. With `original`, an entry
+    that paraphrases turns does not count either: the sentences behind it do.
     """
     wanted = normal.normalize_quotation(strip_label(text))
     for one in cited:
-        texts = [one.piece.text, one.quotation()]
-        for lines in (one.lines, one.piece.lines, one.evidence):
+        is_retold = original and bool(one.piece.behind)
+        texts = [one.quotation()] if is_retold else [one.piece.text, one.quotation()]
+        for lines in (one.evidence,) if is_retold else (one.lines, one.piece.lines, one.evidence):
             plain = [" ".join(prose.list_lines(line.text)) for line in lines]
             ended = [text if text[-1:] in prose.ENDS else f"{text}." for text in plain]
             texts += [*(line.text for line in lines), " ".join(line.text for line in lines), *plain, " ".join(ended)]

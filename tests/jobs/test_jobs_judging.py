@@ -444,3 +444,21 @@ def test_each_claim_is_judged_whatever_is_said(claims, read, offline):
         assert not judged.core or (judged.claim.core and judged.lane >= Lane.ASSISTANT)
         if judged.outcome is ClaimOutcome.QUOTED:
             assert normal.normalize_quotation(judged.text) != normal.normalize_quotation(judged.claim.text)
+
+
+def test_a_line_that_a_sleep_worded_is_checked_before_it_lasts():
+    """A daily line may say more than the turn behind it, and nobody has read it when a dream repeats it."""
+    proposed = said(1, "I could move the tests from Travis to CircleCI in `ci.yml`.", "assistant")
+    told = "The tests moved from Travis to CircleCI."
+    entry = replace(piece_of_text("d1", told, Lane.ASSISTANT, "memory"), behind=((proposed, (1,)),))
+    by_plan = reads(lambda question: "only-planned" if question["claim"] == told else honest(question))
+    kept = one(claim(told, "d1"), pieces=(entry,), read=by_plan)
+    assert (kept.outcome, kept.why, kept.step) == (
+        ClaimOutcome.REFUSED,
+        reasons.REASONS["only-planned"],
+        ClaimStep.READER,
+    )
+    assert one(claim(told, "d1"), pieces=(entry,), read=unread).core is False
+    assert one(claim(told, "d1"), pieces=(entry,), offline=True).outcome is ClaimOutcome.KEPT
+    copied = replace(piece_of_text("d1", proposed.text, Lane.ASSISTANT, "memory"), behind=entry.behind)
+    assert one(claim(proposed.text, "d1"), pieces=(copied,), read=by_plan).outcome is ClaimOutcome.KEPT
