@@ -19,7 +19,7 @@ from memoryd.tiers.archive import PastSession, split_sections
 from memoryd.tiers.session_summary import Section, SummaryPoint
 
 NAME = "RECENT.md"
-NEWEST_CHARACTERS, OLDER_CHARACTERS = 2100, 1100  # of an entry
+NEWEST_CHARACTERS, OLDER_CHARACTERS = 2000, 1100  # of an entry
 _FRAME = 250  # characters of an entry's heading, labels and link
 _LONGEST = 320  # characters of a point
 _LISTED = 7  # characters around a point
