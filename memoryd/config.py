@@ -252,6 +252,7 @@ class RetentionSettings:
     logs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
     runs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
     copies: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    turns: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

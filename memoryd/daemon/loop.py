@@ -485,7 +485,8 @@ class Loop:
         app.runner.beat()
         # In this order: asking whether it is due also moves its time on.
         if not self.chores.is_busy and self.prune.is_due(now):
-            self.chores.start(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
+            drop = app.recall.indexer.drop_sessions
+            self.chores.start(lambda: retention.prune(app.engine, app.settings, app.clock, app.log, drop))
         self.chores.start(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         self.indexing.start(self._index)
         self._start_embedding()

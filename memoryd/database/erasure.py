@@ -26,7 +26,8 @@ Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how of
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
 _HAS_REPLY = "coalesce(reply, refused, claims) IS NOT NULL"
 _TURNS = (
-    "SELECT t.session_id, t.agent_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"
+    "SELECT t.session_id, t.agent_id, s.format, t.role, t.at, plain(t.text) AS text FROM turn t"
+    " JOIN session s ON s.id = t.session_id"
 )
 _KEEP = (
     "INSERT INTO forgotten_text (session_id, text_key, agent_id, times) VALUES (?, ?, ?, ?)"

@@ -13,6 +13,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from memoryd.database import vault
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
 from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
@@ -187,6 +188,7 @@ def _connect(path: Path) -> Any:
     except module.Error as error:
         raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
     connection.isolation_level = None
+    vault.register(connection)
     return connection
 
 
@@ -288,10 +290,25 @@ def _shown_run(row: Row) -> Row:
 def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit: int | None = None) -> list[Row]:
     """Read sessions with their first transcript, the newest first."""
     return reader.rows(
-        "SELECT s.*, (SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1) AS transcript"
-        " FROM session s WHERE (? IS NULL OR s.agent_id = ?) ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
+        "SELECT s.*, (SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1) AS transcript,"
+        " (SELECT count(*) FROM turn t WHERE t.session_id = s.id AND t.withheld = 'forgotten' AND t.text = '')"
+        " AS forgotten FROM session s WHERE (? IS NULL OR s.agent_id = ?) ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
         agent_id, agent_id, -1 if limit is None else limit,
     )  # fmt: skip
+
+
+def read_evidence(reader: DatabaseReader, session_id: str) -> Row:
+    """Read what is kept of a session: its transcripts, how many turns have a text, and why others have none."""
+    transcripts = reader.rows(
+        "SELECT path, fate IN ('deleted', 'still-gone') AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
+        session_id,
+    )
+    counts = reader.rows(
+        "SELECT coalesce(withheld, 'kept') AS why, count(*) AS n FROM turn WHERE session_id = ?"
+        " AND (text <> '' OR withheld IS NOT NULL) GROUP BY 1 ORDER BY 1",
+        session_id,
+    )
+    return {"transcripts": transcripts, "texts": {row["why"]: row["n"] for row in counts}}
 
 
 def session_count(reader: DatabaseReader, agent_id: str) -> int:
@@ -329,19 +346,22 @@ def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] 
 def read_messages(reader: DatabaseReader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
     """Read the last messages of the user, or of the assistant, in a session's main conversation past `after`."""
     return reader.rows(
-        "SELECT seq, text FROM turn WHERE session_id = ? AND seq > ? AND kind IN ('message', 'choice')"
+        "SELECT seq, plain(text) AS text FROM turn WHERE session_id = ? AND seq > ? AND kind IN ('message', 'choice')"
         " AND sidechain = 0 AND origin = ? AND role = origin AND text <> '' ORDER BY seq DESC LIMIT ?",
         session_id, after, origin, limit,
     )  # fmt: skip
 
 
 def read_length(reader: DatabaseReader, session_id: str) -> tuple[int, int]:
-    """Read up to which turn a session is known, and of how many characters its turns are: a change shows in these."""
-    row = reader.row("SELECT max(seq) AS last, sum(length(text)) AS n FROM turn WHERE session_id = ?", session_id) or {}
+    """Read up to which turn a session is known, and of how many bytes its turns are stored: a change shows in these."""
+    row = (
+        reader.row("SELECT max(seq) AS last, sum(octet_length(text)) AS n FROM turn WHERE session_id = ?", session_id)
+        or {}
+    )
     return int(row.get("last") or 0), int(row.get("n") or 0)
 
 
-STORED = ", ".join(StoredTurn._fields)
+STORED = ", ".join("plain(text) AS text" if name == "text" else name for name in StoredTurn._fields)
 _STORED_AS: dict[str, Callable[[Any], Any]] = {
     "role": Role, "origin": Origin, "kind": TurnKind, "sidechain": bool, "tokens": lambda tokens: tokens or 0,
 }  # fmt: skip
@@ -383,8 +403,8 @@ def find_session(reader: DatabaseReader, session_id: str) -> Row:
 def read_turns(reader: DatabaseReader, session_id: str, *, after: int = 0, upto: int | None = None) -> list[Row]:
     """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
     return reader.rows(
-        "SELECT seq, role, origin, kind, text, tokens, at, record_id, part, sidechain, tool_name FROM turn"
-        " WHERE session_id = ? AND seq > ? AND seq <= ? AND text <> '' ORDER BY seq",
+        "SELECT seq, role, origin, kind, plain(text) AS text, tokens, at, record_id, part, sidechain, tool_name"
+        " FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND text <> '' ORDER BY seq",
         session_id, after, 2**62 if upto is None else upto,
     )  # fmt: skip
 
@@ -525,7 +545,7 @@ def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -
 def turn_text(reader: DatabaseReader, agent_id: str, session_id: str, seq: int) -> tuple[str, str, str] | None:
     """Read the text of one turn, its origin and kind; None where an agent has no such turn, or it has no text."""
     row = reader.row(
-        "SELECT text, origin, kind FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?",
+        "SELECT plain(text) AS text, origin, kind FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?",
         session_id,
         seq,
         agent_id,

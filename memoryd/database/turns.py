@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.database import query, reads, sqlite
+from memoryd.database.vault import EXPIRED
 from memoryd.ledger.memory import Source, source_of
 from memoryd.transcripts.turn import StoredTurn
 
@@ -67,7 +68,7 @@ def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[TurnVersion]:
     """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
     sql = (
-        "SELECT record_id, text, sha256, transcript_id, generation, withheld FROM turn"
+        "SELECT record_id, plain(text), sha256, transcript_id, generation, withheld FROM turn"
         " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id"
     )
     found = query.fetch_rows(connection, sql, agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part)
@@ -85,8 +86,11 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
 
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
     """Read a turn that was stored without its text."""
-    sql = "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND withheld <> ?"
-    return query.run(connection, sql, agent_id, record_id, part, FORGOTTEN).mappings().first()
+    sql = (
+        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
+        " AND withheld NOT IN (?, ?)"
+    )
+    return query.run(connection, sql, agent_id, record_id, part, FORGOTTEN, EXPIRED).mappings().first()
 
 
 def find_unscanned(connection: Connection) -> set[int]:
@@ -149,7 +153,7 @@ def last_compaction(connection: Connection, session_id: str, *, upto: int = LAST
 
 def list_uncounted(connection: Connection, session_id: str, *, after: int, limit: int) -> list[tuple[int, str]]:
     """List turns past `after` whose tokens are not counted yet, as (id, text)."""
-    sql = "SELECT id, text FROM turn WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?"
+    sql = "SELECT id, plain(text) FROM turn WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?"
     return [(row[0], row[1]) for row in query.fetch_rows(connection, sql, session_id, after, limit)]
 
 
@@ -184,7 +188,7 @@ def first_unscanned(connection: Connection, session_id: str, *, after: int, upto
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
     """Return the tokens by which the main conversation has grown past `after`: counted, else by length."""
     sql = (
-        "SELECT sum(coalesce(tokens, length(CAST(text AS BLOB)) * ?)) FROM turn"
+        "SELECT sum(coalesce(tokens, octet_length(plain(text)) * ?)) FROM turn"
         " WHERE session_id = ? AND seq > ? AND sidechain = 0"
     )
     return query.fetch_number(connection, sql, tokens_per_byte, session_id, after)

@@ -51,7 +51,7 @@ _UNSETTLED_NS = 2_000_000_000  # a file changed this shortly ago may change agai
 _UNSETTLED = "unsettled "
 _DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
-_TURN = "seq, role, origin, kind, text, at, sidechain"
+_TURN = "seq, role, origin, kind, plain(text), at, sidechain"
 # What an agent looked for in this memory is nothing that is known.
 _LOOK = "kind = 'tool_call' AND (tool_name LIKE '%memory_search' OR tool_name LIKE '%memory_get')"
 _TALK = (
@@ -273,6 +273,14 @@ class Indexer:
         tables.put(number, source, [(one, one.digest, None) for one in touched])
         if not touched and not tables.list_held(source):
             tables.remove_source(number, source)
+
+    def drop_sessions(self, agent_id: str, sessions: Iterable[str]) -> None:
+        """Take sessions out of the index, with their documents."""
+        with self.index.begin_write() as tables:
+            number = tables.number(agent_id)
+            held = tables.sources(number, SESSION)
+            for source in filter(None, (held.get(f"{SESSION}:{one}") for one in sessions)):
+                tables.remove_source(number, source.id)
 
     def _build_turn(self, row: tuple[Any, ...]) -> IndexTurn:
         seq, role, origin, kind, text, at, sidechain = row

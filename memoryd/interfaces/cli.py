@@ -13,7 +13,7 @@ import click
 
 from memoryd.counted import count_noun
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import agents, facts, grants, ledger, operation, recall
+from memoryd.interfaces import agents, evidence, facts, grants, ledger, operation, recall
 from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, render_table
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader, Row
     from memoryd.requests.jobs_by_hand import JobRequest
 
 GLOBAL_FLAGS = {"--json", "--quiet", "-q"}
@@ -361,13 +360,13 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
     chosen = call.agent(settings, agent_id).id if agent_id else None
     with call.reader(settings) as reader:
         rows = reads.list_sessions(reader, agent_id=chosen, limit=limit)
-    same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "last_turn_at")
+    same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "forgotten", "last_turn_at")
     listed = [
         {"id": row["id"], "agent": row["agent_id"], "parent": row["parent_id"], **{name: row[name] for name in same}}
         | {"tokens": fill_of(row, windows.get(row["agent_id"])).live.tokens}
         for row in rows
     ]
-    columns = ("id", "agent", "format", "state", "turns", "tokens", "last_turn_at")
+    columns = ("id", "agent", "format", "state", "turns", "forgotten", "tokens", "last_turn_at")
     call.output.result(listed, render_table(listed, columns) if listed else "no sessions yet")
 
 
@@ -382,30 +381,12 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
 
     settings = call.settings()
     with call.reader(settings) as reader:
-        row = _session_of(call, settings, reader, session_id, agent_id)
+        row = evidence.session_of(call, settings, reader, session_id, agent_id)
         rows = reads.read_compressed(reader, row["id"]) if compressed else reads.read_turns(reader, row["id"])
     agent = call.agent(settings, str(row["agent_id"]))
     rows = access.show_rows(settings, agent, "session messages", rows, "text")
-    text = "\n".join(_message_line(row) for row in rows)
+    text = "\n".join(evidence.message_line(row) for row in rows)
     call.output.result(rows, text)
-
-
-def _session_of(call: Call, settings: Settings, reader: DatabaseReader, session_id: str, agent_id: str | None) -> Row:
-    """Return a session; it must belong to the agent if one is named."""
-    from memoryd.database import reads
-
-    row = reads.find_session(reader, session_id)
-    if agent_id and (named := call.agent(settings, agent_id).id) != row["agent_id"]:
-        raise NotFoundError(f"this is not the agent {named!r}'s", where=session_id, hint="memoryd session list")
-    return row
-
-
-def _message_line(row: dict[str, Any]) -> str:
-    seqs = [row["seq"]] if "seq" in row else row["seqs"]
-    number = "summary" if not seqs else str(seqs[0]) if len(seqs) == 1 else f"{seqs[0]}-{seqs[-1]}"
-    return " ".join(
-        part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {access.text_of(row['text'], row)}") if part
-    )
 
 
 @session.command("end")
@@ -419,7 +400,7 @@ def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
     settings = call.settings()
     if agent_id:
         with call.reader(settings) as reader:
-            _session_of(call, settings, reader, session_id, agent_id)
+            evidence.session_of(call, settings, reader, session_id, agent_id)
     with _logging(settings):
         row = jobs_by_hand.end_session(settings, session_id)
     call.output.show(row, _ended_text(row), waiting.failure_of(row) if row else None)
@@ -517,10 +498,20 @@ def config_default(call: Call) -> None:
     call.output.result({"text": default_text()}, default_text().rstrip("\n"))
 
 
+session.add_command(evidence.session_show)
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
     *(agents.context, agents.connect, agents.hook),
-    *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
+    *(
+        facts.facts,
+        grants.grant,
+        ledger.core,
+        ledger.audit,
+        ledger.verify,
+        ledger.rollback,
+        ledger.forget,
+        evidence.blame,
+    ),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
     mcp.mcp,
 ):

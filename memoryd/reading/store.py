@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import moment_of, text_of
 from memoryd.database import erasure, query, sqlite, turns
+from memoryd.database.vault import EXPIRED
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
 from memoryd.reading.scrubbing import get_kept_name
@@ -376,7 +377,7 @@ def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion
         if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
     )
     return next(exact, None) or next(
-        (one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN}), None
+        (one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN, EXPIRED}), None
     )
 
 

@@ -27,12 +27,12 @@ _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked 
 
 
 def find_target(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
-    """Return the memory or session that a person names, by its whole id."""
+    """Return the memory or session that a person names by its id, `session:ID` or a unique beginning of it."""
     if name.startswith(tuple(PREFIXES.values())):
         chosen = agent(None)
         opening.catch_up(settings, chosen)
         return chosen, {"memory": reads.ask(reads.database_path(settings), reads.find_memory, chosen.id, name)["id"]}
-    row = reads.ask(reads.database_path(settings), reads.find_session, name)
+    row = reads.ask(reads.database_path(settings), reads.find_session, name.removeprefix("session:"))
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.changing import authorship, guard_check, saving
+from memoryd.changing import authorship, guard_check
 from memoryd.changing.core_import import bullets_of, take_over
 from memoryd.changing.writer import Writer
+from memoryd.changing.written_blocks import NOTED, WrittenBlock, find_written_blocks, read_sentences
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
 from memoryd.database import memories, runs, sqlite, turns
@@ -353,15 +354,6 @@ def _earlier(settings: Settings, name: str, memory: Memory) -> EarlierMemory:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-class _WrittenBlock(NamedTuple):
-    """Hold a block that memoryd appended, if it is still as it was written."""
-
-    first: int
-    end: int
-    run_id: str
-    session_id: str | None  # that it was told of; None where an agent's memory tool noted it
-
-
 class _EntrySupport(NamedTuple):
     """Hold the sources of entries: records, and sentences of a session."""
 
@@ -374,8 +366,8 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
     found: list[tuple[DailyEntry, str | None, Source]] = []
     with sqlite.begin_read(source.engine) as connection:
         for path, data in files.items():
-            written = _find_written_blocks(connection, run.agent_id, path, data)
-            noted = _find_written_blocks(connection, run.agent_id, path, data, _NOTED)
+            written = find_written_blocks(connection, run.agent_id, path, data)
+            noted = find_written_blocks(connection, run.agent_id, path, data, NOTED)
             written += [one._replace(session_id=None) for one in noted]
             found += _of_file(source.settings, path, data, written, source.clock.text())
         found = _list_current(list(_by_agent(connection, source.settings, run.agent_id, found)))
@@ -418,31 +410,6 @@ def _list_current(found: Sequence[_Found]) -> list[_Found]:
     return current[::-1]
 
 
-_SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
-_NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none
-
-
-def _find_written_blocks(
-    connection: Connection, agent_id: str, path: str, data: bytes, which: str = _SLEPT
-) -> list[_WrittenBlock]:
-    """Return the blocks of a file that runs of a kind wrote, from the audit and the run reports."""
-    rows = connection.exec_driver_sql(
-        'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
-        f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
-        f" AND {which} AND c.text IS NOT NULL",
-        (agent_id, chain.FILE + path),
-    )
-    found = []
-    for run_id, session_id, receipt, state in rows:
-        sha256 = chain.values_of(state).get("appended")
-        for item in json.loads(receipt).get("files", ()):
-            if item.get("appended") == sha256 and item["path"] == path:
-                at = daily.find_block(data, item["appended"], item["bytes"])
-                if at is not None:
-                    found.append(_WrittenBlock(at, at + item["bytes"], run_id, session_id))
-    return found
-
-
 _Found = tuple[DailyEntry, str | None, Source]
 
 
@@ -475,7 +442,7 @@ def _start(settings: Settings, day: date) -> str:
 
 
 def _of_file(
-    settings: Settings, path: str, data: bytes, written: Sequence[_WrittenBlock], now: str
+    settings: Settings, path: str, data: bytes, written: Sequence[WrittenBlock], now: str
 ) -> Iterator[tuple[DailyEntry, str | None, Source]]:
     """Return the entries of a file: bullets and other paragraphs, each with its run and position."""
     day = date.fromisoformat(path[-13:-3])
@@ -542,24 +509,4 @@ class _Grounds:
 
     def _read(self, run_id: str) -> tuple[SupportingSentences, str]:
         with sqlite.begin_read(self._source.engine) as connection:
-            row = (
-                connection.exec_driver_sql(
-                    "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
-                    " json_extract(r.receipt, '$.cites') AS cites,"
-                    " (SELECT max(json_extract(b.options, '$.upto')) FROM job_run b WHERE b.session_id = r.session_id"
-                    " AND b.kind = coalesce(json_extract(r.options, '$.of'), r.kind) AND b.state = 'succeeded'"
-                    " AND json_extract(b.options, '$.upto') < json_extract(r.options, '$.upto')) AS mark"
-                    " FROM job_run r JOIN session s ON s.id = r.session_id WHERE r.id = ?",
-                    (run_id,),
-                )
-                .mappings()
-                .one()
-            )
-            cites = json.loads(row["cites"] or "{}")
-            # A run of facts leaves an exchange that is not over to the next, whose turns begin before its own mark.
-            cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
-            after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
-            found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])
-            earlier = turns.stored_turns(connection, row["session_id"], upto=after)
-        zone = self._source.settings.zone
-        return SupportingSentences(found, row["folder"], zone, cites, earlier), row["session_id"]
+            return read_sentences(connection, run_id, self._source.settings.zone)

@@ -1,4 +1,4 @@
-"""Prune memoryd's own files: old logs, rows of runs that changed nothing, and databases that were put aside.
+"""Prune memoryd's own files: old logs, rows of runs that changed nothing, old turns, databases that were put aside.
 
 Never anything of a workspace: the backups there are what an earlier file comes back from. Never a run that changed
 memory, spent tokens or used a slot of the schedule: receipts, accounts and "once a day" hang on their rows.
@@ -6,17 +6,25 @@ memory, spent tokens or used a slot of the schedule: receipts, accounts and "onc
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 from sqlalchemy import Engine
 
 from memoryd.clock import Clock, text_of
 from memoryd.config import Settings
-from memoryd.database import runs, sqlite
+from memoryd.database import runs, sqlite, turns, vault
 from memoryd.files import state_files
 from memoryd.files.log import Log
 
 
-def prune(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
-    """Delete what is older than `retention` allows; keep everything without a limit."""
+def prune(
+    engine: Engine, settings: Settings, clock: Clock, log: Log, drop_indexed: Callable[[str, Sequence[str]], None]
+) -> None:
+    """Delete what is older than `retention` allows, keep everything without a limit, and compress old turns.
+
+    `drop_indexed` takes sessions of an agent out of the search index.
+    """
     now, wanted = clock.now(), settings.retention
     gone: list[str] = []
     if wanted.logs is not None:
@@ -26,5 +34,18 @@ def prune(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
     rows = 0
     if wanted.runs is not None:
         rows = sqlite.write(engine, runs.prune, text_of(now - wanted.runs))
-    if gone or rows:
-        log.info("old state deleted", files=gone, runs=rows)
+    sessions = 0
+    if wanted.turns is not None:
+        found = sqlite.read(engine, vault.find_expired, text_of(now - wanted.turns))
+        for agent_id, expired in found.items():
+            # The rows are last: where this is stopped, the next time finds the same sessions again.
+            drop_indexed(agent_id, expired)
+            paths = map(Path, sqlite.read(engine, turns.list_paths, expired))
+            gone += state_files.remove([path for path in paths if path.is_relative_to(settings.state_dir)])
+            sqlite.write(engine, vault.expire, expired)
+            sessions += len(expired)
+    if gone or rows or sessions:
+        log.info("old state deleted", files=gone, runs=rows, sessions=sessions)
+    last: int | None = 0
+    while last is not None:
+        last = sqlite.write(engine, vault.pack_portion, text_of(now - vault.QUIET), last)

@@ -407,10 +407,10 @@ def test_the_refused_reply_of_a_run_that_was_given_up_stays_until_it_is_old(worl
         assert the_run(app)["state"] == "dead"
         assert len(the_run(app)["refused"]) == runs.REFUSED_CHARACTERS
         settings = dataclasses.replace(app.settings, retention=config.RetentionSettings(runs=timedelta(days=1)))
-        retention.prune(app.engine, settings, app.clock, app.log)
+        retention.prune(app.engine, settings, app.clock, app.log, lambda *_: None)
         assert the_run(app)["refused"] is not None
         world.time.pass_by(timedelta(days=2))
-        retention.prune(app.engine, settings, app.clock, app.log)
+        retention.prune(app.engine, settings, app.clock, app.log, lambda *_: None)
         assert (the_run(app)["state"], the_run(app)["refused"]) == ("dead", None)
         assert not rows(app, "SELECT * FROM alarm WHERE kind = 'model' AND cleared_at IS NULL")
 

@@ -1,0 +1,94 @@
+"""Keep the evidence of memories: the redacted texts of turns stay after an agent has deleted its transcripts.
+
+A text has one place, its row of `turn`, so whatever redacts or forgets a text finds it. The texts of sessions that have
+been quiet for a while are compressed (zlib, RFC 1950), and SQLite then holds a BLOB in place of TEXT. Each connection
+of memoryd has the SQL function `plain`, which returns the text of both. Other programs run `memoryd session show`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.database.reads import DatabaseReader
+
+QUIET = timedelta(days=7)  # after this time a session is rarely read
+EXPIRED = "expired"  # why a turn is kept without its text: it is older than `retention.turns`
+_LEAST = 128  # bytes; a shorter text does not become smaller
+_PORTION = 500  # turns of one transaction
+_OLD = (
+    "SELECT t.id, t.text FROM turn t JOIN session s ON s.id = t.session_id WHERE t.id > ? AND typeof(t.text) = 'text'"
+    " AND octet_length(t.text) >= ? AND s.last_turn_at < ? ORDER BY t.id LIMIT ?"
+)
+_EXPIRED = (
+    "SELECT s.agent_id, s.id FROM session s WHERE s.last_turn_at < ? AND s.state <> 'active'"
+    " AND EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '') AND NOT EXISTS (SELECT 1 FROM"
+    " job_run r WHERE r.session_id = s.id AND r.state IN ('queued', 'running', 'interrupted', 'blocked'))"
+)
+_WITHOUT_TRANSCRIPT = (
+    "SELECT count(*) FROM session s WHERE EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
+    " AND NOT EXISTS (SELECT 1 FROM transcript p WHERE p.session_id = s.id"
+    " AND p.fate NOT IN ('deleted', 'still-gone'))"
+)
+
+
+def pack(text: str) -> bytes:
+    """Return a text as a compressed `turn.text` holds it."""
+    return zlib.compress(text.encode())
+
+
+def unpack(stored: str | bytes | None) -> str | None:
+    """Return the text of `turn.text`, which is compressed if it is bytes."""
+    return zlib.decompress(stored).decode() if isinstance(stored, bytes) else stored
+
+
+def register(connection: Any) -> None:
+    """Give a connection of the SQLite library the function `plain`."""
+    connection.create_function("plain", 1, unpack, deterministic=True)
+
+
+def pack_portion(connection: Connection, before: str, after: int) -> int | None:
+    """Compress texts of sessions that have been quiet since `before`, from the turn past the id `after` on.
+
+    Returns the id of the last turn that was looked at; None if there are no more.
+    """
+    rows = query.fetch_rows(connection, _OLD, after, _LEAST, before, _PORTION)
+    packed = ((pack(row[1]), row[0]) for row in rows)
+    query.change_each(connection, "UPDATE turn SET text = ? WHERE id = ?", packed)
+    return rows[-1][0] if len(rows) == _PORTION else None
+
+
+def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:
+    """Return the sessions with texts that ended before then, by agent; none that a run still works on."""
+    found: dict[str, list[str]] = {}
+    for agent_id, session_id in query.fetch_rows(connection, _EXPIRED, before):
+        found.setdefault(agent_id, []).append(session_id)
+    return found
+
+
+def expire(connection: Connection, sessions: Sequence[str]) -> None:
+    """Delete the texts of sessions. A summary stays; the message list beside it consists of texts of turns."""
+    which = "session_id IN (SELECT value FROM json_each(?))"
+    query.run(connection, f"UPDATE turn SET text = '', withheld = ? WHERE text <> '' AND {which}", EXPIRED, sessions)  # noqa: S608
+    query.run(connection, f"UPDATE session_summary SET messages = '[]', earlier = NULL WHERE {which}", sessions)  # noqa: S608
+
+
+def measure(reader: DatabaseReader) -> dict[str, int]:
+    """Return the sizes of the vault.
+
+    `turns` with a text, `bytes` of these texts as they are stored, `compressed` turns, and `without_transcript`: the
+    sessions with texts whose transcripts are all deleted.
+    """
+    sizes = reader.row(
+        "SELECT count(*) AS turns, coalesce(sum(octet_length(text)), 0) AS bytes,"
+        " coalesce(sum(typeof(text) = 'blob'), 0) AS compressed FROM turn WHERE text <> ''"
+    )
+    return {**(sizes or {}), "without_transcript": reader.number(_WITHOUT_TRANSCRIPT)}

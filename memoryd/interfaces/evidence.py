@@ -1,0 +1,109 @@
+"""Define the commands that show the evidence of memory: blame, and session show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.errors import NotFoundError
+from memoryd.interfaces.call import Call, agent_option, of_agent, passed
+from memoryd.interfaces.output import make_visible, one_line
+from memoryd.requests import access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.config import Agent, Settings
+    from memoryd.database.reads import DatabaseReader, Row
+
+_LONGEST = 1_200  # characters of a turn that `blame` prints; a tool's result may have a million
+_WITHHELD = {
+    "forgotten": "forgotten",
+    "expired": "older than retention.turns",
+    "skipped": "left out by scrub.secrets: skip",
+    "lost": "never scanned for secrets",
+    "unscanned": "not scanned for secrets yet",
+}
+
+
+@click.command()
+@click.argument("target", metavar="FILE:LINE|ID")
+@of_agent
+def blame(call: Call, settings: Settings, agent: Agent, target: str) -> None:
+    """Show the turns that a line of memory came from, and each change since.
+
+    Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory.
+    """
+    from memoryd.requests import blame as tracing
+
+    found = tracing.blame(settings, agent, target, "blame")
+    lines = [f"{found.what}  {one_line(found.text)}", f"written: {found.by}", ""]
+    lines += ["came from:" if found.turns else "came from: no turn is recorded for it"]
+    lines += [line for turn in found.turns for line in _turn_lines(turn)]
+    lines += ["", "changes:" if found.changes else "changes: none"]
+    for one in found.changes:
+        by = f"{one['operation']} by {one['actor']}" + (f", {one['kind']} {one['run_id']}" if one["run_id"] else "")
+        lines.append(f"  {one['at']}  {one['memory']}  {by}")
+        lines += [f"      {one_line(one['content'])}"] if one["content"] else []
+    call.output.result(found._asdict(), "\n".join(lines))
+
+
+def _turn_lines(turn: dict[str, Any]) -> Iterator[str]:
+    if turn["session"] is None:
+        yield f"  {turn['transcript']}, a line that was written there by hand, {turn['at']}"
+        return
+    gone = "; its transcript is deleted" if turn["transcript_deleted"] else ""
+    yield f"  [{turn['seq']}] {turn['speaker']}, {turn['at'] or 'time unknown'}, session {turn['session']}{gone}"
+    text = make_visible(turn["text"] or "")
+    if turn["withheld"]:
+        yield f"      ({_WITHHELD.get(turn['withheld'], turn['withheld'])})"
+    yield from (f"    > {one_line(said)}" for said in turn["cited"])
+    yield from (f"      {line}" for line in text[:_LONGEST].splitlines())
+    if len(text) > _LONGEST:
+        yield f"      ... {len(text) - _LONGEST:,} more characters: memoryd session show {turn['session']}"
+
+
+@click.command("show")
+@click.argument("session_id", metavar="ID")
+@agent_option
+@passed
+def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
+    """Show what is kept of a session, also after its transcript was deleted: its turns without their secrets."""
+    from memoryd.database import reads
+
+    settings = call.settings()
+    with call.reader(settings) as reader:
+        row = session_of(call, settings, reader, session_id, agent_id)
+        told = reads.read_evidence(reader, row["id"])
+        turns = reads.read_turns(reader, row["id"])
+    agent = call.agent(settings, str(row["agent_id"]))
+    turns = access.show_rows(settings, agent, "session show", turns, "text")
+    shown = ("id", "agent_id", "format", "state", "started_at", "ended_at", "last_turn_at", "turns")
+    data = {"session": {name: row[name] for name in shown}, **told, "messages": turns}
+    lines = [f"session {row['id']}, {row['format']}, {row['state']}, {row['started_at']} to {row['last_turn_at']}"]
+    lines += [f"transcript {one_line(one['path'])}{' (deleted)' * one['deleted']}" for one in told["transcripts"]]
+    texts = dict(told["texts"])
+    kept = texts.pop("kept", 0)
+    others = "".join(f", {count} {_WITHHELD.get(why, why)}" for why, count in texts.items())
+    lines += [f"texts of {kept} turns kept{others}", "", *map(message_line, turns)]
+    call.output.result(data, "\n".join(lines))
+
+
+def session_of(call: Call, settings: Settings, reader: DatabaseReader, session_id: str, agent_id: str | None) -> Row:
+    """Return a session; it must belong to the agent if one is named."""
+    from memoryd.database import reads
+
+    row = reads.find_session(reader, session_id.removeprefix("session:"))
+    if agent_id and (named := call.agent(settings, agent_id).id) != row["agent_id"]:
+        raise NotFoundError(f"this is not the agent {named!r}'s", where=session_id, hint="memoryd session list")
+    return row
+
+
+def message_line(row: dict[str, Any]) -> str:
+    """Render a turn, or a message of a compressed list, for people."""
+    seqs = [row["seq"]] if "seq" in row else row["seqs"]
+    number = "summary" if not seqs else str(seqs[0]) if len(seqs) == 1 else f"{seqs[0]}-{seqs[-1]}"
+    return " ".join(
+        part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {access.text_of(row['text'], row)}") if part
+    )

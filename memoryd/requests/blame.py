@@ -1,0 +1,316 @@
+"""Trace a line of memory to the turns that it came from, and list each change since.
+
+A memory has its sources in the memory store. A line of a daily file is traced by the report of the run that wrote it, a
+line of `RECENT.md` or of the archive by the reports of all sleeps of its session. Where no report names a sentence, the
+turn that has most of the line's words is taken, as a dream does. Texts are those of the database, without secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.changing.core_import import CORE_FILE
+from memoryd.changing.written_blocks import find_written_blocks, read_sentences
+from memoryd.database import memories, query, reads, turns
+from memoryd.errors import ConfigError, NotFoundError
+from memoryd.files import regular
+from memoryd.finding.excerpt import strip_workspace
+from memoryd.jobs.witness import SupportingSentences, digest_of
+from memoryd.ledger import audit as chain
+from memoryd.ledger.memory import PREFIXES, MemoryKind, hash_of
+from memoryd.requests import access, opening
+from memoryd.requests.scanner import open_scrubber
+from memoryd.scrub.hidden import mask_hidden
+from memoryd.text.content import measure_overlap
+from memoryd.text.sentences import list_texts
+from memoryd.tiers import archive, core, daily
+from memoryd.tiers.lines import lines_of
+from memoryd.tiers.session_summary import parse_points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.config import Agent, Settings
+    from memoryd.jobs.witness import Behind
+    from memoryd.ledger.memory import Memory
+
+_PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:-\d+)?")
+_LABEL = re.compile(r"^(?:\*\*[\w ]+\*\*:\s*)?(?:[-*+] (?:\[x\] )?)?")  # of a point in RECENT.md
+_HINT = "name a line, such as MEMORY.md:12 or memory/2026-03-04.md:7, or the id of a memory"
+_TURN = (
+    "SELECT t.session_id AS session, t.seq, t.origin AS speaker, t.at, plain(t.text) AS text, t.withheld,"
+    " p.path AS transcript, p.fate IN ('deleted', 'still-gone') AS transcript_deleted"
+    " FROM turn t LEFT JOIN transcript p ON p.id = t.transcript_id WHERE t.agent_id = ?"
+)
+_LEAST = 0.3  # share of a memory's words that a sentence has which it is taken to stand on
+_OTHERS = "no run of memoryd wrote this line as it is now: a person or a program did"
+
+
+class Traced(NamedTuple):
+    """Hold what is known of a line or a memory.
+
+    Attributes:
+        what: the id of the memory, or `FILE:LINE`.
+        text: what it says.
+        by: who wrote it.
+        turns: behind it: `session`, `seq`, `speaker`, `at`, `text`, `cited` (sentences), `transcript`,
+            `transcript_deleted`, and why the text is `withheld`.
+        changes: in order: `id` of the audit, `at`, `actor`, `operation`, `run_id`, `memory`, `content`.
+    """
+
+    what: str
+    text: str
+    by: str
+    turns: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+
+
+def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
+    """Return the turns behind a line or memory of an agent, and its changes; `what` names the interface in the audit.
+
+    `target` is `FILE:LINE`, as `search` prints it, or the id of a memory or a unique beginning of it.
+
+    Raises:
+        ConfigError: the target is neither a line nor an id.
+        NotFoundError: there is no such file, line or memory.
+        RefusedError: the person may not see the agent's memory, or the file is no memory file.
+    """
+    access.require(settings, agent, what)
+    place = _PLACE.fullmatch(target)
+    name = target.removeprefix("fact:")
+    is_memory = name.startswith(tuple(PREFIXES.values()))
+    if place is None and not is_memory:
+        raise ConfigError("this is neither a line nor a memory", target[:80], _HINT)
+    opening.catch_up(settings, agent)
+    if is_memory or place is None:
+        name = str(reads.ask(reads.database_path(settings), reads.find_memory, agent.id, name)["id"])
+        with opening.open_connection(settings) as connection:
+            return _of_memory(connection, agent, name)
+    path, data = _read(agent, place["path"])
+    line = int(place["line"])
+    lines = lines_of(data)
+    if not 1 <= line <= len(lines) or not lines[line - 1].strip():
+        why = "is blank" if 1 <= line <= len(lines) else f"is not there: the file has {len(lines)}"
+        raise NotFoundError(f"line {line} {why}", path, _HINT)
+    reads.ask(reads.database_path(settings), reads.read_daemon)  # says what to do where there is no database yet
+    with open_scrubber(settings) as scrubber:
+        (text,) = scrubber.redact_own([_entry_at(path, data, line)])
+    with opening.open_connection(settings) as connection:
+        if path == CORE_FILE:
+            return _of_memory(connection, agent, _find_core(connection, agent, text, line))
+        tracer = _LineTracer(settings, connection, agent, path, text)
+        found = tracer.trace_summary(data, line) if path.startswith(archive.FOLDER) else tracer.trace_daily(data, line)
+    return found._replace(what=f"{path}:{line}")
+
+
+def _read(agent: Agent, given: str) -> tuple[str, bytes]:
+    """Read a memory file, of which the name is enough; return its path in the workspace and its bytes."""
+    top = f"{agent.workspace}/"
+    names = [given.removeprefix(top)]
+    if "/" not in given and given != CORE_FILE:
+        names = [f"{archive.FOLDER}/{given}", f"memory/{given}"]
+    for name in names:
+        path = strip_workspace(name)
+        data = regular.read_in(agent.workspace, path)
+        if data is not None:
+            return path, mask_hidden(data)
+    raise NotFoundError("there is no such file", given, _HINT)
+
+
+def _entry_at(path: str, data: bytes, line: int) -> str:
+    """Return what stands on a line: a bullet or paragraph, with all of its lines."""
+    lines = lines_of(data)
+    start = sum(map(len, lines[: line - 1]))
+    if path == CORE_FILE:
+        file = core.parse(data)
+        at, bullets = 0, iter(core.list_bullets(file))
+        for piece in file.pieces:
+            bullet = next(bullets) if piece.kind is core.PieceKind.BULLET else None
+            if at <= start < at + len(piece.raw):
+                if bullet is None:
+                    raise NotFoundError(f"line {line} is no memory, but a heading or text", path, _HINT)
+                return core.unescape(bullet.text)
+            at += len(piece.raw)
+    own = lines[line - 1].decode(errors="replace").strip()
+    if own.startswith(("#", "---")) or not _LABEL.sub("", own):
+        raise NotFoundError(f"line {line} is a heading", path, "name a line below it")
+    if path.startswith(archive.FOLDER):
+        return own
+    pieces = [text for at, text in daily.split_pieces(data) if at <= start]
+    return pieces[-1] if pieces else own
+
+
+# --- memories ---------------------------------------------------------------------------------------------------------
+
+
+def _find_core(connection: Connection, agent: Agent, text: str, line: int) -> str:
+    sql = (
+        "SELECT id FROM memory WHERE agent_id = ? AND kind = ? AND content_hash = ? AND deleted_at IS NULL"
+        " ORDER BY position LIMIT 1"
+    )
+    found = query.fetch_text(connection, sql, agent.id, str(MemoryKind.CORE), hash_of(text))
+    if found is None:
+        hint = "memoryd imports an edit of the file in a moment; memoryd verify compares both"
+        raise NotFoundError(f"line {line} is not in the memory store", CORE_FILE, hint)
+    return found
+
+
+def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
+    """Trace a memory; one that others were merged into, or that was made of others, has their turns and changes too."""
+    held = memories.of_agent(connection, agent.id)
+    family = _list_ancestors(held, memory_id)
+    memory = held[memory_id]
+    sources = memory.sources or [source for one in family for source in held[one].sources]
+    found: list[dict[str, Any]] = []
+    for source in dict.fromkeys(sources):
+        sql = f"{_TURN} AND t.record_id = ? AND t.part = ?"
+        rows = query.fetch_mappings(connection, sql, agent.id, source.record_id, source.part)
+        # A line that a person wrote into a daily file is a source, and no turn.
+        told = dict(rows[0]) if rows else {"session": None, "seq": None, "speaker": source.origin, "at": source.at}
+        cited = _find_nearest(memory.content, str(told.get("text") or ""))
+        found.append({"text": None, "withheld": None, "transcript": source.transcript, "cited": cited, **told})
+    changes = _read_changes(connection, agent.id, family)
+    by = next((_describe_change(one) for one in changes if one["memory"] == memory_id), "unknown")
+    return Traced(memory_id, memory.content, by, found, changes)
+
+
+def _find_nearest(content: str, text: str) -> list[str]:
+    """Return the sentence of a turn that has most of a memory's words; none where it has few of them."""
+    share, said = max(((measure_overlap(content, one), one) for one in list_texts(text)), default=(0.0, ""))
+    return [said] if share >= _LEAST else []
+
+
+def _list_ancestors(held: dict[str, Memory], memory_id: str) -> list[str]:
+    """Return a memory, those it was made of, and those that ended in it, at all levels."""
+    family = [memory_id]
+    for one in family:
+        ended = [other.id for other in held.values() if one in other.successors]
+        family += [name for name in (*held[one].derived_from, *ended) if name in held and name not in family]
+    return family
+
+
+def _read_changes(connection: Connection, agent_id: str, names: Sequence[str], since: str = "") -> list[dict[str, Any]]:
+    """Return the audited changes of memories or files from the time `since` on, each with the text it left."""
+    rows = query.fetch_mappings(
+        connection,
+        "SELECT a.id, a.at, a.actor, a.operation, a.run_id, r.kind, a.memory_id AS memory, c.text AS content"
+        ' FROM audit a LEFT JOIN content c ON c.sha256 = a."after" LEFT JOIN job_run r ON r.id = a.run_id'
+        " WHERE a.agent_id = ? AND a.memory_id IN (SELECT value FROM json_each(?)) AND a.at >= ? ORDER BY a.id",
+        agent_id,
+        list(names),
+        since,
+    )
+    return [dict(row) | {"content": json.loads(row["content"] or "{}").get("content")} for row in rows]
+
+
+def _describe_change(change: dict[str, Any]) -> str:
+    run = f" in the {change['kind']} {change['run_id']}" if change["run_id"] else ""
+    return f"{change['operation']} by {change['actor']}{run}, {change['at']}"
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+class _LineTracer:
+    """Trace one line of a file that jobs write."""
+
+    def __init__(self, settings: Settings, connection: Connection, agent: Agent, path: str, text: str) -> None:
+        self._zone = settings.zone
+        self._connection = connection
+        self._agent = agent
+        self._path = path
+        self._text = text
+
+    def trace_daily(self, data: bytes, line: int) -> Traced:
+        """Trace a line of a daily file by the run that appended its block."""
+        start = sum(map(len, lines_of(data)[: line - 1]))
+        written = find_written_blocks(self._connection, self._agent.id, self._path, data, "1")
+        run_id = next((one.run_id for one in written if one.first <= start < one.end), None) or self._find_citing_run()
+        if run_id is None:
+            return Traced("", self._text, _OTHERS, [], self._changes(""))
+        sql = "SELECT id AS run_id, kind, session_id, receipt, started_at, finished_at AS at FROM job_run WHERE id = ?"
+        (run,) = query.fetch_mappings(self._connection, sql, run_id)
+        if run["session_id"] is not None:
+            found = self._turns_of(*read_sentences(self._connection, run_id, self._zone))
+        else:  # a note of the agent's own tool: the sessions that it may have been called in
+            sessions = json.loads(run["receipt"]).get("witnesses", ())
+            found = next(filter(None, (self._turns_of(self._sentences(one, {}), one) for one in sessions)), [])
+        by = f"by the {run['kind']} {run_id}, {run['at']}"
+        return Traced("", self._text, by, found, self._changes(run["started_at"], run_id))
+
+    def trace_summary(self, data: bytes, line: int) -> Traced:
+        """Trace a line of RECENT.md or the archive by the sleeps of the session that its section is about."""
+        start = sum(map(len, lines_of(data)[: line - 1]))
+        at = 0
+        section = b""
+        for section in archive.split_sections(data):
+            at += len(section)
+            if start < at:
+                break
+        session_id = self._find_session(section)
+        if session_id is None:
+            raise NotFoundError(f"line {line} is about no session that memoryd knows", self._path, _HINT)
+        sql = (
+            "SELECT id AS run_id, kind, actor, finished_at AS at, receipt FROM job_run WHERE session_id = ?"
+            " AND kind = 'sleep' AND state = 'succeeded' ORDER BY finished_at"
+        )
+        runs = query.fetch_mappings(self._connection, sql, session_id)
+        cites = {key: ids for run in runs for key, ids in json.loads(run["receipt"]).get("cites", {}).items()}
+        self._text = self._find_point(session_id)
+        found = self._turns_of(self._sentences(session_id, cites), session_id)
+        slept = [
+            {name: run[name] for name in ("at", "actor", "run_id", "kind")}
+            | {"id": None, "operation": "summed up", "memory": chain.SESSION + session_id, "content": None}
+            for run in runs
+        ]
+        by = f"by the sleep {slept[-1]['run_id']}, {slept[-1]['at']}" if slept else "without a sleep, by a rollover"
+        changes = sorted((*slept, *self._changes(runs[0]["at"] if runs else "")), key=lambda one: str(one["at"]))
+        return Traced("", self._text, f"{by}; session {session_id}", found, changes)
+
+    def _find_session(self, section: bytes) -> str | None:
+        sql = "SELECT s.id FROM session s JOIN session_summary t ON t.session_id = s.id WHERE s.agent_id = ?"
+        ids = query.fetch_column(self._connection, sql, self._agent.id)
+        return next((one for one in ids if _is_about(section, archive.name_of(one))), None)
+
+    def _find_point(self, session_id: str) -> str:
+        """Return the whole point of a session's summary that a line shortens; the line's own text if there is none."""
+        said = _LABEL.sub("", self._text).removesuffix(" …")
+        points = parse_points(turns.running_summary(self._connection, session_id) or "").points
+        return next((point.text for point in points if said and said in point.text), said)
+
+    def _find_citing_run(self) -> str | None:
+        """Return the run whose report cites sentences for this very line, in a block that was edited since."""
+        sql = (
+            "SELECT r.id FROM audit a JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ?"
+            " AND json_extract(r.receipt, ?) IS NOT NULL ORDER BY a.id DESC LIMIT 1"
+        )
+        digest = f'$.cites."{digest_of(self._text)}"'
+        return query.fetch_text(self._connection, sql, self._agent.id, chain.FILE + self._path, digest)
+
+    def _sentences(self, session_id: str, cites: dict[str, Sequence[str]]) -> SupportingSentences:
+        row = turns.session_row(self._connection, session_id)
+        said = turns.stored_turns(self._connection, session_id)
+        return SupportingSentences(said, None if row is None else row["folder"], self._zone, cites)
+
+    def _turns_of(self, sentences: SupportingSentences, session_id: str) -> list[dict[str, Any]]:
+        return list(self._read_turns(session_id, sentences.find_support(self._text)))
+
+    def _read_turns(self, session_id: str, behind: Behind) -> Iterable[dict[str, Any]]:
+        for piece, numbers in behind:
+            sql = f"{_TURN} AND t.session_id = ? AND t.seq = ?"
+            for row in query.fetch_mappings(self._connection, sql, self._agent.id, session_id, piece.seq):
+                yield dict(row) | {"cited": [piece.lines[number - 1].text for number in numbers]}
+
+    def _changes(self, since: str, run_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the changes of the file from the run on that wrote the line; blocks that others appended are none."""
+        found = _read_changes(self._connection, self._agent.id, [chain.FILE + self._path], since)
+        return [one for one in found if one["operation"] != "append" or one["run_id"] == run_id]
+
+
+def _is_about(section: bytes, name: str) -> bool:
+    """Return True if a section of RECENT.md, by its link, or of the archive, by its heading, is about a session."""
+    return f"#session-{name})".encode() in section or section.startswith(f"## Session {name}\n".encode())
