@@ -11,10 +11,11 @@ import zlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from memoryd.counted import count_noun
 from memoryd.database import query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -89,6 +90,15 @@ def measure(reader: DatabaseReader) -> dict[str, int]:
     """
     sizes = reader.row(
         "SELECT count(*) AS turns, coalesce(sum(octet_length(text)), 0) AS bytes,"
-        " coalesce(sum(typeof(text) = 'blob'), 0) AS compressed FROM turn WHERE text <> ''"
+        " coalesce(sum(typeof(text) = 'blob'), 0) AS compressed FROM turn WHERE octet_length(text) > 0"
     )
     return {**(sizes or {}), "without_transcript": reader.number(_WITHOUT_TRANSCRIPT)}
+
+
+def describe(sizes: Mapping[str, int] | None) -> list[str]:
+    """Render the sizes of the vault for people, on one line; none for a daemon that does not report them."""
+    if not sizes:
+        return []
+    without = count_noun(sizes["without_transcript"], "session")
+    kept = f"{sizes['bytes'] / 1048576:,.1f} MiB, {sizes['compressed']:,} compressed"
+    return [f"vault    texts of {count_noun(sizes['turns'], 'turn')} ({kept}); {without} without a transcript"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.clock import text_of
 from memoryd.config_values import duration_text
 from memoryd.counted import count_noun
-from memoryd.database import reads
+from memoryd.database import reads, vault
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
@@ -61,7 +61,7 @@ def status(settings: Settings, reader: DatabaseReader, *, everything: bool, wait
             "daily_tokens": settings.llm.daily_tokens,
         },
         "readers": list_readers(settings, reader),
-        "disk": _disk(settings),
+        "disk": _disk(settings) | {"vault": vault.measure(reader)},
     }
 
 
@@ -288,6 +288,7 @@ def as_text(data: dict[str, Any]) -> str:
         note = f" ({data['watching_note']})" if data["watching_note"] else ""
         lines.append(f"watching {data['watching']}{note}")
     lines.append(_disk_line(data["disk"]))
+    lines += vault.describe(data["disk"].get("vault"))
     for agent in data["agents"]:
         lines += _agent_lines(agent)
     if found := data.get("readers"):
