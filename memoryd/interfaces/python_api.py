@@ -19,6 +19,7 @@ from memoryd.ledger import memory
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.requests import (
     access,
+    blame,
     context,
     flushing,
     forgetting,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from memoryd.finding.recall import Hit
     from memoryd.ledger.facts import Fact, FactBatch, FactOutcome
     from memoryd.recall.injection import Injection
+    from memoryd.requests.blame import Traced
     from memoryd.requests.flushing import FlushResult
 
 
@@ -231,6 +233,18 @@ class Memory:
             StateError: it is not a regular file with one name.
         """
         return searching.get(self._settings, self._agent, path, LineRange(first, lines), "python: get")
+
+    def blame(self, target: str) -> Traced:
+        """Return the turns that a line of memory came from, and each change since.
+
+        Args:
+            target: `MEMORY.md:12`, `memory/2026-03-04.md:7`, `RECENT.md:9`, or the id of a memory.
+
+        Raises:
+            ConfigError: it is neither a line nor an id.
+            NotFoundError: there is no such file, line or memory.
+        """
+        return blame.blame(self._settings, self._agent, target, "python: blame")
 
     def save(self, text: str) -> dict[str, Any]:
         """Write a note into the day's file; returns `{"run", "state", "why", "files"}`."""
