@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import os
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from datetime import timedelta
@@ -535,6 +536,23 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_conf
         " project: ~/my-project}]}]; memoryd config default shows every key"
     )
     raise ConfigError(f"there is no configuration: looked at {looked}", hint=hint)
+
+
+def make_default(workspace: Path, state_root: Path) -> Settings:
+    """Return the settings of a workspace without a configuration: one agent, with a folder of its own for its state.
+
+    Raises:
+        ConfigError: the workspace is no folder, or the state would be in it.
+    """
+    if not workspace.is_dir():
+        raise ConfigError("the workspace is not a folder", str(workspace), "make it, or correct the path")
+    state_dir = state_root / f"workspace-{hashlib.sha256(os.fsencode(workspace)).hexdigest()[:12]}"
+    if state_dir.is_relative_to(workspace):
+        hint = "write a configuration with a state_dir outside it: memoryd config default"
+        raise ConfigError("the state of the agent would be in its own workspace", str(state_dir), hint)
+    agent = Agent(id="default", workspace=workspace)
+    zone = values.parse_zone("local")
+    return Settings(state_dir=state_dir, agents=(agent,), zone=zone, source=state_dir / "memoryd.yaml")
 
 
 def default_text() -> str:

@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
 def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> Reason:
     """Tell whether a session sleeps, which `FULL` says, or why it stays awake. All bounds are inclusive."""
-    if situation.tokens < _share(policy.threshold, situation.window):
+    if not is_full(policy, situation.tokens, situation.window):
         return Reason.BELOW
     if situation.messages < policy.min_messages:
         return Reason.FEW
@@ -51,6 +51,11 @@ def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> 
     if not has_compacted and situation.added < _share(policy.rearm, situation.window):
         return Reason.DISARMED
     return Reason.COOLDOWN if _is_cooling(policy, situation, now) else Reason.FULL
+
+
+def is_full(policy: SleepSettings, tokens: int, window: int) -> bool:
+    """Return True if so many tokens of a window reach the threshold."""
+    return tokens >= _share(policy.threshold, window)
 
 
 def _share(part: float, window: int) -> int:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
@@ -64,18 +63,10 @@ def _add_owner_command(verb: str, does: str, done: str) -> None:
     @click.argument("memory_id", metavar="ID")
     @of_agent
     def command(call: Call, settings: Settings, agent: Agent, memory_id: str) -> None:
-        from memoryd.changing import ledger_runs
-        from memoryd.database import reads
-        from memoryd.requests import waiting
+        from memoryd.requests import memory_changes
 
-        with call.reader(settings, agent) as reader:
-            memory = reads.find_memory(reader, agent.id, memory_id)
-        if (memory["deleted_at"] is None) == (verb == "restore"):
-            what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
-            raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
-        options = {"operations": [[verb, memory["id"]]]}
-        row = waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options))
-        call.output.result({"id": memory["id"], "run": row["id"]}, f"{memory['id']} {done}")
+        changed, run_id = memory_changes.change_core(settings, agent, verb, memory_id)
+        call.output.result({"id": changed, "run": run_id}, f"{changed} {done}")
 
 
 _add_owner_command(
@@ -164,9 +155,9 @@ def rollback(
     agent_id: str | None,
 ) -> None:
     """Revert a run, one change of a run, or everything since an entry of the audit."""
-    from memoryd.changing import ledger_runs, time_machine
+    from memoryd.changing import time_machine
     from memoryd.database import reads
-    from memoryd.requests import memory_changes, opening, waiting
+    from memoryd.requests import memory_changes, opening
 
     if (run_id is None) == (audit_id is None):
         raise click.UsageError("name a RUN, or an entry of the audit with --to")
@@ -174,20 +165,10 @@ def rollback(
         raise click.UsageError("--memory names a memory that a RUN has changed")
     settings = call.settings()
     with call.reader(settings) as reader:
-        if run_id is not None:
-            row = reads.job_run(reader, run_id)
-            # What a proposal came to was done by the run that answered it.
-            answer = row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by")
-            options, chosen = {"run": answer or row["id"]}, str(row["agent_id"])
-            if memory_id is not None:
-                options["memory"] = reads.find_memory(reader, chosen, memory_id)["id"]
-        else:
-            wanted = call.agent(settings, agent_id).id if agent_id else None
-            upto, chosen = reads.audit_upto(reader, int(audit_id or 0), wanted)
-            options = {"to": upto}
-    agent = call.agent(settings, agent_id or chosen)
-    if agent.id != chosen:
-        raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=str(run_id or audit_id))
+        row = {} if run_id is None else reads.job_run(reader, run_id)
+        owner = agent_id or row.get("agent_id") or reads.audit_upto(reader, int(audit_id or 0), None)[1]
+    agent = call.agent(settings, owner)
+    options = memory_changes.find_rollback(settings, agent, run_id, audit_id, memory_id)
     opening.catch_up(settings, agent)
     if dry_run:
         plan = memory_changes.planned_rollback(settings, agent.id, options)
@@ -195,7 +176,7 @@ def rollback(
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
         call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
-    done = waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
+    done = memory_changes.rollback(settings, agent.id, options)
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
 from memoryd import config
+from memoryd.changing import time_machine
 from memoryd.database import memories, reads
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.finding.excerpt import LineRange
 from memoryd.finding.recall import LIMIT, Narrowing
+from memoryd.gauge.sleepiness import is_full
 from memoryd.jobs import chat as compression
 from memoryd.ledger import memory
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
@@ -27,6 +30,7 @@ from memoryd.requests import (
     memory_changes,
     opening,
     searching,
+    summarizing,
     waiting,
 )
 from memoryd.transcripts import chat
@@ -48,8 +52,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class DreamResult:
-    """Hold the outcome of a dream, without its content."""
+class JobResult:
+    """Hold the outcome of a dream or a refinement, without its content."""
 
     run: str
     # As `memoryd job show` has it: `succeeded`; `skipped` where nothing is new; `declined` where the guards let nothing
@@ -72,20 +76,22 @@ class Memory:
     """
 
     def __init__(self, workspace: str | os.PathLike[str], config_file: str | os.PathLike[str] | None = None) -> None:
-        """Find the agent in the configuration.
+        """Find the agent in the configuration; without any configuration, use the defaults for this folder.
+
+        The state of a folder without a configuration is in the user's state folder (`platformdirs.user_state_dir`). A
+        configuration that names the folder later has a `state_dir` of its own.
 
         Args:
             workspace: the agent's folder.
             config_file: the configuration; by default it is found as the command line finds it.
 
         Raises:
-            ConfigError: there is no configuration, or it has mistakes.
+            ConfigError: the configuration has mistakes, or the folder cannot have defaults.
             NotFoundError: no agent of it works in this folder.
         """
         folder = Path(workspace).expanduser().resolve()
         given = None if config_file is None else Path(config_file).expanduser()
-        user = Path(platformdirs.user_config_dir("memoryd"))
-        self._settings: Settings = config.load(config.find(given, os.environ, Path.cwd(), user))
+        self._settings: Settings = _load_settings(folder, given)
         found = [agent for agent in self._settings.agents if agent.workspace.resolve() == folder]
         if not found:
             hint = f"name it in {self._settings.source}"
@@ -128,8 +134,8 @@ class Memory:
     ) -> list[dict[str, Any]]:
         """Return a shorter list of messages that fits a budget, as a chat API takes it. Stores nothing.
 
-        Keeps the order and all system messages. The newest `sleep.keep_recent` come first. A tool call and its results
-        stay or go together; results without their call are left out.
+        Keeps the order, all system messages and the newest other message. The newest `sleep.keep_recent` come first. A
+        tool call and its results stay or go together; results without their call are left out.
 
         Args:
             messages: as a chat API takes them, `{"role": …, "content": …}`; they stay unchanged.
@@ -137,11 +143,14 @@ class Memory:
             strategy: `sliding-window` (the newest, without a gap), `progressive-summary` (only `sleep.keep_recent`,
                 with the summary for the rest), `importance-based` (the highest weight for its length), or `hybrid`.
             summary: replaces the messages that are left out, such as the texts of `flush`; it becomes a first system
-                message and may fill half of the free room.
+                message and may fill half of the free room. Without one, `progressive-summary` asks the configured
+                backend for it; an empty text means none.
 
         Raises:
             ValueError: a message has no valid form, the strategy is unknown, or the budget is not positive or smaller
-                than the system messages.
+                than the system messages and the newest other message; says by how much.
+            RefusedError: the model that is to make the summary may spend nothing more today.
+            MemorydError: it has not answered.
         """
         with Worker(self._settings.state_dir) as worker:
             return compression.compress(
@@ -151,9 +160,10 @@ class Memory:
                 self._settings.sleep.keep_recent,
                 summary,
                 lambda texts: worker.count(texts).tokens,
+                partial(summarizing.summarize, self._settings, self._agent),
             )
 
-    def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> DreamResult:
+    def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> JobResult:
         """Consolidate the core and the daily files into a new core, and wait.
 
         Live sessions sleep first, so that the dream includes their day.
@@ -167,9 +177,63 @@ class Memory:
         """
         if lookback_days is not None and lookback_days < 1:
             raise ValueError(f"lookback_days is {lookback_days}: one day, today, is the least")
-        asked = jobs_by_hand.JobRequest(force=force, lookback_days=lookback_days)
-        row = jobs_by_hand.run_job(self._settings, "dream", lambda: self._agent.id, asked)[0]
-        return DreamResult(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
+        return self._run("dream", jobs_by_hand.JobRequest(force=force, lookback_days=lookback_days))
+
+    def sleep_due(self, tokens: int, window: int) -> bool:
+        """Return True if a context of so many tokens fills so much of its window that its session should sleep.
+
+        Raises:
+            ValueError: the tokens are negative, or the window is not positive.
+        """
+        if tokens < 0 or window < 1:
+            raise ValueError(f"{tokens} of {window} tokens: give 0 or more of 1 or more")
+        return is_full(self._settings.sleep, tokens, window)
+
+    def refine(self, mode: str | None = None, *, force: bool = False) -> JobResult:
+        """Condense the core by the agent's own model, and wait.
+
+        Args:
+            mode: `normal`, `dedup` or `strict`; by default `refine.mode`.
+            force: refine even if the core is small or the same was rejected.
+
+        Raises:
+            ValueError: the mode is unknown.
+            RefusedError: the agent refines its core itself at the moment.
+        """
+        if mode not in {None, "normal", "dedup", "strict"}:
+            raise ValueError(f"unknown mode {mode!r}; one of normal, dedup, strict")
+        return self._run("refine", jobs_by_hand.JobRequest(force=force, mode=mode))
+
+    def _run(self, kind: str, asked: jobs_by_hand.JobRequest) -> JobResult:
+        row = jobs_by_hand.run_job(self._settings, kind, lambda: self._agent.id, asked)[0]
+        return JobResult(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
+
+    def rollback(
+        self, run: str | None = None, *, to: int | None = None, memory: str | None = None, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Revert a run, one change of a run, or everything since an entry of the audit.
+
+        Args:
+            run: the id of a run, or a unique beginning of one.
+            to: the id of an entry of the audit; everything after it is reverted.
+            memory: revert only the last change of this memory in the run.
+            dry_run: only return what would be reverted.
+
+        Returns:
+            The data of `memoryd rollback --json`: ids and numbers, never a text.
+
+        Raises:
+            ValueError: not exactly one of `run` and `to` is given, or `memory` without `run`.
+            NotFoundError: there is no such run or entry of this agent.
+            RefusedError: the guards do not allow it.
+        """
+        if (run is None) == (to is None) or (memory is not None and run is None):
+            raise ValueError("give run, run and memory, or to")
+        options = memory_changes.find_rollback(self._settings, self._agent, run, to, memory)
+        opening.catch_up(self._settings, self._agent)
+        if dry_run:
+            return time_machine.as_row(memory_changes.planned_rollback(self._settings, self._agent.id, options))
+        return memory_changes.rollback(self._settings, self._agent.id, options)
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
         """Erase a memory or a session from everything that memoryd wrote. This cannot be undone.
@@ -279,6 +343,17 @@ class Memory:
         return context.inject(self._settings, self._agent, max_tokens, query)
 
 
+def _load_settings(folder: Path, given: Path | None) -> Settings:
+    user = Path(platformdirs.user_config_dir("memoryd"))
+    try:
+        source = config.find(given, os.environ, Path.cwd(), user)
+    except ConfigError:
+        if given is not None or os.environ.get("MEMORYD_CONFIG"):
+            raise
+        return config.make_default(folder, Path(platformdirs.user_state_dir("memoryd")))
+    return config.load(source)
+
+
 class MemoryFacts:
     """Give access to the facts about the user: `memoryd.Memory(…).facts`.
 
@@ -337,7 +412,8 @@ class MemoryFacts:
 
     def _store(self, what: str) -> Store:
         access.require(self._settings, self._agent, f"python: {what}")
-        return Store(map(fact_of, reads.ask(reads.database_path(self._settings), _live_facts, self._agent.id)))
+        database = reads.database_path(self._settings)
+        return Store(map(fact_of, reads.ask(database, _live_facts, self._agent.id) if database.exists() else ()))
 
 
 def _live_facts(reader: DatabaseReader, agent_id: str) -> list[memory.Memory]:
@@ -367,4 +443,27 @@ class MemoryCore:
         """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
         access.require(self._settings, self._agent, "python: core")
         opening.catch_up(self._settings, self._agent)
-        return reads.ask(reads.database_path(self._settings), reads.core_memories, self._agent.id)
+        database = reads.database_path(self._settings)
+        return reads.ask(database, reads.core_memories, self._agent.id) if database.exists() else []
+
+    def history(self, memory_id: str) -> Sequence[dict[str, Any]]:
+        """Return every change of a memory, as `memoryd core history --json` does; the id may be a unique beginning."""
+        access.require(self._settings, self._agent, "python: core history")
+        opening.catch_up(self._settings, self._agent)
+        return reads.ask(reads.database_path(self._settings), _read_history, self._agent.id, memory_id)
+
+    def protect(self, memory_id: str) -> str:
+        """Protect a memory: no job, tool or edit of the file can change or remove it. Return its id."""
+        return memory_changes.change_core(self._settings, self._agent, "protect", memory_id)[0]
+
+    def unprotect(self, memory_id: str) -> str:
+        """Remove the protection of a memory. Return its id."""
+        return memory_changes.change_core(self._settings, self._agent, "unprotect", memory_id)[0]
+
+    def restore(self, memory_id: str) -> str:
+        """Restore a memory that has ended, also in `MEMORY.md`. Return its id."""
+        return memory_changes.change_core(self._settings, self._agent, "restore", memory_id)[0]
+
+
+def _read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[dict[str, Any]]:
+    return reads.read_history(reader, agent_id, reads.find_memory(reader, agent_id, memory_id)["id"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from memoryd.jobs.compress import CountTokens, check_strategy, choose_staying, summary_head, system_tokens
+from memoryd.jobs.compress import PROGRESSIVE, CountTokens, check_strategy, choose_staying, summary_head, system_tokens
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
@@ -20,14 +21,16 @@ def compress(
     keep_recent: int,
     summary: str | None,
     count_tokens: CountTokens,
+    summarize: Callable[[list[dict[str, Any]]], str] = lambda _: "",
 ) -> list[dict[str, Any]]:
     """Return the messages that stand for a list within `budget_tokens`, in their order, as a chat API takes them.
 
-    System messages stay; a call and its results stay or go together; results without their call go. The summary, where
-    there is room for it, comes first, as a message of the system's.
+    System messages stay, and so does the newest other one; a call and its results stay or go together; results without
+    their call go. The summary, where there is room for it, comes first, as a message of the system's. `summarize` makes
+    one of the messages that `progressive-summary` leaves out, if none is given.
 
     Raises:
-        ValueError: the messages, the budget, which must fit the system's and one more, or the strategy is none.
+        ValueError: the messages, the budget, which must fit the system's and the newest, or the strategy is none.
     """
     if isinstance(budget_tokens, bool) or not isinstance(budget_tokens, int) or budget_tokens <= 0:
         raise ValueError("budget: expected a whole number of tokens above 0")
@@ -41,14 +44,30 @@ def compress(
     room = budget_tokens - system_tokens(turns, tokens)
     if room < 0:
         raise ValueError(f"budget: the system messages alone take {budget_tokens - room} tokens of {budget_tokens}")
-    head, used = summary_head(summary, room - MESSAGE_TOKENS, count_tokens)
+    newest = _measure_newest(given, turns, tokens)
+    if newest > room:
+        what = f"the newest message and what goes with it take {newest} tokens, {room} of {budget_tokens} are left"
+        raise ValueError(f"budget: {what}: {newest - room} too few")
+    keep_recent = max(1, keep_recent)
+    if summary is None and strategy == PROGRESSIVE:
+        kept = choose_staying(turns, tokens, room, strategy, keep_recent)
+        left = [message for place, message in enumerate(given.messages) if place not in kept]
+        summary = summarize(left) if left else None
+    # The summary takes at most half of the room it is told of, and none of the newest message's.
+    free = min(room - MESSAGE_TOKENS, 2 * (room - newest - MESSAGE_TOKENS))
+    head, used = summary_head(summary, free, count_tokens)
     room -= used + MESSAGE_TOKENS if head else 0
     kept = choose_staying(turns, tokens, room, strategy, keep_recent)
-    spoken = [tokens[place] for place, turn in enumerate(turns) if turn.role is not Role.SYSTEM]
-    if spoken and min(spoken) > room:
-        raise ValueError(f"budget: of {budget_tokens} tokens {room} are left, in which no message has room")
     told = [{"role": message.role, "content": message.text} for message in head]
     return told + [message for place, message in enumerate(given.messages) if place in kept]
+
+
+def _measure_newest(given: chat.WholeMessages, turns: Sequence[StoredTurn], tokens: Sequence[int]) -> int:
+    """Return the tokens of the newest message that is not the system's, with all that stays or goes with it."""
+    last = next((place for place in reversed(range(len(turns))) if turns[place].role is not Role.SYSTEM), None)
+    return sum(
+        size for place, size in enumerate(tokens) if last is not None and given.group[place] == given.group[last]
+    )
 
 
 def _turn(given: chat.WholeMessages, place: int) -> StoredTurn:

@@ -21,7 +21,8 @@ from itertools import accumulate
 from memoryd.jobs.job import CompressedMessage
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
-STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
+PROGRESSIVE = "progressive-summary"
+STRATEGIES = ("sliding-window", PROGRESSIVE, "importance-based", "hybrid")
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 _WEIGHTY = re.compile(

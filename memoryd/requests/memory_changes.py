@@ -13,7 +13,7 @@ from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock, text_of
 from memoryd.daemon import scheduled_times
 from memoryd.database import reads, sqlite
-from memoryd.errors import RefusedError
+from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.jobs import refinement_tools
 from memoryd.ledger.facts import FactLimits
@@ -151,6 +151,45 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     agent = agent_id or settings.agents[0].id
     options = {"agents": None if agent_id is None else [agent_id]}
     return waiting.carried_out(settings, agent, rescrub.KIND, options, f"{rescrub.KIND}:{agent_id or ''}")
+
+
+def change_core(settings: Settings, agent: Agent, verb: str, memory_id: str) -> tuple[str, str]:
+    """Protect, unprotect or restore a memory for a person, and wait; return the ids of the memory and of the run."""
+    opening.catch_up(settings, agent)
+    memory = reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)
+    if (memory["deleted_at"] is None) == (verb == "restore"):
+        what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
+        raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
+    options = {"operations": [[verb, memory["id"]]]}
+    row = waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options))
+    return memory["id"], row["id"]
+
+
+def find_rollback(
+    settings: Settings, agent: Agent, run_id: str | None, audit_id: int | None, memory_id: str | None
+) -> dict[str, Any]:
+    """Return the options of a rollback of an agent's run, or of what followed an entry of the audit.
+
+    Raises:
+        NotFoundError: there is no such run or entry, or it is another agent's.
+    """
+    with reads.open_reader(reads.database_path(settings)) as reader:
+        if run_id is None:
+            return {"to": reads.audit_upto(reader, int(audit_id or 0), agent.id)[0]}
+        row = reads.job_run(reader, run_id)
+        if row["agent_id"] != agent.id:
+            raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=run_id)
+        # What a proposal came to was done by the run that answered it.
+        answer = row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by")
+        options = {"run": answer or row["id"]}
+        if memory_id is not None:
+            options["memory"] = reads.find_memory(reader, agent.id, memory_id)["id"]
+        return options
+
+
+def rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Carry a rollback out, and wait; return the row of its run."""
+    return waiting.require_accepted(waiting.carried_out(settings, agent_id, ledger_runs.ROLLBACK, options))
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:

@@ -14,10 +14,11 @@ from sqlalchemy import Engine
 
 from memoryd.clock import Clock
 from memoryd.config import Agent, HooksSettings, Settings
-from memoryd.database import query, sqlite
+from memoryd.database import query, spend, sqlite
 from memoryd.files.trial import TrialFolders
 from memoryd.finding.recall import Recall
 from memoryd.reading.ingest import Ingest
+from memoryd.running.answering import endpoint_of
 from memoryd.running.runner import Runner
 
 
@@ -49,3 +50,18 @@ def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:
     runner.run_next(only=run_id)
     (row,) = sqlite.read(runner.engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     return dict(row)
+
+
+def reserve(engine: Engine, settings: Settings, clock: Clock, agent_id: str, run_id: str, tokens: int) -> int | None:
+    """Reserve the most tokens that a sandbox may spend, out of those of the day; None if so many are not left."""
+    day = clock.now().astimezone(settings.zone).date().isoformat()
+    wanted = spend.Reservation(run_id, agent_id, endpoint_of(settings, agent_id).name, day, clock.text(), tokens)
+    got = spend.reserve(engine, wanted, daily=settings.llm.daily_tokens, per_run=tokens * 100)  # with all attempts
+    return got if isinstance(got, int) else None
+
+
+def settle(engine: Engine, reserved: int, sandbox: Engine) -> None:
+    """Replace a reservation by what was spent in the sandbox."""
+    sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
+    (spent,) = sqlite.read(sandbox, query.fetch_rows, sql)
+    sqlite.write(engine, spend.settle, reserved, spend.SpentTokens(*spent), "usage")

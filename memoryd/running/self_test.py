@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.clock import Clock, text_of
 from memoryd.config import Agent, Settings
-from memoryd.database import query, readers, runs, spend, sqlite, turns
+from memoryd.database import query, readers, runs, sqlite, turns
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import regular, trial
@@ -186,7 +186,7 @@ def _fly(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
             finally:
                 readers.share(app.engine, runner.engine)
                 if reserved is not None:
-                    _settle(runner, app, reserved)
+                    sandbox.settle(runner.engine, reserved, app.engine)
     return told
 
 
@@ -262,20 +262,11 @@ def _text(app: Sandbox, relative: str) -> str:
 
 def _reserve(runner: Runner, run: Run) -> int:
     """Reserve the most tokens that the test may use."""
-    settings, clock = runner.settings, runner.clock
-    day = clock.now().astimezone(settings.zone).date().isoformat()
-    endpoint = endpoint_of(settings, run.agent_id).name
-    wanted = spend.Reservation(run.id, run.agent_id, endpoint, day, clock.text(), TOKENS)
-    got = spend.reserve(runner.engine, wanted, daily=settings.llm.daily_tokens, per_run=TOKENS * 100)
-    if isinstance(got, int):
+    settings = runner.settings
+    got = sandbox.reserve(runner.engine, settings, runner.clock, run.agent_id, run.id, TOKENS)
+    if got is not None:
         return got
     if settings.llm.daily_tokens < TOKENS:
         what = f"llm.daily_tokens, {settings.llm.daily_tokens:,}, is below the {TOKENS:,} that the self-test reserves"
         raise SpentError(what, run.agent_id, "raise it, or set dream.canary: false")
     raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
-
-
-def _settle(runner: Runner, app: Sandbox, reserved: int) -> None:
-    sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
-    (spent,) = sqlite.read(app.engine, query.fetch_rows, sql)
-    sqlite.write(runner.engine, spend.settle, reserved, spend.SpentTokens(*spent), "usage")

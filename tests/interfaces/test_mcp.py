@@ -32,6 +32,7 @@ from memoryd.interfaces.mcp.calls import Bound, Bucket, CallKind, Calls
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, MemoryTools
 from memoryd.interfaces.mcp.unanswered import InputStream, UnansweredRequests
+from memoryd.interfaces.mcp.values import UpdateArguments
 from memoryd.text.neutral import neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmark
 
@@ -297,6 +298,13 @@ def test_any_argument_is_answered_and_none_breaks_anything(scratch):
     assert scratch.core == CORE
 
 
+@pytest.mark.parametrize("given_", [{"mode": "append", "content": "The lift is out of order."}, {"append": "No lift."}])
+def test_an_update_takes_its_text_as_content_too(given_):
+    (name, text) = next(iter(UpdateArguments(**given_).list_texts().items()))
+    assert (name, text) == ("append", given_.get("content") or given_["append"])
+    assert UpdateArguments(mode="replace", content="- a").list_texts() == {"append": None, "replace": "- a"}
+
+
 def test_what_is_wrong_with_an_argument_is_said_and_not_repeated(scratch):
     async def check():
         with door(scratch) as asked:
@@ -307,6 +315,10 @@ def test_what_is_wrong_with_an_argument_is_said_and_not_repeated(scratch):
                 ("memory_search", {"query": "a", "evil": 1}, "evil: Extra inputs are not permitted"),
                 ("memory_update", {}, "give either append or replace"),
                 ("memory_update", {"append": "a", "replace": "b"}, "give either append or replace"),
+                ("memory_update", {"mode": "append"}, "give mode and content together"),
+                ("memory_update", {"mode": "merge", "content": "a"}, "mode: Input should be 'append' or 'replace'"),
+                ("memory_update", {"mode": "append", "content": "evil" * 500}, "content is longer than 1200"),
+                ("memory_update", {"mode": "append", "content": "a", "append": "a"}, "give either append or replace"),
                 ("memory_consent", {"answer": "yes"}, "give both request and answer"),
                 ("memory_save", {"text": "\u200b\n \x00"}, "write at least one word"),
                 ("memory_nothing", {}, "there is no tool"),

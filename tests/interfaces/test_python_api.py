@@ -5,7 +5,8 @@ import sys
 from datetime import UTC, date, datetime
 
 import pytest
-from scratch import Scratch, filler, recent, said
+from chat_server import ChatServer, good
+from scratch import SAID, Scratch, filler, recent, said
 
 import memoryd
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
@@ -129,6 +130,114 @@ def test_a_silo_is_a_silo_by_this_door_too(tmp_path):
         with pytest.raises(RefusedError, match="its own"):
             act()
     memory.facts.delete(fact_id)
+
+
+def test_a_folder_without_any_configuration_has_defaults_and_begins_empty(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv("MEMORYD_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    workspace = tmp_path / "work"
+    with pytest.raises(ConfigError, match="not a folder"):
+        memoryd.Memory(workspace)
+    workspace.mkdir()
+    memory = memoryd.Memory(workspace)
+    assert [memory.facts.all(), memory.facts.search("tea"), memory.core.list(), memory.search("tea")] == [
+        [],
+        [],
+        [],
+        [],
+    ]
+    assert memory.context().text == ""
+    assert list(workspace.iterdir()) == []
+    memory.update(append="The tea is in the left drawer.")
+    memory.facts.add("Drinks tea.")
+    again = memoryd.Memory(workspace)
+    assert [row["content"] for row in again.core.list()] == ["The tea is in the left drawer."]
+    assert [fact.content for fact in again.facts.all()] == ["Drinks tea."]
+    assert list((tmp_path / "XDG_STATE_HOME/memoryd").glob("workspace-*/memoryd.db"))
+    other = tmp_path / "other"
+    other.mkdir()
+    assert memoryd.Memory(other).core.list() == []
+    with pytest.raises(ConfigError, match="in its own workspace"):
+        memoryd.Memory(tmp_path)
+    with pytest.raises(ConfigError, match="no such file"):
+        memoryd.Memory(workspace, tmp_path / "none.yaml")
+
+
+def test_a_context_is_due_for_a_sleep_at_the_threshold(scratch):
+    memory = door(scratch)
+    assert [memory.sleep_due(tokens, 1000) for tokens in (0, 799, 800, 5000)] == [False, False, True, True]
+    for tokens, window in ((-1, 10), (1, 0)):
+        with pytest.raises(ValueError, match="of 1 or more"):
+            memory.sleep_due(tokens, window)
+
+
+def test_the_core_is_protected_restored_and_rolled_back(tmp_path):
+    made = Scratch(tmp_path / "scratch")
+    made.json("run", "--once")
+    memory = door(made)
+    memory.update(append="The lift is out of order.")
+    (row,) = memory.core.list()
+    assert memory.core.protect(row["id"][:9]) == row["id"]
+    assert memory.core.list()[0]["constitutional"]
+    with pytest.raises(RefusedError):
+        memory.core.restore(row["id"])
+    assert memory.core.unprotect(row["id"]) == row["id"]
+    run = memory.update(append="The stairs are narrow.")["run"]
+    planned = memory.rollback(run, dry_run=True)
+    assert len(memory.core.list()) == 2
+    done = memory.rollback(run)
+    assert done["receipt"]["rollback"]["memories"] == planned["memories"]
+    assert [one["content"] for one in memory.core.list()] == [row["content"]]
+    memory.core.restore(planned["memories"][0])
+    assert len(memory.core.list()) == 2
+    operations = [one["operation"] for one in memory.core.history(row["id"])]
+    assert operations[:3] == ["add", "protect", "unprotect"]
+    memory.rollback(to=int(memory.core.history(row["id"])[0]["id"]))
+    assert [one["content"] for one in memory.core.list()] == [row["content"]]
+    assert memory.refine().state == "skipped"
+    for wrong in ({}, {"run": run, "to": 1}, {"to": 1, "memory": row["id"]}):
+        with pytest.raises(ValueError, match="give run"):
+            memory.rollback(**wrong)
+    with pytest.raises(ValueError, match="unknown mode"):
+        memory.refine("wild")
+
+
+def test_a_progressive_summary_is_made_by_the_backend_and_stored_nowhere(tmp_path):
+    made = Scratch(tmp_path / "scratch")
+    made.json("run", "--once")
+    before = sorted(made.state.iterdir())
+    memory, messages = door(made), [*({"role": role, "content": text} for role, text in SAID), *filled(8)]
+    told = memory.compress(messages, 600, "progressive-summary")
+    assert told[0]["role"] == "system"
+    assert "PostgreSQL 16" in told[0]["content"]
+    assert told[-1] == messages[-1]
+    assert sorted(made.state.iterdir()) == before
+    assert made.json("session", "list") == []
+    with pytest.raises(ValueError, match=r"the newest message .* too few"):
+        memory.compress(messages, 9, "progressive-summary")
+    assert memory.compress(messages, 600, "progressive-summary", summary="")[0] == messages[-10]
+
+
+def test_a_model_that_makes_a_progressive_summary_spends_the_tokens_of_the_day(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    with ChatServer(good) as server:
+        llm = {"provider": "openai", "model": "m", "base_url": server.url, "verify": "off"}
+        made = Scratch(tmp_path / "scratch", llm=llm)
+        messages = [*({"role": role, "content": text} for role, text in SAID), *filled(8)]
+        told = door(made).compress(messages, 600, "progressive-summary")
+        assert "PostgreSQL 16" in server.requests[0].prompt
+        assert told[0]["role"] == "system"
+        spent = made.query("SELECT tokens_in, tokens_out FROM spend")
+        assert spent == [(700 * len(server.requests), 60 * len(server.requests))]
+        made.write_config(llm=llm | {"daily_tokens": 1000})
+        with pytest.raises(RefusedError, match="are not left today"):
+            door(made).compress(messages, 600, "progressive-summary")
+
+
+def filled(count):
+    return [{"role": "assistant", "content": f"Step {number} of the build is done."} for number in range(count)]
 
 
 def test_importing_memoryd_imports_nothing_of_it():

@@ -106,16 +106,16 @@ def test_what_fits_is_in_order_whole_and_within_the_budget(messages, budget, str
         with pytest.raises(ValueError, match="system messages alone"):
             compress(messages, budget, strategy, keep, summary, count)
         return
-    spoken = [cost([one]) for one in chat.drop_orphans(messages).messages if one["role"] != "system"]
-    if not summary and spoken and min(spoken) > budget - cost(systems):
-        with pytest.raises(ValueError, match="no message has room"):
+    whole = chat.drop_orphans(messages)
+    places = [place for place, one in enumerate(whole.messages) if one["role"] != "system"]
+    last = whole.group[places[-1]] if places else None
+    newest = [one for place, one in enumerate(whole.messages) if whole.group[place] == last]
+    if (lacking := cost(newest) - (budget - cost(systems))) > 0 and newest:
+        with pytest.raises(ValueError, match=f"newest message .* {lacking} too few"):
             compress(messages, budget, strategy, keep, summary, count)
         return
-    try:
-        kept = compress(messages, budget, strategy, keep, summary, count)
-    except ValueError:
-        assert summary
-        return
+    kept = compress(messages, budget, strategy, keep, summary, count)
+    assert all(one in kept for one in newest)
     assert messages == before
     assert cost(kept) <= budget
     assert faults(kept) == []
@@ -207,6 +207,22 @@ def test_the_strategies_differ_as_they_say():
     assert messages[-2] not in compress(messages, tight - 1, "sliding-window", 2, summary, count)
     told = compress(messages, budget, "progressive-summary", 2, "- early on\n- tests first", count)
     assert told == [said("system", "- early on\n- tests first"), SYSTEM, *messages[-2:]]
+
+
+def test_a_summary_is_asked_for_what_progressive_summary_leaves_out_and_for_nothing_else():
+    asked = []
+
+    def summarize(messages):
+        asked.append(messages)
+        return "- summed up"
+
+    messages = [SYSTEM, *(said("assistant", f"word {number} and some more words") for number in range(8))]
+    told = compress(messages, 1000, "progressive-summary", 2, None, count, summarize)
+    assert (asked, told) == ([messages[1:-2]], [said("system", "- summed up"), SYSTEM, *messages[-2:]])
+    compress(messages[:3], 1000, "progressive-summary", 2, None, count, summarize)
+    compress(messages, 1000, "progressive-summary", 2, "", count, summarize)
+    compress(messages, 1000, "hybrid", 2, None, count, summarize)
+    assert len(asked) == 1
 
 
 # --- what is known again ---

@@ -88,9 +88,7 @@ class MemoryTools:
 
     def update(self, asked: values.UpdateArguments) -> dict[str, Any]:
         """Change `MEMORY.md` through the guards."""
-        row = memory_changes.update(
-            self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True
-        )
+        row = memory_changes.update(self._settings, self.agent, **asked.list_texts(), witnessed=True)
         return memory_changes.describe_run(row)
 
     def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:

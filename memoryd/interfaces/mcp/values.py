@@ -82,6 +82,8 @@ class SaveArguments(Arguments):
 class UpdateArguments(Arguments):
     """Add one memory to MEMORY.md (append), or replace its whole text (replace).
 
+    The same as mode, append or replace, with content.
+
     A rule, or a statement about the user, must be a sentence that the user typed, letter by letter; otherwise it
     becomes a note. `memoryd rollback` restores the old text.
     """
@@ -91,11 +93,23 @@ class UpdateArguments(Arguments):
         LONGEST_CORE, "All of MEMORY.md as it is to be, in Markdown. What it leaves out ends, guards permitting.", None
     )
 
+    mode: Literal["append", "replace"] | None = Field(default=None, description="What to do with content.")
+    content: str | None = _text(LONGEST_CORE, "One memory, or all of MEMORY.md, as mode says.", None)
+
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.append is None) == (self.replace is None):
-            raise ValueError("give either append or replace")
+        if (self.mode is None) != (self.content is None):
+            raise ValueError("give mode and content together")
+        if [self.append, self.replace, self.mode].count(None) != 2:
+            raise ValueError("give either append or replace, or mode with content")
+        if self.mode == "append" and len(self.content or "") > LONGEST_MEMORY:
+            raise ValueError(f"content is longer than {LONGEST_MEMORY} characters: one memory is a sentence or two")
         return self
+
+    def list_texts(self) -> dict[str, str | None]:
+        """Return the arguments `append` and `replace`, one of which is a text."""
+        given = {"append": self.append, "replace": self.replace}
+        return given if self.mode is None else given | {self.mode: self.content}
 
 
 class ConsentArguments(Arguments):

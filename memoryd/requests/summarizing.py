@@ -1,0 +1,77 @@
+"""Sum up messages by the configured backend, as a sleep does, in a sandbox: nothing of them is stored."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.app import open_app
+from memoryd.clock import Clock
+from memoryd.database import runs, sqlite, turns
+from memoryd.errors import MemorydError, RefusedError
+from memoryd.files import trial
+from memoryd.reading import recording
+from memoryd.requests import jobs_by_hand, opening
+from memoryd.running import sandbox
+from memoryd.running.answering import OFFLINE
+from memoryd.running.modes import AUTO
+from memoryd.transcripts import chat
+from memoryd.transcripts.turn import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy import Engine
+
+    from memoryd.config import Agent, Settings
+
+
+def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> str:
+    """Return the summary that a sleep would make of messages; empty if they say nothing worth keeping.
+
+    Raises:
+        RefusedError: the model may spend nothing more today.
+        MemorydError: the backend has not answered.
+    """
+    if all(chat.role_of(message) is Role.SYSTEM for message in messages):
+        return ""
+    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _spending(settings, agent) as settle, trial.make_folders(settings.state_dir, None) as place:
+        tried = sandbox.settings_of(settings, replace(agent, enabled=True), place)
+        tried = replace(
+            tried,
+            ingest=replace(settings.ingest, settle=timedelta(0)),
+            jobs=replace(settings.jobs, attempts=1),
+            modes=replace(settings.modes, sleep=AUTO),
+        )
+        with open_app(tried) as app:
+            try:
+                recording.record(tried.state_dir, agent.id, messages, app.scrubber, app.clock)
+                app.ingest.scan()
+                app.ingest.flush()
+                (run_id,) = jobs_by_hand.queue_sleeps(app.engine, app.clock, agent.id, None, force=True)
+                row = sandbox.carry_out(app.runner, run_id)
+            finally:
+                settle(app.engine)
+            if row["state"] not in {"succeeded", "skipped"}:
+                raise MemorydError(f"the messages could not be summed up: {row['error'] or row['why']}")
+            with sqlite.begin_read(app.engine) as connection:
+                return turns.running_summary(connection, str(row["session_id"])) or ""
+
+
+@contextmanager
+def _spending(settings: Settings, agent: Agent) -> Iterator[Callable[[Engine], None]]:
+    """Reserve what a model may spend on it; give a function that books what was spent in a sandbox."""
+    if settings.llm.provider == OFFLINE:
+        yield lambda _: None
+        return
+    clock = Clock()
+    with opening.open_to_change(settings) as (engine, _):
+        tokens = min(settings.llm.run_tokens, settings.llm.daily_tokens)
+        reserved = sandbox.reserve(engine, settings, clock, agent.id, runs.new_run_id(clock.now()), tokens)
+        if reserved is None:
+            what = f"of llm.daily_tokens, {tokens:,} are not left today"
+            raise RefusedError(what, agent.id, "give a summary of your own, or another strategy")
+        yield lambda sandbox_engine: sandbox.settle(engine, reserved, sandbox_engine)
