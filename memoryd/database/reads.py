@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from memoryd.database import vault
+from memoryd.database import packing
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
 from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
@@ -188,7 +188,7 @@ def _connect(path: Path) -> Any:
     except module.Error as error:
         raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
     connection.isolation_level = None
-    vault.register(connection)
+    packing.register(connection)
     return connection
 
 
@@ -295,20 +295,6 @@ def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit:
         " AS forgotten FROM session s WHERE (? IS NULL OR s.agent_id = ?) ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
         agent_id, agent_id, -1 if limit is None else limit,
     )  # fmt: skip
-
-
-def read_evidence(reader: DatabaseReader, session_id: str) -> Row:
-    """Read what is kept of a session: its transcripts, how many turns have a text, and why others have none."""
-    transcripts = reader.rows(
-        "SELECT path, fate IN ('deleted', 'still-gone') AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
-        session_id,
-    )
-    counts = reader.rows(
-        "SELECT coalesce(withheld, 'kept') AS why, count(*) AS n FROM turn WHERE session_id = ?"
-        " AND (text <> '' OR withheld IS NOT NULL) GROUP BY 1 ORDER BY 1",
-        session_id,
-    )
-    return {"transcripts": transcripts, "texts": {row["why"]: row["n"] for row in counts}}
 
 
 def session_count(reader: DatabaseReader, agent_id: str) -> int:

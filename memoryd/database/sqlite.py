@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-from memoryd.database import vault
+from memoryd.database import packing
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
 from memoryd.errors import StateError
 
@@ -39,7 +39,7 @@ def connect(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:
-        vault.register(dbapi)
+        packing.register(dbapi)
         dbapi.isolation_level = None  # SQLAlchemy says BEGIN itself, so that reads are inside the transaction too
         cursor = dbapi.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")

@@ -114,12 +114,12 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
     wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
     if not wanted:
         return []
-    quoted = ", ".join(f'{_shown(table, name)} AS "{name}"' for name in wanted)
+    quoted = ", ".join(f'{_express_column(table, name)} AS "{name}"' for name in wanted)
     sql = f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}'  # noqa: S608
     return [dict(row) for row in query.fetch_mappings(connection, sql, *values)]
 
 
-def _shown(table: str, name: str) -> str:
+def _express_column(table: str, name: str) -> str:
     """Return the expression for what a column says: a turn's text may be compressed."""
     return f'plain("{name}")' if (table, name) == ("turn", "text") else f'"{name}"'
 
@@ -150,7 +150,7 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
     if table == "memory" and "content" in new:
         values["content_hash"] = hash_of(new["content"])
     sets = ", ".join(f'"{name}" = ?' for name in values)
-    same = " AND ".join(f"{_shown(table, name)} IS ?" for name in new)
+    same = " AND ".join(f"{_express_column(table, name)} IS ?" for name in new)
     sql = f'UPDATE "{table}" SET {sets} WHERE rowid = ? AND {same}'  # noqa: S608
     return query.change_one(connection, sql, *values.values(), row["rowid"], *(row[name] for name in new))
 

@@ -7,12 +7,12 @@ of memoryd has the SQL function `plain`, which returns the text of both. Other p
 
 from __future__ import annotations
 
-import zlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import count_noun
 from memoryd.database import query
+from memoryd.database.packing import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,21 +39,6 @@ _WITHOUT_TRANSCRIPT = (
     " AND NOT EXISTS (SELECT 1 FROM transcript p WHERE p.session_id = s.id"
     " AND p.fate NOT IN ('deleted', 'still-gone'))"
 )
-
-
-def pack(text: str) -> bytes:
-    """Return a text as a compressed `turn.text` holds it."""
-    return zlib.compress(text.encode())
-
-
-def unpack(stored: str | bytes | None) -> str | None:
-    """Return the text of `turn.text`, which is compressed if it is bytes."""
-    return zlib.decompress(stored).decode() if isinstance(stored, bytes) else stored
-
-
-def register(connection: Any) -> None:
-    """Give a connection of the SQLite library the function `plain`."""
-    connection.create_function("plain", 1, unpack, deterministic=True)
 
 
 def pack_portion(connection: Connection, before: str, after: int) -> int | None:
@@ -93,6 +78,20 @@ def measure(reader: DatabaseReader) -> dict[str, int]:
         " coalesce(sum(typeof(text) = 'blob'), 0) AS compressed FROM turn WHERE octet_length(text) > 0"
     )
     return {**(sizes or {}), "without_transcript": reader.number(_WITHOUT_TRANSCRIPT)}
+
+
+def read_evidence(reader: DatabaseReader, session_id: str) -> dict[str, Any]:
+    """Read what is kept of a session: its transcripts, how many turns have a text, and why others have none."""
+    transcripts = reader.rows(
+        "SELECT path, fate IN ('deleted', 'still-gone') AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
+        session_id,
+    )
+    counts = reader.rows(
+        "SELECT coalesce(withheld, 'kept') AS why, count(*) AS n FROM turn WHERE session_id = ?"
+        " AND (text <> '' OR withheld IS NOT NULL) GROUP BY 1 ORDER BY 1",
+        session_id,
+    )
+    return {"transcripts": transcripts, "texts": {row["why"]: row["n"] for row in counts}}
 
 
 def describe(sizes: Mapping[str, int] | None) -> list[str]:

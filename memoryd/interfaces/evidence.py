@@ -70,12 +70,12 @@ def _turn_lines(turn: dict[str, Any]) -> Iterator[str]:
 @passed
 def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
     """Show what is kept of a session, also after its transcript was deleted: its turns without their secrets."""
-    from memoryd.database import reads
+    from memoryd.database import reads, vault
 
     settings = call.settings()
     with call.reader(settings) as reader:
         row = session_of(call, settings, reader, session_id, agent_id)
-        told = reads.read_evidence(reader, row["id"])
+        told = vault.read_evidence(reader, row["id"])
         turns = reads.read_turns(reader, row["id"])
     agent = call.agent(settings, str(row["agent_id"]))
     turns = access.show_rows(settings, agent, "session show", turns, "text")

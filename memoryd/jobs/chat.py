@@ -41,13 +41,7 @@ def compress(
         for message, size in zip(given.messages, count_tokens(list(map(chat.text_of, given.messages))), strict=True)
     ]
     turns = [_turn(given, place) for place in range(len(given.messages))]
-    room = budget_tokens - system_tokens(turns, tokens)
-    if room < 0:
-        raise ValueError(f"budget: the system messages alone take {budget_tokens - room} tokens of {budget_tokens}")
-    newest = _measure_newest(given, turns, tokens)
-    if newest > room:
-        what = f"the newest message and what goes with it take {newest} tokens, {room} of {budget_tokens} are left"
-        raise ValueError(f"budget: {what}: {newest - room} too few")
+    room, newest = _find_room(given, turns, tokens, budget_tokens)
     keep_recent = max(1, keep_recent)
     if summary is None and strategy == PROGRESSIVE:
         kept = choose_staying(turns, tokens, room, strategy, keep_recent)
@@ -62,12 +56,20 @@ def compress(
     return told + [message for place, message in enumerate(given.messages) if place in kept]
 
 
-def _measure_newest(given: chat.WholeMessages, turns: Sequence[StoredTurn], tokens: Sequence[int]) -> int:
-    """Return the tokens of the newest message that is not the system's, with all that stays or goes with it."""
-    last = next((place for place in reversed(range(len(turns))) if turns[place].role is not Role.SYSTEM), None)
-    return sum(
-        size for place, size in enumerate(tokens) if last is not None and given.group[place] == given.group[last]
-    )
+def _find_room(
+    given: chat.WholeMessages, turns: Sequence[StoredTurn], tokens: Sequence[int], budget: int
+) -> tuple[int, int]:
+    """Return the tokens left by the system's messages, and those of the newest other one with all that goes with it."""
+    room = budget - system_tokens(turns, tokens)
+    if room < 0:
+        raise ValueError(f"budget: the system messages alone take {budget - room} tokens of {budget}")
+    spoken = [place for place, turn in enumerate(turns) if turn.role is not Role.SYSTEM]
+    last = {given.group[place] for place in spoken[-1:]}
+    newest = sum(size for size, group in zip(tokens, given.group, strict=True) if group in last)
+    if newest > room:
+        what = f"the newest message and what goes with it take {newest} tokens, {room} of {budget} are left"
+        raise ValueError(f"budget: {what}: {newest - room} too few")
+    return room, newest
 
 
 def _turn(given: chat.WholeMessages, place: int) -> StoredTurn:

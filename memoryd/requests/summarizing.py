@@ -12,6 +12,7 @@ from memoryd.clock import Clock
 from memoryd.database import runs, sqlite, turns
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import trial
+from memoryd.files.folders import make_private_dir
 from memoryd.reading import recording
 from memoryd.requests import jobs_by_hand, opening
 from memoryd.running import sandbox
@@ -37,8 +38,8 @@ def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any
     """
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
         return ""
-    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _spending(settings, agent) as settle, trial.make_folders(settings.state_dir, None) as place:
+    make_private_dir(settings.state_dir)
+    with _reserve_tokens(settings, agent) as settle, trial.make_folders(settings.state_dir, None) as place:
         tried = sandbox.settings_of(settings, replace(agent, enabled=True), place)
         tried = replace(
             tried,
@@ -62,7 +63,7 @@ def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any
 
 
 @contextmanager
-def _spending(settings: Settings, agent: Agent) -> Iterator[Callable[[Engine], None]]:
+def _reserve_tokens(settings: Settings, agent: Agent) -> Iterator[Callable[[Engine], None]]:
     """Reserve what a model may spend on it; give a function that books what was spent in a sandbox."""
     if settings.llm.provider == OFFLINE:
         yield lambda _: None

@@ -12,7 +12,7 @@ from scratch import Scratch, in_process, message
 
 from memoryd.clock import Clock
 from memoryd.config import RetentionSettings
-from memoryd.database import reads, vault
+from memoryd.database import packing, reads, vault
 from memoryd.files.log import get_logger
 from memoryd.running import retention
 
@@ -58,7 +58,7 @@ def holders(scratch, words):
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_text_comes_back_as_it_was(text):
-    assert vault.unpack(vault.pack(text)) == vault.unpack(text) == text
+    assert packing.unpack(packing.pack(text)) == packing.unpack(text) == text
 
 
 def test_old_turns_are_kept_compressed_when_their_transcript_is_deleted(scratch):
