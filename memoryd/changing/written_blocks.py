@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import tzinfo
+from typing import NamedTuple
+
+from sqlalchemy import Connection
 
 from memoryd.changing import saving
 from memoryd.database import turns
 from memoryd.jobs.witness import SupportingSentences
 from memoryd.ledger import audit as chain
 from memoryd.tiers import daily
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-
-    from sqlalchemy import Connection
 
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
 NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.changing.written_blocks import find_written_blocks, read_sentences
+from memoryd.config import Agent, Settings
 from memoryd.database import memories, query, reads, turns
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.files import regular
 from memoryd.finding.excerpt import strip_workspace
-from memoryd.jobs.witness import SupportingSentences, digest_of
+from memoryd.jobs.witness import Behind, SupportingSentences, digest_of
 from memoryd.ledger import audit as chain
-from memoryd.ledger.memory import PREFIXES, MemoryKind, hash_of
+from memoryd.ledger.memory import PREFIXES, Memory, MemoryKind, hash_of
 from memoryd.requests import access, opening
 from memoryd.requests.scanner import open_scrubber
 from memoryd.scrub.hidden import mask_hidden
@@ -28,15 +32,6 @@ from memoryd.text.sentences import list_texts
 from memoryd.tiers import archive, core, daily
 from memoryd.tiers.lines import lines_of
 from memoryd.tiers.session_summary import parse_points
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from sqlalchemy import Connection
-
-    from memoryd.config import Agent, Settings
-    from memoryd.jobs.witness import Behind
-    from memoryd.ledger.memory import Memory
 
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:-\d+)?")
 _LABEL = re.compile(r"^(?:\*\*[\w ]+\*\*:\s*)?(?:[-*+] (?:\[x\] )?)?")  # of a point in RECENT.md

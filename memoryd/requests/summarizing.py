@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Engine
 
 from memoryd.app import open_app
 from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.database import runs, sqlite, turns
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import trial
@@ -20,13 +24,6 @@ from memoryd.running.answering import OFFLINE
 from memoryd.running.modes import AUTO
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from sqlalchemy import Engine
-
-    from memoryd.config import Agent, Settings
 
 
 def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> str:
