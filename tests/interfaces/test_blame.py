@@ -1,5 +1,6 @@
 """`blame`: the turns that a line of memory came from, with their text, and each change since."""
 
+import json
 import shutil
 
 import pytest
@@ -82,6 +83,16 @@ def test_what_a_person_changes_shows_as_a_change(scratch):
     # A line that stayed, in a block that was edited around it, is still known.
     daily.write_text(text.replace("#", "# Mine\n\n#", 1).replace("PostgreSQL", "SQLite"), encoding="utf-8")
     assert saying(scratch.json("blame", find_line(scratch, "memory/2026-03-04.md", "tabs over")))
+
+
+def test_a_memory_that_was_made_of_another_has_its_turns_and_its_changes(scratch):
+    one, other, *_ = (row["id"] for row in scratch.json("core", "list"))
+    before = scratch.json("blame", one)
+    sql = "UPDATE memory SET sources = '[]', derived_from = ? WHERE id = ?"
+    scratch.change(sql, json.dumps([one]), other)
+    told = scratch.json("blame", other)
+    assert saying(told) == saying(before)
+    assert {change["memory"] for change in told["changes"]} == {one, other}
 
 
 @pytest.mark.parametrize(

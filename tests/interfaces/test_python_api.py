@@ -156,6 +156,8 @@ def test_a_folder_without_any_configuration_has_defaults_and_begins_empty(tmp_pa
     assert [row["content"] for row in again.core.list()] == ["The tea is in the left drawer."]
     assert [fact.content for fact in again.facts.all()] == ["Drinks tea."]
     assert list((tmp_path / "XDG_STATE_HOME/memoryd").glob("workspace-*/memoryd.db"))
+    assert again.flush([{"role": role, "content": text} for role, text in SAID]).state == "succeeded"
+    assert "PostgreSQL 16" in again.context().text
     other = tmp_path / "other"
     other.mkdir()
     assert memoryd.Memory(other).core.list() == []
