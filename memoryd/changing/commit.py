@@ -53,8 +53,7 @@ from memoryd.ledger.guards import Caller, Refusal
 from memoryd.ledger.matching import map_places
 from memoryd.ledger.memory import Memory, MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Add, Change, Delete, Operation
-from memoryd.ledger.places import assign_places
-from memoryd.ledger.projection import Standing, edits_of
+from memoryd.ledger.projection import Standing, assign_places, edits_of
 from memoryd.ledger.text_removal import cut_of_row
 from memoryd.tiers import core, daily, diary
 

@@ -21,9 +21,8 @@ from memoryd.index.database import RebuiltError
 from memoryd.index.matches import SearchFilter
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import documents, ranking
-from memoryd.recall.fusion import fuse
 from memoryd.recall.query import parse
-from memoryd.recall.ranking import FACT, KnownMemory
+from memoryd.recall.ranking import FACT, KnownMemory, fuse
 from memoryd.recall.snippet import find_held
 from memoryd.tiers import core
 

@@ -18,10 +18,10 @@ from memoryd.jobs.dream_reply import Declaration, LetGo, ParsedDreamReply, Reply
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.pieces import SPEAKERS, Piece, piece_of_text
 from memoryd.ledger.guards import Guard, RefusedOperation
-from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, lane_of_source, may_change, read_label
 from memoryd.ledger.memory import Ending, MemoryKind, hash_of, unite_groups
 from memoryd.ledger.operation import Add, Delete, Merge, Operation, Update, ids_of
+from memoryd.ledger.steering import NO_THEME, is_theme
 from memoryd.text.content import is_label, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize

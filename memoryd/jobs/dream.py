@@ -31,7 +31,7 @@ from memoryd.ledger.guards import Guard, JudgedOperations, Refusal, RefusedOpera
 from memoryd.ledger.lane import Lane
 from memoryd.ledger.memory import Ending, Memory, MemoryKind
 from memoryd.ledger.operation import Add, Change, Delete, Disposition, Merge, Operation, Update, apply, ids_of
-from memoryd.ledger.places import assign_places
+from memoryd.ledger.projection import assign_places
 from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange

@@ -8,15 +8,16 @@ goes on from another; a memory file wherever the agent decided something without
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any, NamedTuple
 
-from memoryd.jobs.memory_files import find_written
 from memoryd.ledger.foreign import Foreign
 from memoryd.text import prose
 from memoryd.text.content import list_stems
 from memoryd.text.fences import without_fences
 from memoryd.text.sentences import SentenceKind, split
+from memoryd.transcripts.fields import mappings, shown_arguments
 from memoryd.transcripts.turn import SPOKEN, Origin, StoredTurn, TurnKind
 
 # What the program puts around a summary in the agent's name.
@@ -116,3 +117,125 @@ def _list_sentences(text: str) -> Iterator[str]:
 
 def _is_within(stems: frozenset[str], said: frozenset[str]) -> bool:
     return len(stems & said) >= _SAID * len(stems)
+
+
+# ── files of memory that the agent writes by itself ───────────────────────────────────────────────────────────────────
+
+
+_TOOLS = "claude|codex|gemini|qwen|pi|opencode|cursor|windsurf|cline|roo|copilot|kiro|factory|serena"
+# memoryd's own `MEMORY.md` and daily files lie in no folder of a tool: their edits are imported where they are made.
+_MEMORY_FILE = re.compile(
+    r"(?:^|[/\\])(?:(?:CLAUDE|AGENTS|GEMINI|QWEN)(?:\.local|\.override)?\.md"
+    rf"|\.(?:{_TOOLS})[/\\](?:.*[/\\])?(?:memor(?:y|ies)[/\\].*\.md|MEMORY\.md))$"
+)
+_HINT = re.compile(r"CLAUDE|AGENTS|GEMINI|QWEN|memor", re.IGNORECASE)  # in a call about such a file
+_PATHS = ("file_path", "filePath", "path", "filename", "target_file")
+_ADDED = ("new_string", "new_str", "newString", "newText", "insert_text")
+_TAKEN = ("old_string", "old_str", "oldString", "oldText")
+_WHOLE = ("content", "file_text")
+_FACT = "save_memory"  # the tool of Gemini that adds one line to its memory file
+_UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>|Error\b)", re.IGNORECASE)
+_PATCH = "*** Begin Patch"
+_PATCHED = re.compile(r"^\*\*\* (?P<what>Add|Update|Delete|End)\b(?: File: (?P<path>.+))?", re.MULTILINE)
+_HEREDOC = re.compile(
+    r"^(?P<line>[^\n]{0,1000}<<-?[ \t]*['\"]?(?P<end>\w+)\b['\"]?[^\n]*)\n(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+_TARGET = re.compile(r"(?:>>?|\btee(?:[ \t]+-a)?)[ \t]*['\"]?(?P<path>[^\s'\"<>|;&]+)")
+_COMMANDS = ("command", "cmd", "script", "input", "patch")
+
+
+class _FileChange(NamedTuple):
+    """What a call changes in a memory file."""
+
+    path: str
+    added: str
+    taken: frozenset[str] = frozenset()  # lines
+    is_whole: bool = False  # it replaces all that was in the file
+
+
+class _LaterChanges:
+    """What the calls that come later do to a file; the calls are read from the last to the first."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._whole: set[str] | None = None  # the lines of the file, where a call rewrites it
+
+    def take(self, change: _FileChange) -> str:
+        """Return the lines that a call adds and that stay, and go on to the calls before it."""
+        lines = {line.strip() for line in change.added.splitlines()}
+        stay = lines - change.taken - self._taken
+        if self._whole is not None:
+            stay &= self._whole
+        self._taken |= change.taken - lines
+        if change.is_whole and self._whole is None:
+            self._whole = lines - self._taken
+        return "\n".join(line for line in change.added.splitlines() if line.strip() in stay)
+
+
+def find_written(turns: Sequence[StoredTurn]) -> dict[int, str]:
+    """Return the lines that calls write to memory files and that stay there, by the number of the turn."""
+    undone = {turn.tool_call_id for turn in turns if turn.tool_call_id and _UNDONE.match(turn.text)}
+    written: dict[int, str] = {}
+    files: dict[str, _LaterChanges] = {}
+    for turn in reversed(turns):
+        if _is_own_call(turn) and turn.tool_call_id not in undone and _HINT.search(turn.text):
+            texts = [files.setdefault(one.path, _LaterChanges()).take(one) for one in _list_changes(turn)]
+            written[turn.seq] = "\n".join(texts)
+    return written
+
+
+def _is_own_call(turn: StoredTurn) -> bool:
+    """Return True if the assistant of the main conversation calls a tool."""
+    return turn.kind is TurnKind.TOOL_CALL and turn.origin is Origin.ASSISTANT and not turn.sidechain
+
+
+def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
+    """Yield what a call changes in memory files."""
+    given = shown_arguments(turn.text)
+    if turn.tool_name == _FACT:
+        yield _FileChange("GEMINI.md", _first(given, ("fact",)))
+    path = _first(given, _PATHS)
+    if _MEMORY_FILE.search(path):
+        for one in (given, *mappings(given.get("edits"))):
+            old = frozenset(line.strip() for line in _first(one, _TAKEN).splitlines())
+            whole = _first(one, _WHOLE)
+            yield _FileChange(path, whole or _first(one, _ADDED), old, is_whole=bool(whole))
+    command = _find_command(given) or turn.text
+    if _PATCH in command:
+        yield from _list_patched(command)
+    elif "<<" in command:
+        yield from _list_piped(command)
+
+
+def _first(given: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Return the first of these values that is a text; empty where none is."""
+    return next((value for key in keys if isinstance(value := given.get(key), str)), "")
+
+
+def _find_command(given: Mapping[str, Any]) -> str:
+    """Return the command or patch of a call: a text, or the last of the words that a shell is started with."""
+    found = next((given[key] for key in _COMMANDS if key in given), "")
+    if isinstance(found, list):
+        found = found[-1] if found else ""
+    return found if isinstance(found, str) else ""
+
+
+def _list_patched(patch: str) -> Iterator[_FileChange]:
+    marks = list(_PATCHED.finditer(patch))
+    ends = [*(one.start() for one in marks[1:]), len(patch)]
+    for mark, end in zip(marks, ends, strict=False):  # words that only mention a patch have no marks
+        path = (mark["path"] or "").strip()
+        if _MEMORY_FILE.search(path):
+            lines = patch[mark.end() : end].splitlines()
+            added = "\n".join(line[1:] for line in lines if line.startswith("+"))
+            taken = frozenset(line[1:].strip() for line in lines if line.startswith("-"))
+            yield _FileChange(path, added, taken, is_whole=mark["what"] == "Add")
+
+
+def _list_piped(command: str) -> Iterator[_FileChange]:
+    for found in _HEREDOC.finditer(command):
+        target = _TARGET.search(found["line"])
+        if target is not None and _MEMORY_FILE.search(target["path"]):
+            is_whole = not target[0].startswith(">>") and " -a" not in target[0]
+            yield _FileChange(target["path"], found["text"], is_whole=is_whole)

@@ -25,7 +25,6 @@ from memoryd.ledger import erosion
 from memoryd.ledger.accounting import Rewrite, list_unaccounted
 from memoryd.ledger.erosion import Drop
 from memoryd.ledger.forgetting import buried_since, hash_likenesses, is_said_since
-from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import TOMBSTONES, Ending, Memory, MemoryKind, hash_of
 from memoryd.ledger.operation import (
     Add,
@@ -41,6 +40,7 @@ from memoryd.ledger.operation import (
     ids_of,
     text_of,
 )
+from memoryd.ledger.steering import NO_THEME, is_theme
 from memoryd.tiers.core import normalize
 
 

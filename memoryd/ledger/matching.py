@@ -19,8 +19,7 @@ from rapidfuzz import fuzz, process
 
 from memoryd.ledger.memory import Ending, Memory, MemoryKind
 from memoryd.ledger.operation import Add, Delete, Operation, Update
-from memoryd.ledger.places import assign_places
-from memoryd.ledger.projection import Standing
+from memoryd.ledger.projection import Standing, assign_places
 from memoryd.tiers import core
 from memoryd.tiers.core import Bullet
 from memoryd.tiers.lines import lines_of, open_fence

@@ -9,6 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from memoryd.ledger.disguise import fold
+from memoryd.ledger.floor import TokenKind, find_tokens
+from memoryd.text.content import list_content_words
+from memoryd.text.neutral import neutralize
+
 _INSTRUCTS = re.compile(
     r"\b(?:always|never|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|forget "
     r"(?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|keep in mind|"
@@ -53,3 +58,30 @@ def is_instruction(text: str) -> bool:
 def is_preference(text: str) -> bool:
     """Return True if `text` tells of somebody's likes, wishes or choices."""
     return _PREFERS.search(unicodedata.normalize("NFKC", text)) is not None
+
+
+# ── the check that a heading above memories only names a theme ────────────────────────────────────────────────────────
+
+
+NO_THEME = "a heading names a theme and says nothing"
+_MOST_WORDS = 6
+_MOST_CONTENT = 2  # words of content; from three on it can tell who did what
+_LONGEST = 60  # characters
+_SAYS = re.compile(
+    r"[.!?:;…<>\[\]{}|`\\]|[。！？：；、]"  # noqa: RUF001
+    r"|\b(?:is|isn't|are|aren't|was|were|be|been|has|have|had|will|would|can|may|should|shall|does|did|says?|said|"
+    r"ist|sind|war|waren|hat|haben|wird|est|sont|était|está|són|sono|era)\b",
+    re.IGNORECASE,
+)
+
+
+def is_theme(heading: str) -> bool:
+    """Return True if a heading is a few neutral words that state nothing, order nobody and name nothing exactly."""
+    if heading != neutralize(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
+        return False
+    exact = (one for one in find_tokens(heading) if one.kind is not TokenKind.NAME)
+    is_exact = any(one.kind is not TokenKind.MARK or "/" not in one.text for one in exact)  # CI/CD is a theme
+    if is_exact or _SAYS.search(heading) or len(list_content_words(heading)) > _MOST_CONTENT:
+        return False
+    said = fold(heading)
+    return any(map(str.isalpha, heading)) and not is_instruction(said) and not is_preference(said)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memoryd.addresses import BaseUrl, parse_base_url
+from memoryd.addresses import AddressError, BaseUrl, parse_base_url
+from memoryd.llm.failure import Failure, Trouble
 
 if TYPE_CHECKING:
     from memoryd.config import Settings
@@ -59,3 +61,23 @@ class Endpoint:
         """Return the parts of `timeout`: a server that needs nearly all of it for its first byte would not finish."""
         whole = self.timeout
         return Deadlines(min(_CONNECT_SECONDS, whole / 4), whole * 3 / 4, min(_IDLE_SECONDS, whole / 2), whole)
+
+
+# ── the key of an endpoint: read at the moment of a call and kept nowhere ─────────────────────────────────────────────
+
+
+_NONE = "none"  # what a server of one's own is sent; it is a header that must not be empty
+
+
+def key_of(endpoint: Endpoint) -> str | Failure:
+    """Return the key to send, or why the endpoint cannot be asked. No failure holds anything of a key."""
+    try:
+        url = endpoint.url
+    except AddressError as error:
+        return Failure(Trouble.BLOCKED, f"the endpoint {error.what}")
+    key = os.environ.get(endpoint.api_key_env, "").strip() or (_NONE if url.is_local else "")
+    if not key:
+        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env}, for the key, is not set")
+    if not key.isascii() or not key.isprintable():
+        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} holds what cannot be a key")
+    return key

@@ -24,10 +24,10 @@ import httpx2
 import openai
 
 from memoryd.jobs.job import Ask, Reply
-from memoryd.llm import limits, network, prompt, stream, thoughts
-from memoryd.llm.endpoint import Endpoint
+from memoryd.llm import network, prompt, stream
+from memoryd.llm.endpoint import Endpoint, key_of
 from memoryd.llm.failure import Failure, Trouble
-from memoryd.llm.key import key_of
+from memoryd.text.fences import strip_fence
 
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
@@ -98,7 +98,7 @@ class _ChatCall:
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             return self._of_connection(error)
         told = self._told
-        text = thoughts.answer_of("".join(told.parts))
+        text = answer_of("".join(told.parts))
         if not text and not told.calls and told.finish_reason == "stop":
             return self._failure(Trouble.BAD_REPLY, "the reply is empty, or holds nothing but reasoning")
         return Reply(
@@ -179,7 +179,7 @@ class _ChatCall:
 
     def _of_length(self, text: str) -> Failure | None:
         """Return the failure of a request that was refused for its length; None if it was not."""
-        found = limits.read(text)
+        found = read_refused_length(text)
         if found is None:
             return None
         trouble, what = (Trouble.LIMIT, _TOO_MUCH) if found.is_output else (Trouble.OVERFLOW, _TOO_LONG)
@@ -235,3 +235,125 @@ def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 
 def _printable(name: str) -> str:
     return "".join(mark if mark.isprintable() else "?" for mark in name[:_LONGEST_MODEL_NAME])
+
+
+# ── what a model says around its answer ───────────────────────────────────────────────────────────────────────────────
+
+
+_TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reasoning_content|reflection|analysis|scratchpad)"
+_OPENING = re.compile(
+    rf"\A\s*(?:<(?P<tag>{_TAGS})>|(?P<square>\[THINK\])|(?P<kimi>◁think▷)|<\|(?P<begin>begin_of_thought)\|>|"
+    r"<\|(?P<start>start_thinking)\|>)",
+    re.IGNORECASE,
+)
+_CLOSINGS = {
+    "square": r"\[/THINK\]",
+    "kimi": r"◁/think▷",
+    "begin": r"<\|end_of_thought\|>",
+    "start": r"<\|end_thinking\|>",
+}
+_LEFT_OVER = re.compile(rf"\A[^\[{{]*?(?:</{_TAGS}\s*>|◁/think▷|\[/THINK\])", re.IGNORECASE)
+_CHANNELS = re.compile(r"\A\s*(?:<\|start\|>\s*assistant\s*)?<\|channel\|>", re.IGNORECASE)
+_CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>\w+)[^<]*<\|message\|>", re.IGNORECASE)
+_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
+
+
+def answer_of(text: str) -> str:
+    """Return the answer in `text`, without reasoning before it and without a fence around it.
+
+    Reasoning that never ends leaves nothing: where the answer would begin cannot be known. A closing mark without its
+    opening one, as the chat templates of some models leave it, ends reasoning only before any `[` or `{`, so that one
+    that is quoted in an answer ends nothing.
+    """
+    if _CHANNELS.match(text):
+        text = _final(text)
+    while opening := _OPENING.match(text):
+        kind = opening.lastgroup or "tag"
+        closing = _CLOSINGS.get(kind) or rf"</{re.escape(opening['tag'])}\s*>"
+        end = re.compile(closing, re.IGNORECASE).search(text, opening.end())
+        if end is None:
+            return ""
+        text = text[end.end() :]
+    left_over = _LEFT_OVER.match(text)
+    text = text[left_over.end() :] if left_over else text
+    return strip_fence(text).strip()
+
+
+def _final(text: str) -> str:
+    """Return what is said in the channel `final`, empty where nothing is."""
+    said = ""
+    for channel in _CHANNEL.finditer(text):
+        if channel["name"].lower() == "final":
+            end = _END.search(text, channel.end())
+            said = text[channel.end() : end.start() if end else len(text)]
+    return said
+
+
+# ── what a server says about lengths when it refuses ──────────────────────────────────────────────────────────────────
+
+
+_LEAST = 16  # tokens; a smaller number in an error is no limit
+_NUMBER = r"[`'\"]?(?P<n>\d[\d,]*)"
+_MAX = r"max_(?:completion_|output_|new_)?tokens"
+
+
+def _patterns(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+
+
+# Question and reply together, with the number.
+_CONTEXT_OF = _patterns(
+    rf"maximum context length (?:is|of) (?:only )?{_NUMBER}",
+    rf"{_NUMBER} maximum context length",
+    rf"context length of (?:only )?{_NUMBER}",
+    rf"context (?:length|window|size) \(?(?:of )?{_NUMBER}",
+    rf"context limit: \d+ \+ \d+ > {_NUMBER}",
+    rf"max_new_tokens\W+must be <=? {_NUMBER}",
+    rf"tokens > {_NUMBER} maximum",
+    rf"\bn_ctx\W{{1,4}}{_NUMBER}",
+    rf"\blimit {_NUMBER}, requested",
+)
+# The reply alone, with the number.
+_OUTPUT_OF = _patterns(
+    rf"at most {_NUMBER} (?:completion|output) tokens",
+    rf"> {_NUMBER}, which is the maximum allowed number of output",
+    rf"range of \W?{_MAX}\W+(?:is|should be) \[\d+, ?{_NUMBER}\]",
+    rf"{_MAX}\W+(?:must|should|has to) be (?:less than or equal to|at most|no more than|<=?) ?{_NUMBER}",
+    rf"{_MAX}\b.{{0,200}}(?:less than or equal to|expected a value <=) {_NUMBER}",
+    rf"(?:less than or equal to|expected a value <=) {_NUMBER}.{{0,200}}{_MAX}\b",
+    rf"maxOutputTokens\b.{{0,200}} to {_NUMBER} \((?:in|ex)clusive\)",
+    rf"fewer max_tokens.{{0,100}}can only afford {_NUMBER}",
+)
+_OUTPUT = _patterns(rf"{_MAX}\W+(?:\w+\W+){{0,6}}?(?:too (?:large|high|big)|exceeds?|must be (?:less|lower|smaller))")
+_CONTEXT = _patterns(
+    r"context[_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available |model'?s )?context|"
+    r"too many (?:input )?tokens|(?:prompt|input) is too long|reduce the length|larger than the context|"
+    rf"{_MAX} must be at least 1\b|truncate prompt with n_keep|request too large"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLength:
+    """Which length was refused, and the most that the server takes, where it says."""
+
+    is_output: bool  # the reply alone; else question and reply together
+    tokens: int | None
+
+
+def read_refused_length(text: str) -> RefusedLength | None:
+    """Return what the text of an error says about a length; None where it is about something else."""
+    tokens = _find_number(_CONTEXT_OF, text)
+    if tokens is not None:
+        return RefusedLength(is_output=False, tokens=tokens)
+    tokens = _find_number(_OUTPUT_OF, text)
+    if tokens is not None or any(pattern.search(text) for pattern in _OUTPUT):
+        return RefusedLength(is_output=True, tokens=tokens)
+    return RefusedLength(is_output=False, tokens=None) if any(pattern.search(text) for pattern in _CONTEXT) else None
+
+
+def _find_number(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
+    for pattern in patterns:
+        found = pattern.search(text)
+        if found and int(found["n"].replace(",", "")[:12]) >= _LEAST:
+            return int(found["n"].replace(",", "")[:12])
+    return None

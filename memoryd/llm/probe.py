@@ -14,9 +14,8 @@ from typing import Any
 import httpx2
 
 from memoryd.llm import network
-from memoryd.llm.endpoint import Deadlines, Endpoint
+from memoryd.llm.endpoint import Deadlines, Endpoint, key_of
 from memoryd.llm.failure import Failure
-from memoryd.llm.key import key_of
 
 DEADLINES = Deadlines(connect=3.0, first_byte=6.0, idle=3.0, whole=8.0)
 

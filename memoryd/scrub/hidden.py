@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from memoryd.scrub import formats, private
 from memoryd.scrub.encoded import view_stripped
-from memoryd.scrub.finding import KeywordPlace, SecretSpan, make_placeholder
-from memoryd.scrub.joined import JoinedTexts
+from memoryd.scrub.finding import JoinedTexts, KeywordPlace, SecretSpan, make_placeholder
 
 _WORD = re.compile(re.escape(private.KEYWORD), re.IGNORECASE)
 _KEY = re.compile(rb"-----(?P<end>BEGIN|END) ", re.IGNORECASE)

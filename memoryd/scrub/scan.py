@@ -18,8 +18,16 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from memoryd.scrub import carried, columns, commands, formats, named, personal, private
 from memoryd.scrub.encoded import View, list_views, view_stripped
-from memoryd.scrub.finding import PLACEHOLDER, Find, Finding, KeywordPlace, ScrubbedText, SecretSpan, make_placeholder
-from memoryd.scrub.joined import JoinedTexts
+from memoryd.scrub.finding import (
+    PLACEHOLDER,
+    Find,
+    Finding,
+    JoinedTexts,
+    KeywordPlace,
+    ScrubbedText,
+    SecretSpan,
+    make_placeholder,
+)
 from memoryd.scrub.policy import Policy
 
 # Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.

@@ -33,7 +33,7 @@ from memoryd.jobs.witness import digest_of
 from memoryd.ledger.facts import Fact
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
-from memoryd.llm.thoughts import answer_of
+from memoryd.llm.openai_chat import answer_of
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.content import measure_overlap

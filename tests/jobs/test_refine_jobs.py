@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_world import core_memory
 
-from memoryd.jobs import consent, refine, refinement_tools, tally
+from memoryd.jobs import refine, refinement_tools, tally
 from memoryd.jobs.claims import Judges
 from memoryd.jobs.condensation import Draft
 from memoryd.jobs.condensation import read as ask_about
@@ -19,7 +19,7 @@ from memoryd.jobs.refinement import RefinementSession, describe_memory, ledger_l
 from memoryd.jobs.refinement_tools import CompleteCall, Misuse, RefinementChange, SearchCall
 from memoryd.ledger.memory import Ending, to_json
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
-from memoryd.llm.thoughts import answer_of
+from memoryd.llm.openai_chat import answer_of
 from memoryd.offline.cue_judge import CueJudge
 
 TEXTS = (
@@ -72,23 +72,23 @@ def answers(block):
 
 @pytest.mark.parametrize("text", answers(YES))
 def test_a_first_word_of_yes_consents(text):
-    assert consent.read(answer_of(text)) is True
+    assert refine.read_consent(answer_of(text)) is True
 
 
 @pytest.mark.parametrize("text", answers(NO))
 def test_a_first_word_of_no_declines(text):
-    assert consent.read(answer_of(text)) is False
+    assert refine.read_consent(answer_of(text)) is False
 
 
 @pytest.mark.parametrize("text", answers(UNCLEAR))
 def test_anything_else_is_unclear(text):
-    assert consent.read(answer_of(text)) is None
+    assert refine.read_consent(answer_of(text)) is None
 
 
 @given(st.text())
 def test_what_follows_the_first_word_changes_nothing(more):
-    assert consent.read(f"Yes. {more}") is True
-    assert consent.read(f"No. {more}") is False
+    assert refine.read_consent(f"Yes. {more}") is True
+    assert refine.read_consent(f"No. {more}") is False
 
 
 def test_the_question_for_consent_is_short_and_asks_for_one_word():

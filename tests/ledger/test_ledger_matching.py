@@ -13,7 +13,7 @@ from ledger_world import AGENT, core_memory
 from memoryd.ledger.matching import is_conflicted, match
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Add, Delete, Update, apply
-from memoryd.ledger.places import STEP, assign_places
+from memoryd.ledger.projection import STEP, assign_places
 from memoryd.tiers import core
 
 A, B, C, D = (f"core_{number:08x}" for number in range(4))

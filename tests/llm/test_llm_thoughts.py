@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.llm.thoughts import answer_of
+from memoryd.llm.openai_chat import answer_of
 
 ANSWER = "[SUMMARY]\n- [t1] User: a `</think>` mark.\n[MEMORIES]"
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs.job import Ask, ModelExchange, ModelTool, Reply, ToolCall
-from memoryd.llm import limits, network, openai_chat
+from memoryd.llm import network, openai_chat
 from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
 
@@ -269,7 +269,7 @@ def test_a_length_that_is_refused_in_the_stream_is_one(server):
 
 @pytest.mark.parametrize("text", ["Unsupported parameter: 'max_tokens'", "the model is busy", "tools are too many", ""])
 def test_other_errors_are_about_no_length(text):
-    assert limits.read(text) is None
+    assert openai_chat.read_refused_length(text) is None
 
 
 def test_a_trickle_does_not_outlive_the_call(server):

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.recall.fusion import fuse
-from memoryd.recall.ranking import Candidate, RankedCandidate
+from memoryd.recall.ranking import Candidate, RankedCandidate, fuse
 
 
 def ranked(number, path="session:s", piece=0):
