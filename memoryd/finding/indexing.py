@@ -418,7 +418,7 @@ def _is_as(entry: FolderEntry, stamp: str) -> bool:
 
 
 def _about(name: str) -> tuple[str | None, str]:
-    """The day that a file is of, if its name says one, and the words of its name."""
+    """Return the day that a file is of, if its name says one, and the words of its name."""
     match = _DAY.match(name)
     try:
         day = date.fromisoformat(match[1]) if match else None

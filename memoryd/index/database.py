@@ -51,7 +51,7 @@ class Index:
     """The index of a state folder. Safe to use from several threads, and beside other processes."""
 
     def __init__(self, state_dir: Path, log: Log) -> None:
-        """Nothing is opened yet."""
+        """Open nothing yet."""
         self.path = state_dir / NAME
         self._log = log
         self._lock = threading.RLock()
@@ -63,15 +63,15 @@ class Index:
     def find_nearest(
         self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
     ) -> list[Candidate]:
-        """The documents whose meaning is nearest to a vector's, the nearest first."""
+        """Return the documents whose meaning is nearest to a vector's, the nearest first."""
         return tables.read_candidates(number, self._vectors.find_nearest(tables, number, vector, where, limit))
 
     def begin_read(self) -> AbstractContextManager[Tables]:
-        """One read transaction."""
+        """Begin one read transaction."""
         return self._transaction("DEFERRED")
 
     def begin_write(self) -> AbstractContextManager[Tables]:
-        """One write transaction; rolled back by any exception."""
+        """Begin one write transaction; rolled back by any exception."""
         return self._transaction("IMMEDIATE")
 
     def erase(self, agent_id: str | None) -> None:
@@ -141,7 +141,7 @@ class Index:
             raise RebuiltError("the index was damaged and is rebuilt", str(self.path)) from error
 
     def _translate_error(self, error: Exception) -> MemorydError:
-        """What an error of SQLite comes to: damage, which is mended here, or something else that is in the way."""
+        """Return what an error of SQLite comes to: damage, which is mended here, or another obstacle."""
         if not _is_damage(error):
             hint = "it is tried again; memoryd doctor looks at the disk"
             return StateError(f"the index cannot be used: {error}", str(self.path), hint)

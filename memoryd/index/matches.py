@@ -58,7 +58,7 @@ class _All(NamedTuple):
     last: int
 
     def extrapolate(self, count: int, last: int) -> int:
-        """About how many there are of what there are `count` of up to the id `last`."""
+        """Estimate how many there are of what there are `count` of up to the id `last`."""
         return min(self.size, count * (self.last - self.first + 1) // max(1, last - self.first + 1))
 
 
@@ -69,11 +69,11 @@ class _CountedTerm(NamedTuple):
     holding: int
 
     def worth(self, documents: int) -> float:
-        """What BM25 should add to the score of a document of usual length that holds it once, as one of so many."""
+        """Return what BM25 should add to the score of a document of usual length that holds it once."""
         return math.log1p((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
 
     def read_idf(self, documents: int) -> float:
-        """The same as FTS5 has it: below 0 for what stands in more than half of them."""
+        """Return the same as FTS5 has it: below 0 for what stands in more than half of them."""
         return math.log((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
 
 
@@ -84,7 +84,7 @@ class Counts:
         self._known: dict[tuple[int, str], tuple[int, int]] = {}  # by agent and term: how many, of how many documents
 
     def get(self, number: int, match: str, size: int) -> int | None:
-        """The count of a term of an agent with so many documents now; None where it is to be counted."""
+        """Return the count of a term of an agent with so many documents; None where it is to be counted."""
         holding, before = self._known.get((number, match), (0, 0))
         return holding if abs(size - before) * _HARDLY <= before else None
 
@@ -108,7 +108,7 @@ class Matches:
         self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
 
     def rank(self, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
-        """The documents that match best, the best first: the id of each, and its score, of which more is better.
+        """Return the ids and scores of the documents that match best, the best first; a higher score is better.
 
         Of words that are nearly everywhere only the newest documents are ranked, and files and facts, which are few.
         """
@@ -137,7 +137,7 @@ class Matches:
     def _rank_few(
         self, terms: tuple[Term, ...], where: SearchFilter, limit: int, every: _All
     ) -> list[tuple[int, float]]:
-        """The best of few documents, with a term that most of them hold counted for what it tells.
+        """Return the best of few documents, with a term that most of them hold counted for what it tells.
 
         In one project most documents hold what it is about, and FTS5 would take that for nothing.
         """
@@ -158,7 +158,7 @@ class Matches:
         where: SearchFilter,
         budget: int,
     ) -> dict[_CountedTerm, tuple[set[int], set[int]]]:
-        """In which documents common terms stand anywhere, and in which in the text itself.
+        """Return in which documents common terms stand anywhere, and in which in the text itself.
 
         Only of those that were found by the rare terms and those that hold two common ones, which are added.
         """
@@ -179,13 +179,13 @@ class Matches:
         return there
 
     def weigh_terms(self, terms: Sequence[Term]) -> dict[str, float]:
-        """How much each term tells, by its text: the rarer the more, and something even where all documents hold it."""
+        """Return how much each term tells, by its text: the rarer the more, but never nothing."""
         every = self._all()
         counted = [self._count_term(term, BUDGET, every) for term in terms]
         return {one.term.text: one.worth(every.size) + _LEAST_WORTH for one in counted}
 
     def find_holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
-        """Which of these documents hold all of the terms."""
+        """Return which of these documents hold all of the terms."""
         # To look for one document costs what it does to pass over a thousand; a prefix, what it does to find all words.
         is_passed = any(term.match in self._few or term.kind is TermKind.PREFIX for term in terms)
         rowid = "+rowid" if is_passed else "rowid"
@@ -206,7 +206,7 @@ class Matches:
     def _split_terms(
         self, terms: Sequence[Term], budget: int, every: _All
     ) -> tuple[tuple[Term, ...], list[_CountedTerm]]:
-        """The terms of which all matches may be ranked, as they were asked for, and the others, the rarest first."""
+        """Return the terms of which all matches may be ranked, as asked for, and the others, the rarest first."""
         counted = [self._count_term(term, budget, every) for term in terms]
         rare, common = set(), []
         for one in sorted(counted, key=lambda one: one.holding):
@@ -248,7 +248,7 @@ class Matches:
     def _rank_newest(
         self, common: list[_CountedTerm], where: SearchFilter, limit: int, most: int
     ) -> tuple[list[_CountedTerm], dict[int, float]]:
-        """The best of the newest documents that hold a common term, the rarest that is found; that one is put first."""
+        """Return the best of the newest documents with a common term, the rarest one found; it is put first."""
         sql, values = self._build_filter("1", where)
         sql += " ORDER BY w.rowid DESC LIMIT 1 OFFSET :most"
         for one in common[:_PAIRED]:
@@ -261,7 +261,7 @@ class Matches:
     def _rank_any(
         self, terms: Sequence[Term], where: SearchFilter, limit: int, since: int = 0, *, written_down: bool = False
     ) -> list[tuple[int, float]]:
-        """The best of the documents that hold any of the terms.
+        """Return the best of the documents that hold any of the terms.
 
         Those `written_down` are files and facts.
         """
@@ -296,5 +296,5 @@ class Matches:
 
 
 def _pick_pair(common: Sequence[_CountedTerm]) -> list[_CountedTerm]:
-    """The rarest of the common terms, where these are not too common."""
+    """Return the rarest of the common terms, where these are not too common."""
     return [one for one in common[:_PAIRED] if one.holding <= _REACH * BUDGET]

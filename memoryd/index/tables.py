@@ -122,7 +122,7 @@ class Tables:
         self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
-        """All rows of a query; its values are given one by one, or all by name in one mapping."""
+        """Return all rows of a query; its values are given one by one, or all by name in one mapping."""
         given = values[0] if values and isinstance(values[0], dict) else values
         with _faults():
             return list(self._connection.execute(sql, given).fetchall())
@@ -141,7 +141,7 @@ class Tables:
     # --- agents ---------------------------------------------------------------------------------------------------
 
     def number(self, agent_id: str) -> int:
-        """The number of an agent's tables, which are made where there are none."""
+        """Return the number of an agent's tables, which are made where there are none."""
         found = self.find_number(agent_id)
         if found is not None:
             return found
@@ -166,7 +166,7 @@ class Tables:
             self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", most)  # noqa: S608
 
     def segments(self, number: int) -> int:
-        """In how many places the words of an agent's texts lie, all of which each question looks into."""
+        """Count the places in which the words of an agent's texts lie; each question looks into all of them."""
         rows = self._rows(
             f"WITH RECURSIVE found (id) AS (SELECT min(segid) FROM words_{number}_idx UNION ALL"  # noqa: S608
             f" SELECT (SELECT min(segid) FROM words_{number}_idx WHERE segid > id) FROM found WHERE id)"
@@ -182,12 +182,12 @@ class Tables:
         return changes > 1
 
     def find_number(self, agent_id: str) -> int | None:
-        """The number of an agent's tables; None where there are none."""
+        """Return the number of an agent's tables; None where there are none."""
         rows = self._rows("SELECT number FROM agent WHERE id = ?", agent_id)
         return int(rows[0][0]) if rows else None
 
     def progress(self, agent_id: str) -> Progress:
-        """How far an agent has been taken in."""
+        """Return how far an agent has been taken in."""
         rows = self._rows("SELECT turn_id, turn_mark, audit_mark, waiting FROM agent WHERE id = ?", agent_id)
         if not rows:
             return Progress()
@@ -219,13 +219,13 @@ class Tables:
         self._change("DELETE FROM agent WHERE number = ?", number)
 
     def agents(self) -> list[str]:
-        """The ids of the agents that are in it."""
+        """Return the ids of the agents that are in it."""
         return [str(row[0]) for row in self._rows("SELECT id FROM agent ORDER BY id")]
 
     # --- sources and documents ------------------------------------------------------------------------------------
 
     def sources(self, number: int, *tiers: str) -> dict[str, IndexSource]:
-        """An agent's sources of these tiers, by path."""
+        """Return an agent's sources of these tiers, by path."""
         rows = self._rows(
             "SELECT id, path, tier, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
             number,
@@ -253,7 +253,7 @@ class Tables:
         self._change("DELETE FROM source WHERE id = ?", source_id)
 
     def list_held(self, source_id: int, first_line: int = 0, last_line: int = 2**62) -> list[IndexedDocument]:
-        """The documents of a source that begin in these lines."""
+        """Return the documents of a source that begin in these lines."""
         rows = self._rows(
             "SELECT id, first_line, last_line, key FROM document WHERE source = ? AND first_line BETWEEN ? AND ?",
             source_id, first_line, last_line,
@@ -307,7 +307,7 @@ class Tables:
         self._change(sql, len(values), number)
 
     def is_worn(self, agent_id: str) -> bool:
-        """Whether so much was removed that ranking suffers: FTS5 goes on counting what it no longer finds."""
+        """Return whether so much was removed that ranking suffers: FTS5 counts what it no longer finds."""
         rows = self._rows("SELECT removed > ? AND removed > live FROM agent WHERE id = ?", FEW, agent_id)
         return bool(rows and rows[0][0])
 
@@ -325,7 +325,7 @@ class Tables:
         self._change("UPDATE agent SET model = ? WHERE number = ?", model, number)
 
     def model(self, number: int) -> str:
-        """The model whose vectors an agent's documents have."""
+        """Return the model whose vectors an agent's documents have."""
         return str(self._rows("SELECT model FROM agent WHERE number = ?", number)[0][0])
 
     def list_lacking_vectors(self, number: int, limit: int) -> list[Candidate]:
@@ -351,11 +351,11 @@ class Tables:
             self._change("UPDATE document SET lacks = 0 WHERE id = ?", identity)
 
     def newest_vector(self, number: int) -> int:
-        """The id of the vector that was stored last; 0 where there is none."""
+        """Return the id of the vector that was stored last; 0 where there is none."""
         return self._number(f"SELECT coalesce(max(id), 0) FROM vectors_{number}")  # noqa: S608
 
     def vectors(self, number: int, since: int = 0) -> Iterator[list[Vector]]:
-        """The vectors of all sources that have one newer than `since`, in the order of their lines, in portions."""
+        """Yield the vectors of all sources that have one newer than `since`, by their lines, in portions."""
         sql = (
             f"SELECT v.id, d.source, s.tier, d.day, v.vector FROM document d JOIN vectors_{number} v"  # noqa: S608
             " ON v.document = d.id JOIN source s ON s.id = d.source WHERE s.agent = ?"
@@ -376,7 +376,7 @@ class Tables:
                 yield portion
 
     def read_candidates(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
-        """The documents of these vectors, by id, with the score of each; those that are gone are left out."""
+        """Return the documents of these vectors, by id, with their scores; those that are gone are left out."""
         rows = self._rows(
             f"SELECT d.id, v.id, {_PLACE} FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
             " JOIN source s ON s.id = d.source WHERE v.id IN (SELECT value FROM json_each(?))",
@@ -386,7 +386,7 @@ class Tables:
         return sorted(found, key=lambda one: (-one.score, one.id))
 
     def coverage(self, agent_id: str) -> Coverage:
-        """Of how many of the texts that may have one an agent has a vector."""
+        """Return of how many of the texts that may have one an agent has a vector."""
         rows = self._rows(
             "SELECT count(*) FILTER (WHERE d.lacks = 0), count(d.lacks), a.model FROM agent a"
             " JOIN source s ON s.agent = a.number JOIN document d ON d.source = s.id WHERE a.id = ?",
@@ -398,7 +398,7 @@ class Tables:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def find(self, number: int, query: Query, where: SearchFilter, limit: int) -> list[Candidate]:
-        """The documents that match best, the best first."""
+        """Return the documents that match best, the best first."""
         scores = dict(self.rank(number, query, where, limit))
         rows = self._rows(
             f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
@@ -409,15 +409,15 @@ class Tables:
         return [found[one] for one in scores if one in found]
 
     def rank(self, number: int, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
-        """The documents that match best, the best first: the id of each, and its score, of which more is better."""
+        """Return the ids and scores of the documents that match best, the best first; a higher score is better."""
         return self._matches(number).rank(query, where, limit)
 
     def weigh_terms(self, number: int, terms: Sequence[Term]) -> dict[str, float]:
-        """How much each of the terms tells, the rarer the more."""
+        """Return how much each of the terms tells, the rarer the more."""
         return self._matches(number).weigh_terms(terms)
 
     def match_terms(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
-        """Which of the terms each of these documents holds, wherever."""
+        """Return which of the terms each of these documents holds, wherever."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
             for one in self._matches(number).find_holding((term,), ids):
@@ -425,7 +425,7 @@ class Tables:
         return found
 
     def find_holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
-        """Which of these documents hold all of the phrases."""
+        """Return which of these documents hold all of the phrases."""
         return self._matches(number).find_holding(phrases, ids)
 
     def _matches(self, number: int) -> Matches:

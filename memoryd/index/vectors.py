@@ -40,7 +40,7 @@ class Vectors:
     def find_nearest(
         self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
     ) -> dict[int, float]:
-        """The cosine of the vectors that are nearest to one, by their ids; none of those that are not near at all."""
+        """Return the cosine of the vectors nearest to one, by their ids; none that is not near at all."""
         newest = tables.newest_vector(number)
         held = self._held.get(number)
         if held is None or held.newest > newest or held.size != len(vector):
@@ -121,7 +121,7 @@ class _AgentVectors:
     # --- questions --------------------------------------------------------------------------------------------------
 
     def find_nearest(self, vector: bytes, where: SearchFilter, limit: int) -> dict[int, float]:
-        """The cosine of the nearest vectors, by their ids."""
+        """Return the cosine of the nearest vectors, by their ids."""
         import numpy as np
 
         asked = np.frombuffer(vector, np.int8).astype(np.float32)
@@ -156,7 +156,7 @@ class _AgentVectors:
 
 
 def _signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
-    """A bit for each dimension, whether it is above zero: a row of each vector's first 64, one of its next …"""
+    """Return a bit for each dimension, whether it is above zero: a row of each vector's first 64, then the next …"""
     import numpy as np
 
     return np.packbits(vectors > 0, axis=1).view(np.uint64).T

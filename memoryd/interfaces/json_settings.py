@@ -319,7 +319,7 @@ class OpenClawPlugins(JsonEdit):
         return True
 
     def doubts(self, old: bytes | None) -> list[str]:
-        """What a person looks at once the entry is taken away."""
+        """Return what a person looks at once the entry is taken away."""
         with self.expect_shape():
             plugins = self.read(old).get("plugins", {})
             both = NAME in plugins.get("entries", {}) and NAME in plugins.get("allow", [])
@@ -329,7 +329,7 @@ class OpenClawPlugins(JsonEdit):
         return [f"{what} whether it did before it was connected: put it back if so"]
 
     def _was_allowed(self) -> bool | None:
-        """Whether the file allowed the plugin before it had the entry; None where nobody knows."""
+        """Return whether the file allowed the plugin before it had the entry; None where nobody knows."""
         for data in self.before:
             with suppress(RefusedError), self.expect_shape():
                 plugins = self.read(data).get("plugins", {})

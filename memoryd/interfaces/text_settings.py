@@ -76,7 +76,7 @@ class Instructions(Edit):
         return (above + below).encode() or None
 
     def is_in(self, old: bytes | None) -> bool:
-        """Whether the block is there, or at least its beginning."""
+        """Return whether the block is there, or at least its beginning."""
         return self._marks()[0].encode() in (old or b"")
 
     def _marks(self) -> tuple[str, str]:

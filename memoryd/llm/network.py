@@ -103,8 +103,6 @@ class _WatchedStream(httpcore2.NetworkStream):
 
 
 def _is_untrusted(error: BaseException | None) -> bool:
-    import ssl  # only a call over TLS has loaded it by now
-
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error is not None

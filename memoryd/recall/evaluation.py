@@ -102,7 +102,7 @@ class Evaluation:
 
     @property
     def verdict(self) -> str:
-        """`loses`, `helps`, or `undecided`: too few questions, or too little between the two."""
+        """Return `loses`, `helps`, or `undecided`: too few questions, or too little between the two."""
         if self.counted < FEWEST:
             return "undecided"
         most, of = max(self.wins, self.losses), self.wins + self.losses

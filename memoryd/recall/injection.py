@@ -258,7 +258,7 @@ class _Sections:
         return {said: line for line in text.splitlines(keepends=True) for said in self._says.get(line, ())}
 
     def choose_lines(self, room: int) -> _ChosenText:
-        """As much as takes no more than `room` tokens, counted line by line."""
+        """Return as much as takes no more than `room` tokens, counted line by line."""
         room -= self._frame
         known = self._profile_size + self._title + sum(self._fact_sizes)
         need = sum(block.need for block in self.state)

@@ -97,7 +97,7 @@ def names_in(text: str) -> str:
 
 
 def simplify(text: str) -> str:
-    """Folded, lower case, without accents: how two spellings of a word are compared outside of the index."""
+    """Fold a text to lower case without accents: two spellings of a word are compared so outside of the index."""
     text = fold(text).lower()
     if text.isascii():
         return text

@@ -132,7 +132,7 @@ class Runner:
         self.tend_proposals()
 
     def tend_proposals(self) -> None:
-        """After a start or a change of the configuration, withdraw the proposals that nobody must answer any more."""
+        """Withdraw the proposals that nobody must answer after a start or a change of the configuration."""
         for agent in self.settings.agents:
             why = "its job runs by itself now" if agent.privacy != "silo" else "the agent is in private mode now"
             over = [

@@ -195,7 +195,7 @@ def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
 
 
 def _hits(automaton: BytesAhoCorasick, joined: JoinedTexts, low: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """(keyword, place, begin and end of the text) of every keyword in a text."""
+    """Yield each keyword of a text: the keyword, its place, begin and end of the text."""
     text, begin, end = -1, 0, 0
     for index, first, last in automaton.find_matches_as_indexes(low):
         if first >= end:
