@@ -50,14 +50,13 @@ MANY_PARAMETERS = {
     "memoryd.requests.waiting.request",
 }
 LONG_FILES = {
-    "memoryd.changing.commit",
     "memoryd.daemon.loop",
     "memoryd.database.reads",
     "memoryd.database.runs",
     "memoryd.reading.ingest",
 }
 COMPLEX = {
-    "memoryd.changing.commit._plan_core",
+    "memoryd.changing.plan.plan_core",
     "memoryd.changing.forgetting._build_report",
     "memoryd.changing.full_scan._changes",
     "memoryd.changing.learned_facts.carry_out",

@@ -11,29 +11,35 @@ person or an agent wrote meanwhile: if a file has neither its old nor its new co
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.changing import dedup, guard_check, learned_facts
+from memoryd.changing import guard_check, learned_facts
 from memoryd.changing.core_import import CORE_FILE, CoreImport, agree, bring, bullets_of, digest_of
 from memoryd.changing.guard_check import ACTOR
-from memoryd.changing.time_machine import Revision, encode_rewrite
+from memoryd.changing.plan import (
+    OutdatedError,
+    PlanBase,
+    Preview,
+    plan_appends,
+    plan_core,
+    plan_writes,
+    restore_put_back,
+)
+from memoryd.changing.time_machine import Revision
 from memoryd.changing.writer import Writer
-from memoryd.database import audit, erasure, memories, profile, query, runs, sqlite, summaries, turns
+from memoryd.database import audit, erasure, memories, profile, query, runs, sqlite, summaries
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late_edits, regular
 from memoryd.files.open_folder import FolderEntry, OpenFolder
 from memoryd.files.workspace import WorkspaceFolders, lock_workspace
 from memoryd.jobs.job import (
-    HEADINGS,
     AddMemories,
     AppendDaily,
     AppendDiary,
@@ -49,23 +55,17 @@ from memoryd.jobs.job import (
 )
 from memoryd.ledger import audit as chain
 from memoryd.ledger import guards
-from memoryd.ledger.guards import Caller, Refusal
-from memoryd.ledger.matching import map_places
-from memoryd.ledger.memory import Memory, MemoryKind, from_json, to_json
-from memoryd.ledger.operation import Add, Change, Delete, Operation
-from memoryd.ledger.projection import Standing, assign_places, edits_of
+from memoryd.ledger.guards import Caller
+from memoryd.ledger.memory import from_json, to_json
+from memoryd.ledger.operation import Change
 from memoryd.ledger.text_removal import cut_of_row
-from memoryd.tiers import core, daily, diary
+from memoryd.tiers import core
 
 SLEEP = "sleep"
 RUNNING = "running"
 REPLANS = 50
 _WATERMARK = ("session_id", "consumer", "seq", "moved_at", "run_id")
 _TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | WriteFile
-
-
-class OutdatedError(MemorydError):
-    """Report that the state behind the run's decision has changed: the run decides again."""
 
 
 class StaleRunError(MemorydError):
@@ -183,23 +183,6 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """Hold what a commit would do to the core now, and what the guards would refuse."""
-
-    rewrites: tuple[dict[str, Any], ...] = ()
-    changes: tuple[Change, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # what became of each list of operations; none of a rewrite
-    # Of what is not carried out: path, bytes before (None where there is none), bytes after.
-    files: tuple[tuple[str, bytes | None, bytes], ...] = ()
-
-    def is_as(self, foreseen: Preview) -> bool:
-        """Return True if the guards accept the same operations as in an earlier preview."""
-        both = zip(self.passed, foreseen.passed, strict=False)
-        return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
-
-
 def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
     """Plan a run's edits as `commit` does without writing them; import an edit of `MEMORY.md` first.
 
@@ -207,17 +190,17 @@ def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence
     """
     with lock_workspace(writer.workspace) as place:
         brought = bring(writer, place.workspace, run.agent_id)
-        file = _with_put_back(brought)
+        file = restore_put_back(brought)
         bullets = bullets_of(file, writer.redact)
         files: dict[str, tuple[bytes | None, bytes]] = {}
-        for append in _plan_appends(place.workspace, edits):
+        for append in plan_appends(place.workspace, edits):
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
         files |= {edit.path: (edit.old, edit.new) for edit in edits if isinstance(edit, WriteFile)}
-        _plan_writes(place.workspace, run, edits)
+        plan_writes(place.workspace, run, edits)
         with sqlite.begin_trial(writer.engine) as connection:
-            planned = _plan_core(connection, writer, run, edits, brought, _PlanBase(file, bullets, None, ahead))
+            planned = plan_core(connection, writer, run, edits, brought, PlanBase(file, bullets, None, ahead))
             facts = _learn(connection, writer, run, _facts_in(edits))
     if planned.rewrites:
         files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
@@ -241,14 +224,14 @@ def _make_intent(
 ) -> dict[str, Any]:
     # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
     names_some = revise is not None or any(isinstance(edit, Operate) for edit in edits)
-    file = _with_put_back(brought)
+    file = restore_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
-    appends = _plan_appends(place.workspace, edits)
+    appends = plan_appends(place.workspace, edits)
     with sqlite.begin_write(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
         revision = None if revise is None else revise(connection, folders_of, brought)
-        planned = _plan_core(connection, writer, run, edits, brought, _PlanBase(file, bullets, revision))
-        planned = replace(planned, rewrites=(*planned.rewrites, *_plan_writes(place.workspace, run, edits)))
+        planned = plan_core(connection, writer, run, edits, brought, PlanBase(file, bullets, revision))
+        planned = replace(planned, rewrites=(*planned.rewrites, *plan_writes(place.workspace, run, edits)))
         if foreseen is not None and not planned.is_as(foreseen):
             raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
         intent = _intent_of(writer, edits, outcome, planned, appends) | {
@@ -297,219 +280,11 @@ def _outcome_json(outcome: RunOutcome, planned: Preview, appends: Sequence[Mappi
     return {**told, "receipt": receipt, **outcome.row}
 
 
-# --- planning ---------------------------------------------------------------------------------------------------------
-
-
-def _comes_to(
-    passed: guard_check.GuardCheckResult,
-) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
-    """Return the accepted and refused operations without the values that each plan draws: ids, salts, times."""
-    changes = [
-        (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
-        for one in passed.changes
-    ]
-    return changes, [(one.guard, one.memory_ids) for one in passed.refusals]
-
-
-def _with_put_back(brought: CoreImport) -> core.CoreFile:
-    file = core.parse(brought.data or b"")
-    return core.parse(core.edit(file, [one.edit for one in brought.put_back])) if brought.put_back else file
-
-
-class _PlanBase(NamedTuple):
-    """Hold the input of a plan: `MEMORY.md` with restored bullets, its bullets, and the revision if there is one.
-
-    The bullets are in the form of the memory store.
-    """
-
-    file: core.CoreFile
-    bullets: Sequence[core.Bullet]
-    revision: Revision | None
-    ahead: Sequence[Change] = ()  # of changes that are not written
-
-
-def _plan_core(
-    connection: Connection,
-    writer: Writer,
-    run: Run,
-    edits: Sequence[Edit],
-    brought: CoreImport,
-    told: _PlanBase,
-) -> Preview:
-    """Plan the changes of the memory store and of `MEMORY.md` on their current state."""
-    whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
-    if whole is not None:
-        return _plan_rewrite(connection, writer, run, whole, brought)
-    file, revision = told.file, told.revision
-    cut = None if revision is None else revision.cut
-    changes = list(revision.changes) if revision is not None else []
-    passed = _check_edits(connection, writer, run, edits, told)
-    changes += told.ahead
-    changes += [change for one in passed for change in one.changes]
-    refusals = tuple(refusal for one in passed for refusal in one.refusals)
-    others = () if revision is None else tuple(encode_rewrite(*one, cut) for one in revision.rewrites)
-    if revision is not None and revision.core is not None:
-        rewrite = encode_rewrite(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
-        return Preview((rewrite, *others), tuple(changes), refusals, passed)
-    live = memories.read_places(connection, run.agent_id)
-    new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
-    new = new if cut is None else cut.of_core(new)
-    if new == (brought.data or b""):
-        return Preview(others, tuple(changes), refusals, passed)
-    lines = [[one.heading or "", one.content] for one in _find_incoming(changes).values()]
-    rewrite = encode_rewrite(CORE_FILE, brought.data, new, cut) | {"additions": lines}
-    if revision is None:  # what goes back keeps the number it had
-        changes = list(_place_changes(changes, live, new))
-    return Preview((rewrite, *others), tuple(changes), refusals, passed)
-
-
-def _check_edits(
-    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: _PlanBase
-) -> tuple[guard_check.GuardCheckResult, ...]:
-    """Return what the guards accept of each list of operations, each judged on the result of those before it."""
-    passed: list[guard_check.GuardCheckResult] = []
-    several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
-    with sqlite.undo_after(connection) if several else nullcontext():
-        audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
-        for operations, asked in _operations(connection, run, edits, told.file):
-            one = writer.judge(connection, run.agent_id, operations, asked.caller, seen=asked.seen, begun=asked.begun)
-            passed.append(one)
-            if several:
-                now = writer.now()
-                audit.record(connection, one.changes, at=now, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
-    return tuple(passed)
-
-
-def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
-    """Plan a rewrite on the core it was decided on; for any other core, raise so that it is decided again."""
-    if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
-        raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
-    passed = writer.judge(
-        connection, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
-    )
-    if passed.refusals:  # all were let through when they were decided
-        raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
-    lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
-    rewrite = encode_rewrite(CORE_FILE, brought.data, edit.new) | {"additions": lines}
-    return Preview((rewrite,) if edit.new != (brought.data or b"") else (), passed.changes)
-
-
-def _operations(
-    connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
-) -> Iterator[tuple[list[Operation], Operate]]:
-    """Return the operations of the edits, without additions that the file already holds."""
-    there = {core.normalize(bullet.text) for bullet in core.list_bullets(file)}
-    fresh: list[Operation] = []
-    for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
-        if core.normalize(memory.text) in there:
-            continue
-        there.add(core.normalize(memory.text))
-        cites = turns.build_sources(connection, run.session_id or "", memory.sources)
-        heading = HEADINGS[memory.type]
-        fresh.append(
-            Add(
-                MemoryKind.CORE,
-                memory.text,
-                cites=cites,
-                category=str(memory.type),
-                importance=memory.importance,
-                heading=heading,
-                note=memory.note,
-            )
-        )
-    if fresh:
-        yield fresh, Operate((), Caller.EXTRACTION)
-    for edit in edits:
-        if isinstance(edit, Operate) and edit.caller is Caller.DEDUP:
-            deletes = [one for one in edit.operations if isinstance(one, Delete)]
-            yield list(dedup.still_same(connection, run.agent_id, deletes)), edit
-        elif isinstance(edit, Operate):
-            yield list(edit.operations), edit
-
-
-def _comes(change: Change) -> bool:
-    """Return True if a bullet was not in the file before and is in it after."""
-    is_core = change.after.kind is MemoryKind.CORE
-    return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
-
-
-def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
-    """Return the memories whose bullets enter the file, by id, in their final state."""
-    last = {change.memory_id: change.after for change in changes}
-    return {one.memory_id: last[one.memory_id] for one in changes if _comes(one) and last[one.memory_id].is_live}
-
-
-def _file_edits(
-    live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
-) -> Iterator[core.Edit]:
-    """Return the edits of the file for the changes; it may hold bullets that the memory store does not know yet."""
-    at = map_places(live, bullets) if bullets else {}
-    order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
-    slots = [at[one.id] for one in order]
-    for edit in edits_of(order, changes):
-        if isinstance(edit, core.Insert | core.Move) and edit.before is not None:
-            edit = replace(edit, before=slots[edit.before])  # noqa: PLW2901
-        yield edit if isinstance(edit, core.Insert) else replace(edit, position=slots[edit.position])
-
-
-def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
-    """Return the changes, each new memory with its position in the new file."""
-    coming = _find_incoming(changes)
-    standing: list[Standing] = [*live, *coming.values()]
-    at = map_places(standing, core.list_bullets(core.parse(new)))
-    order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
-    numbers = assign_places([None if one.id in coming else one.position for one in order])
-    number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}
-    come: set[str] = set()
-    for change in changes:
-        number = number_of.get(change.memory_id) if change.memory_id in coming else None
-        if number is None:
-            yield change
-            continue
-        before = change.before
-        if before is not None and change.memory_id in come:
-            before = replace(before, position=number)
-        come.add(change.memory_id)
-        yield replace(change, before=before, after=replace(change.after, position=number))
-
-
 def _change_rows(changes: Sequence[Change]) -> list[list[str | None]]:
     return [
         [one.operation, one.memory_id, None if one.before is None else to_json(one.before), to_json(one.after)]
         for one in changes
     ]
-
-
-def _plan_appends(workspace: OpenFolder, edits: Sequence[Edit]) -> list[dict[str, Any]]:
-    return [_plan_append(workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
-
-
-def _plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[dict[str, Any]]:
-    """Plan to write whole files over the bytes that they were decided on; for any other bytes, raise."""
-    writes = [edit for edit in edits if isinstance(edit, WriteFile)]
-    for edit in writes:
-        if regular.read_below(workspace, edit.path) != edit.old:
-            if run.kind in runs.ANSWERS:
-                raise RefusedError("what it is about was written meanwhile", edit.path, "memoryd job reject drops it")
-            raise OutdatedError("the file was edited meanwhile", edit.path)
-    return [encode_rewrite(edit.path, edit.old, edit.new) | {"whole": True} for edit in writes]
-
-
-def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict[str, Any]:
-    is_daily = isinstance(edit, AppendDaily)
-    path = f"{'memory' if is_daily else diary.FOLDER}/{edit.day.isoformat()}.md"
-    old = regular.read_below(workspace, path)
-    block = daily.block(edit.reason, edit.clock, edit.body).decode()
-    if old is not None and daily.needs_newline(old):
-        block = "\n" + block
-    return {
-        "path": path,
-        "create": (daily.new_file(edit.day) if is_daily else diary.new_file(edit.day)).decode(),
-        "offset": 0 if old is None else len(old),
-        "made": old is None,
-        "block": block,
-        "sha256": hashlib.sha256(block.encode()).hexdigest(),
-    }
 
 
 def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:

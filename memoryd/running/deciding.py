@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from memoryd.changing.commit import OutdatedError
+from memoryd.changing.plan import OutdatedError
 from memoryd.database.runs import Run
 from memoryd.errors import AwayError, MemorydError
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, joint

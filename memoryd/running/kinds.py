@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memoryd.changing import commit as committing
-from memoryd.changing import forgetting, ledger_runs, rescrub
+from memoryd.changing import forgetting, ledger_runs, plan, rescrub
 from memoryd.database import runs
 from memoryd.database.runs import Run
 from memoryd.errors import AwayError, NotFoundError
@@ -41,7 +41,7 @@ def _answer_proposal(runner: Runner, run: Run) -> None:
                 return
         try:
             runner.commit(run, step, writer, foreseen=planned)
-        except committing.OutdatedError as error:
+        except plan.OutdatedError as error:
             runner.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
         else:
             proposing.tidy(runner.engine, workspace, run.agent_id)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from memoryd.changing import ledger_runs
-from memoryd.changing.commit import Preview
 from memoryd.changing.guard_check import GuardCheckResult
+from memoryd.changing.plan import Preview
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import tally
 from memoryd.jobs.job import Done, Edit, Operate

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.changing.commit import OutdatedError, Preview, RunOutcome, commit, enter, preview_run
+from memoryd.changing.commit import RunOutcome, commit, enter, preview_run
+from memoryd.changing.plan import OutdatedError, Preview
 from memoryd.changing.writer import Writer
 from memoryd.clock import moment_of
 from memoryd.database import memories, runs, sqlite, turns

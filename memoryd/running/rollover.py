@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine, RowMapping
 
-from memoryd.changing.commit import OutdatedError
+from memoryd.changing.plan import OutdatedError
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import runs, sqlite, summaries, turns

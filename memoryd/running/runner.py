@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from memoryd.changing import commit as committing
-from memoryd.changing import ledger_runs, restore, saving
+from memoryd.changing import ledger_runs, plan, restore, saving
 from memoryd.changing.writer import Writer
 from memoryd.clock import Clock
 from memoryd.config import Settings
@@ -302,7 +302,7 @@ class Runner:
         *,
         reply: Reply | None = None,
         phases: Mapping[str, float] | None = None,
-        foreseen: committing.Preview | None = None,
+        foreseen: plan.Preview | None = None,
     ) -> None:
         """Write what a run has decided, or propose it, and end the run.
 

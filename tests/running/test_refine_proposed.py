@@ -28,7 +28,7 @@ from refine_world import (
 
 from memoryd import config
 from memoryd.changing import commit as committing
-from memoryd.changing import forgetting, ledger_runs
+from memoryd.changing import forgetting, ledger_runs, plan
 from memoryd.daemon import scheduled_times
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import RefusedError
@@ -324,7 +324,7 @@ def test_what_is_committed_is_what_was_foreseen_and_not_merely_as_much(called, h
             (len(one.changes), len(one.refusals)) for one in meant_to.passed
         ]
         text = world.text()
-        with pytest.raises(committing.OutdatedError, match="the memory store changed meanwhile"):
+        with pytest.raises(plan.OutdatedError, match="the memory store changed meanwhile"):
             committing.commit(writer, run, edits[1], outcome, foreseen=foreseen)
         assert world.text() == text
         committing.commit(writer, run, edits[0], outcome, foreseen=foreseen)

@@ -13,7 +13,7 @@ from model_world import World, queue, rows, the_run
 from second_reader_world import CALIBRATION, QUESTIONS, Model, credulous, last_label, sound
 
 from memoryd.changing import commit as committing
-from memoryd.changing import forgetting
+from memoryd.changing import forgetting, plan
 from memoryd.database import reads, runs
 from memoryd.interfaces import cli, doctor, status
 from memoryd.jobs import reader
@@ -265,7 +265,7 @@ def test_a_job_that_decides_anew_asks_nothing_anew(world, model, job, monkeypatc
     def once_outdated(*given, **more):
         seen.append(1)
         if len(seen) == 1:
-            raise committing.OutdatedError("MEMORY.md was edited meanwhile")
+            raise plan.OutdatedError("MEMORY.md was edited meanwhile")
         return commit(*given, **more)
 
     monkeypatch.setattr(committing, "commit", once_outdated)
