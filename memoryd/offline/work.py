@@ -227,7 +227,7 @@ class _WorkReading:
             rules = _rules(one, unit)
             steers = rules or work_cues.STEERS.search(text) is not None
             # The last request is one, however it is put: nobody has done it yet, as far as it shows.
-            is_asked = not rules and (turn == self._last_asked or not steers or is_question(text))
+            is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
             section = Section.ASKED if is_asked else Section.DECIDED
             signs = self._signs(turn, text, keys, len(parts)) | self._signs_of_request(turn, text)
             signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
@@ -261,7 +261,12 @@ class _WorkReading:
             if turn == self._last and (weight := _weigh_open(part.text, is_open=is_open)) is not None:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
-            elif not is_open and not unfinished.find_label(part.text) and not _is_idle(part.text):
+            elif not (
+                is_open
+                or unfinished.find_label(part.text)
+                or _is_idle(part.text)
+                or (turn != self._last and _is_pending(part.text))
+            ):
                 parts.append(part)
         for unit in _join(parts, _leans_on):
             text = _text_of(unit)
@@ -491,6 +496,11 @@ def _is_idle(text: str) -> bool:
         or cues.PROCESS.match(text) is not None
         or work_cues.PLANS.match(text) is not None
     )
+
+
+def _is_pending(text: str) -> bool:
+    """Return True for what an assistant says that it will do, or that is left to do while it works."""
+    return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
 
 
 def _leans_on(before: int, part: NumberedSentence) -> bool:

@@ -103,6 +103,14 @@ REFERS = re.compile(
 PROGRESS = re.compile(
     r"^(?:(?:so|now|next|then|first|also|one \w+),? )*(?:(?:i'm|i am|we're) (?:\w+ )?\w+ing|i (?:notice|see|can see))\b"
 )
+# What it says that it will do, anywhere in a sentence, and what is left to do while the work goes on: both are over
+# when the session ends.
+PENDING = re.compile(
+    r"\b(?:i|we)(?:'ll| will| am going to| are going to|'(?:m|re) going to)\b"
+    r"|\b(?:remaining|still (?:has|have|shows?|reports?|fails?|needs?|contains?|one|two|three|\d+)"
+    r"|new (?:bug|issue|error|failure))\b",
+    re.IGNORECASE,
+)
 THANKS = re.compile(
     r"\b(?:thanks?|thank you|great|excellent|perfect|awesome|amazing|well done|nice|cool|good (?:job|work)|works?|danke"
     r"|merci|gracias)\b|谢谢|很好|不错",
