@@ -24,7 +24,7 @@ from memoryd.yaml_reader import read as read_yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-KNOWN_FORMATS = ("auto", "claude-code", "codex", "messages", "now")
+KNOWN_FORMATS = ("auto", "claude-code", "codex", "pi", "openclaw", "gemini", "aider", "messages", "now")
 KNOWN_STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
 
 _SYSTEM_FILE = Path("/etc/memoryd/memoryd.yaml")

@@ -46,10 +46,12 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Settings
     from memoryd.files.log import Log
+    from memoryd.reading.cursor import FoundTurn
     from memoryd.reading.scrubbing import Scan, Scrubber
     from memoryd.scrub.finding import ScrubbedText
     from memoryd.transcripts.format import LineFormat
 
+LONGEST_PATH = 4096
 READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
@@ -423,19 +425,33 @@ class Ingest:
 
     def _tell(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
         head = reading.head_records(handle, size, limit)
-        reader = _reader(source.format, head, cursor, handle.read(0, 16))
+        reader = _reader(source.format, head, cursor, handle.read(0, registry.HEAD_BYTES))
         if reader is None:
             return False
         if isinstance(reader, Unsupported):
             self._pass_over(cursor, f"{reader.name}: {reader.why}")
             return False
         identity = reader.identify(head.whole + head.salvaged, reading.to_posix(cursor.path))
+        if identity is not None and identity.cwd is None:
+            identity = identity._replace(cwd=self._read_root(reader, cursor.path))
         if identity is None or not self._is_wanted(source, cursor, identity):
             return False
         identity = self.without_secrets(identity)
         cursor.reader, cursor.identity, cursor.format = reader, identity, reader.name
-        cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
+        if not reader.many_sessions:
+            cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
         return True
+
+    def _read_root(self, reader: LineFormat, path: str) -> str | None:
+        """Return the project that a file beside a transcript names."""
+        root_file = reader.root_file(reading.to_posix(path))
+        if root_file is None:
+            return None
+        try:
+            with self.files.borrow(Path(root_file)) as handle:
+                return handle.read(0, LONGEST_PATH).decode("utf-8", "replace").strip() or None
+        except (MemorydError, OSError):
+            return None
 
     def without_secrets(self, identity: Identity) -> Identity:
         """Return the owner of the session without secrets."""
@@ -468,10 +484,21 @@ class Ingest:
 
     def take(self, cursor: Cursor, result: reading.CursorReading) -> None:
         """Add the results of a reading to the batch to be stored."""
-        self.batch.found.extend(result.found)
+        self.batch.found.extend(self._with_sessions(cursor, result.found))
+        self.batch.live |= {(cursor.agent_id, name): is_live for name, is_live in result.live.items()}
         self.batch.bad.extend((cursor, span) for span in result.bad)
         self.batch.size += sum(len(one.turn.text) for one in result.found)
         self.batch.cursors[id(cursor)] = cursor
+
+    def _with_sessions(self, cursor: Cursor, found: list[FoundTurn]) -> list[FoundTurn]:
+        """Find the session of each turn of a file that holds many; the cursor keeps the last one."""
+        if cursor.reader is None or not cursor.reader.many_sessions:
+            return found
+        known: dict[Identity | None, str] = {}
+        for owner in dict.fromkeys(one.owner or cursor.identity for one in found):
+            if owner is not None:
+                known[owner] = cursor.session_id = self.session_for(cursor, self.without_secrets(owner))
+        return [one._replace(session_id=known[one.owner or cursor.identity]) for one in found]
 
     # --- storing --------------------------------------------------------------------------------------------------
 
@@ -564,6 +591,8 @@ class Ingest:
     def _store(self, batch: IngestBatch) -> None:
         stored = store.store(self.engine, batch, self.clock.text(), self.restored)
         self.changed.update(stored.sessions)
+        if stored.resumed:
+            self.unscanned.expect()
         if self._held:
             for cursor in batch.cursors.values():
                 self._held.pop((cursor.agent_id, cursor.path), None)
@@ -635,9 +664,9 @@ def _still_there(cursor: Cursor) -> bool:
 
 
 def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
-    if name != "auto":
-        return registry.by_name(name)
     path = reading.to_posix(cursor.path)
+    if name != "auto":
+        return registry.find_side_file(path) or registry.by_name(name)
     reader = registry.detect(head.whole, path, begin)
     if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
         # The inside of another format's broken record looks like a generic message.

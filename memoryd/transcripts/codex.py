@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from memoryd.transcripts.fields import block_text, read_mapping, read_time, read_tokens, read_word, type_name
-from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, first_of
+from memoryd.transcripts.format import UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean, derived_id
 from memoryd.transcripts.record_text import (
@@ -61,7 +61,6 @@ _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
 # A shorter id, or a word such as `review_rollout_user`, is met again in other records and other sessions.
 _OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
-_UNKNOWN_PARENT = "unknown"
 
 
 class Codex(LineFormat):
@@ -140,7 +139,7 @@ def _parent(meta: dict[str, Any]) -> str | None:
         return None
     started = read_mapping(read_mapping(kind).get("thread_spawn")).get("parent_thread_id")
     named = map(read_word, (started, meta.get("parent_thread_id"), meta.get("forked_from_id")))
-    return next((one for one in named if one), _UNKNOWN_PARENT)
+    return next((one for one in named if one), UNKNOWN_PARENT)
 
 
 def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str | None) -> str:

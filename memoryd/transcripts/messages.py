@@ -26,7 +26,7 @@ from memoryd.transcripts.fields import (
 )
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, first_of
 from memoryd.transcripts.lines import JsonScanner, Pass, Record, derived_id
-from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_of
+from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 if TYPE_CHECKING:
@@ -195,8 +195,7 @@ def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str
     usage = _context(message.get("usage"))
     message_id = (read_word(message.get("id")) or record_id) if usage else None
     envelope = Envelope(record_id, at, sidechain=False, message_id=message_id, model=model)
-    turns = turns_of(_read_texts(message), envelope)
-    return turns + turns_of((), envelope, usage) if usage else turns
+    return turns_with_usage_last(_read_texts(message), envelope, usage)
 
 
 def _read_texts(message: dict[str, Any]) -> list[RecordText]:
