@@ -35,7 +35,7 @@ _HEAD, _USER, _PRINTED, _MODEL, _BLANK = "head", "user", "printed", "model", "bl
 _STARTED = re.compile(rb"# aider chat started at (\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})\s*\Z")
 _HEADED = re.compile(rb"(?:\A|\n)# aider chat started at \d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\s")
 _TYPED = re.compile(rb"####(?: .*)?  \r?\Z", re.DOTALL)
-_OUTPUT = re.compile(rb">(?: .*)?  \r?\Z|> Tokens: |Cost: \$[\d.]+ .*session\.\s*\Z", re.DOTALL)
+_OUTPUT = re.compile(rb">(?: .*)?  \r?\Z|> Tokens: |Cost: \$[\d.]+ \w+, \$[\d.]+ session\.", re.DOTALL)
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
 # What aider itself sends in the person's name, when a check of the model's changes failed.

@@ -91,10 +91,10 @@ class Codex(LineFormat):
         if isinstance(said, str):
             return RecordTurns((), said)
         at = read_time(value.get("timestamp"))
-        usage, window, counted = _context(payload) if value.get("type") == "event_msg" else (None, None, None)
+        usage, window = _context(payload) if value.get("type") == "event_msg" else (None, None)
         if not said and usage is None:
             return RecordTurns()
-        envelope = Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain, counted)
+        envelope = Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain)
         turns = turns_of(said, envelope, usage)
         return RecordTurns([turn._replace(window=window) for turn in turns] if window else turns)
 
@@ -261,11 +261,10 @@ _READERS: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
 }
 
 
-def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | None]:
-    """Return the size of the context and of its window from a `token_count`, and a key that its repetitions share."""
+def _context(payload: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Return the size of the context and of its window from a `token_count`; a repetition is as good as the first."""
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
-        return None, None, None
-    usages = (read_mapping(info.get(name)) for name in ("last_token_usage", "total_token_usage"))
-    last, total = (read_tokens(usage.get("total_tokens")) for usage in usages)
-    return last or None, read_tokens(info.get("model_context_window")) or None, f"{total}/{last}"
+        return None, None
+    last = read_tokens(read_mapping(info.get("last_token_usage")).get("total_tokens"))
+    return last or None, read_tokens(info.get("model_context_window")) or None

@@ -156,7 +156,7 @@ def test_what_a_tool_gave_back_is_the_tools(output: object, text: str) -> None:
     assert turn.tool_call_id == "call_1"
 
 
-def test_the_context_is_what_the_program_counts_and_a_repetition_does_not_count() -> None:
+def test_the_context_is_what_the_program_counts_also_where_it_repeats_itself() -> None:
     shapes = [
         event("user_message", message="Go on."), counted(5000, 5000), counted(5000, 5000), counted(20_000, 15_000),
         event("token_count", info=None), line("compacted", {"message": "", "replacement_history": [{"role": "user"}]}),
@@ -167,7 +167,7 @@ def test_the_context_is_what_the_program_counts_and_a_repetition_does_not_count(
         gauge = live.advance(gauge, turn, seq)
         seen.append(gauge.context)
     assert seen == [0, 5000, 5000, 15_000, 0, 12_965]
-    assert (gauge.usages, gauge.peak, gauge.window) == (3, 15_000, 258_400)
+    assert (gauge.usages, gauge.peak, gauge.window) == (4, 15_000, 258_400)
     row = {"gauge": json.dumps(gauge._asdict()), "counted_tokens": None, "counted_seq": 0, "last_seq": 6, "model": None}
     assert fill.fill_of(row, None).window == (258_400, "agent")
     assert fill.fill_of(row, 1000).window == (1000, "config")
