@@ -139,7 +139,8 @@ class TurnRow(SQLModel, table=True):
     first_byte: int
     last_byte: int
     sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is).
+    # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is),
+    # retracted (the agent left the branch it is on, or replaced it; it may come back).
     withheld: str | None = None
 
 

@@ -68,7 +68,7 @@ _BEFORE = re.compile(
     r"|System: \[[^\]\n]{1,60}\][^\n]*(?:\n|\Z)"
     r"|\[media attached[^\n]*(?:\n|\Z)"
     r"|To send an image back, prefer the message tool[^\n]*(?:\n|\Z)"
-    r"|\[[^\[\]\n]{0,200}\b\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}[^\[\]\n]{0,40}\][ \t]*"
+    r"|\[(?:iMessage|[A-Z][a-z][A-Za-z]*)(?: [^\[\]\n]{0,200})? \d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}[^\[\]\n]{0,40}\][ \t]*"
     r")",
     re.DOTALL,
 )

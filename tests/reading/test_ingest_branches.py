@@ -1,4 +1,4 @@
-"""Ingest of transcripts that take something back: branches of pi, the event log of Gemini, chats in one file of Aider."""
+"""Ingest of transcripts that take something back, or hold many sessions: pi, OpenClaw, Gemini CLI, Aider."""
 
 from __future__ import annotations
 
@@ -114,7 +114,11 @@ CHAT = {"sessionId": ID, "projectHash": "h", "startTime": "2026-05-01T09:59:00.0
 def test_gemini_takes_back_replaces_and_finds_its_project(tmp_path):
     with World(tmp_path, {"pattern": "sessions/**/*.jsonl"}) as world:
         call = {"id": "c1", "name": "ls", "args": {}, "status": "executing"}
-        done = {**call, "status": "success", "result": [{"functionResponse": {"id": "c1", "response": {"output": "a"}}}]}
+        done = {
+            **call,
+            "status": "success",
+            "result": [{"functionResponse": {"id": "c1", "response": {"output": "a"}}}],
+        }
         world.write("shop/.project_root", b"/home/ann/shop\n")
         name = f"shop/chats/session-2026-05-01T09-59-{ID[:8]}.jsonl"
         world.write(name, lines(CHAT, gemini("u1", "user", "one"), gemini("g1", "gemini", "hm", toolCalls=[call])))

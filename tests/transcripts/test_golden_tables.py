@@ -118,7 +118,9 @@ def expect_pi(path: Path) -> Table:
     messages = [row["message"] for row in rows if row["type"] == "message"]
     assistants = [one for one in messages if one["role"] == "assistant"]
     used = [one["usage"] for one in assistants if one["stopReason"] not in ("aborted", "error")]
-    sums = [one.get("totalTokens") or sum(one[k] for k in ("input", "output", "cacheRead", "cacheWrite")) for one in used]
+    sums = [
+        one.get("totalTokens") or sum(one[k] for k in ("input", "output", "cacheRead", "cacheWrite")) for one in used
+    ]
     return Table(
         sum(texts(blocks(one, "text")) for one in messages if one["role"] == "user"),
         sum(texts(blocks(one, "text")) for one in assistants),
