@@ -491,14 +491,24 @@ class Ingest:
         self.batch.cursors[id(cursor)] = cursor
 
     def _with_sessions(self, cursor: Cursor, found: list[FoundTurn]) -> list[FoundTurn]:
-        """Find the session of each turn of a file that holds many; the cursor keeps the last one."""
+        """Find the session of each turn of a file that holds many; the cursor keeps the last one.
+
+        Such a file tells only when a session began. What is said in the last one gets the time of the file.
+        """
         if cursor.reader is None or not cursor.reader.many_sessions:
             return found
         known: dict[Identity | None, str] = {}
         for owner in dict.fromkeys(one.owner or cursor.identity for one in found):
             if owner is not None:
                 known[owner] = cursor.session_id = self.session_for(cursor, self.without_secrets(owner))
-        return [one._replace(session_id=known[one.owner or cursor.identity]) for one in found]
+        last = found[-1].owner if found and not cursor.unfinished else None
+        return [
+            one._replace(
+                session_id=known[one.owner or cursor.identity],
+                turn=one.turn._replace(at=None) if one.owner == last else one.turn,
+            )
+            for one in found
+        ]
 
     # --- storing --------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,7 @@ class Aider(LineFormat):
         text = clean(record.data.decode("utf-8", "replace"))
         usage = model = None
         if kind in (_USER, _PRINTED):
-            text = "\n".join(line.rstrip() for line in _PREFIX.sub("", text).split("\n"))
+            text = "\n".join(line.rstrip() for line in _PREFIX.sub("", text).split("\n")).strip("\n")
         if kind == _USER:
             said = [read_message(text, program=_PROGRAM.match(text) is not None)]
         elif kind == _PRINTED:
@@ -135,7 +136,7 @@ class _Chats:
         stamp = at.replace("-", "").replace(" ", "T").replace(":", "")
         again = f"-{self.started[at]}" if self.started[at] > 1 else ""
         session = f"{identity.session_id}-{stamp}{again}"
-        self.chat = identity._replace(session_id=session, started_at=read_time(at))
+        self.chat = identity._replace(session_id=session, started_at=_read_local(at))
         self.counts.clear()
 
     def count_next(self, record: Record) -> str:
@@ -144,6 +145,14 @@ class _Chats:
         self.counts[digest] += 1
         seed = b"\n".join([self.chat.session_id.encode("utf-8", "replace"), digest, b"%d" % self.counts[digest]])
         return f"sha256:{sha256(seed).hexdigest()}"
+
+
+def _read_local(at: str) -> str | None:
+    """Return a time of this machine's zone as UTC; None for one that is none."""
+    try:
+        return read_time(datetime.fromisoformat(at).astimezone().isoformat())
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _kind(line: bytes) -> str:

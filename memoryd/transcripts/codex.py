@@ -10,6 +10,7 @@ over. What is known was learned from codex-rs/protocol and from public rollouts:
   and begins with a tag or title of its own. A `developer` message is what the program or a hook put there.
 - `token_count` says how large the context is after the response: `last_token_usage.total_tokens`, which is also what a
   compaction leaves; the other figures of it are zero then. Its `total_token_usage` is all that was ever spent.
+- The answers to `request_user_input` are in its output, by the questions' ids; the questions are in the call alone.
 - A compaction repeats old messages in `replacement_history`, and its summary may be encrypted.
 - Forks and subagents begin with lines of the session they come from, its `session_meta` among them: the first one is
   the file's own.
@@ -22,7 +23,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import block_text, read_mapping, read_time, read_tokens, read_word, type_name
+from memoryd.transcripts.dialogs import read_answers
+from memoryd.transcripts.fields import (
+    block_text,
+    mappings,
+    read_mapping,
+    read_time,
+    read_tokens,
+    read_word,
+    type_name,
+)
 from memoryd.transcripts.format import UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean, derived_id
@@ -59,6 +69,9 @@ _TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
 # The editor's plug-in puts what is open in the editor before what was typed.
 _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
+ASKS = "request_user_input"
+_ANSWERS = re.compile(r'\s*\{\s*"answers"')
+_NOTE = "user_note: "  # begins what was typed beside the options
 # A shorter id, or a word such as `review_rollout_user`, is met again in other records and other sessions.
 _OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
 
@@ -90,6 +103,9 @@ class Codex(LineFormat):
         said = _read_record(value, payload, bare=bare)
         if isinstance(said, str):
             return RecordTurns((), said)
+        output = payload.get("output")
+        if payload.get("name") == ASKS or (type(output) is str and _ANSWERS.match(output)):
+            said = said + _dialog(payload, meetings.recall(dict[str, object]))
         at = read_time(value.get("timestamp"))
         usage, window = _context(payload) if value.get("type") == "event_msg" else (None, None)
         if not said and usage is None:
@@ -233,6 +249,35 @@ def _result(item: dict[str, Any]) -> list[RecordText]:
         output = output.get("content")
     text = _unwrap_output(output) if type(output) is str else block_text(output)
     return [tool_result(text, read_word(item.get("call_id")))]
+
+
+def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordText]:
+    """Remember the questions of a dialog; return what the person answered to those of an earlier call."""
+    call = read_word(payload.get("call_id"))
+    if call is None:
+        return []
+    if payload.get("name") == ASKS:
+        asked[call] = _load(payload.get("arguments")).get("questions")
+        return []
+    questions = mappings(asked.get(call))
+    names = {
+        one["id"]: one["question"] for one in questions if {type(one.get("id")), type(one.get("question"))} == {str}
+    }
+    answers: dict[str, list[str]] = {}
+    notes: dict[str, dict[str, str]] = {}
+    for own, answer in read_mapping(_load(payload.get("output")).get("answers")).items():
+        given = read_mapping(answer).get("answers")
+        texts = [one for one in given if type(one) is str] if type(given) is list else []
+        answers[names.get(own, own)] = [one for one in texts if not one.startswith(_NOTE)]
+        notes[names.get(own, own)] = {"notes": "\n".join(one[len(_NOTE) :] for one in texts if one.startswith(_NOTE))}
+    return list(read_answers({"questions": questions, "answers": answers, "annotations": notes}, call, ASKS))
+
+
+def _load(text: object) -> dict[str, Any]:
+    try:
+        return read_mapping(orjson.loads(text)) if type(text) is str else {}
+    except orjson.JSONDecodeError:
+        return {}
 
 
 def _unwrap_output(output: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -179,7 +180,8 @@ def test_chats_of_aider_are_sessions_however_the_file_grows(tmp_path, step):
         world.poll()
         world.check_spans()
         rows = world.query("SELECT session_id, role, origin, kind, text FROM turn WHERE text <> '' ORDER BY id")
-        first, second = world.query("SELECT id, folder, gauge, model, turns FROM session ORDER BY id")
+        first, second = world.query("SELECT id, folder, gauge, model, turns, last_turn_at FROM session ORDER BY id")
+        assert second["last_turn_at"][:10] == datetime.now(UTC).date().isoformat()  # the file's
         assert [(row["role"], row["kind"], row["text"].split("\n")[0]) for row in rows] == [
             ("tool", "message", "Aider v0.86.0"),
             ("user", "message", "use tabs"),

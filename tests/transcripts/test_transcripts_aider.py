@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 import pytest
@@ -85,7 +86,8 @@ def test_an_answer_to_a_question_of_aider_is_the_persons(line: str, choice: str 
 def test_each_chat_is_a_session_and_repetitions_are_told_apart() -> None:
     twice = b"#### yes  \n\nok\n\n#### yes  \n"
     found = read(b"before\n" + HEAD + twice + HEAD + twice + HEAD.replace(b"10:00", b"11:00") + twice)
-    assert [at for at, _ in found] == [""] + ["2026-05-01T10:00:00.000Z"] * 6 + ["2026-05-01T11:00:00.000Z"] * 3
+    ten, eleven = (datetime(2026, 5, 1, hour).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z") for hour in (10, 11))
+    assert [at for at, _ in found] == [""] + [ten] * 6 + [eleven] * 3
     assert len({turn.record_id for _, turn in found}) == len(found)
 
 

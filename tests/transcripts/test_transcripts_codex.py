@@ -200,6 +200,22 @@ def test_lines_of_old_without_times_are_each_their_own() -> None:
     assert read({"record_type": "state"}) == RecordTurns((), "state")
 
 
+def test_the_answers_of_a_dialog_are_the_persons() -> None:
+    questions = [{"id": "q1", "question": "Which one?", "options": [{"label": "Tabs"}, {"label": "Spaces"}]}]
+    asked = item(
+        "function_call", name="request_user_input", arguments=json.dumps({"questions": questions}), call_id="c"
+    )
+    output = json.dumps({"answers": {"q1": {"answers": ["Tabs", "user_note: in all files"]}}})
+    meetings, turns = Pass(SESSION), []
+    for value in (asked, item("function_call_output", output=output, call_id="c")):
+        turns += READER.turns(record(value), IDENTITY, meetings).turns
+    assert [(turn.kind, turn.text, turn.tool_name) for turn in turns[2:]] == [
+        (TurnKind.CHOICE, 'asked "Which one?", chose "Tabs"', "request_user_input"),
+        (TurnKind.MESSAGE, "in all files", "request_user_input"),
+    ]
+    assert {(turn.role, turn.origin) for turn in turns[2:]} == {PERSON}
+
+
 META = {"id": SESSION, "timestamp": AT, "cwd": "/p", "source": "cli"}
 SPAWNED = {"subagent": {"thread_spawn": {"parent_thread_id": PARENT, "depth": 1}}}
 NAMED = f"rollout-2026-07-24T04-28-59-{SESSION}.jsonl"
