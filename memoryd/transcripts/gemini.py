@@ -261,7 +261,7 @@ class _Message:
     parts: dict[int, str]  # number → hash of the text
     version: int = 1
 
-    def said(self) -> tuple[str, ...]:
+    def build_key(self) -> tuple[str, ...]:
         """Return what a copy of it has in common with it: its text, or else its calls; a copy may lack the results."""
         texts = [text for part, text in self.parts.items() if part // _SLOT == _TEXT]
         calls = (text for part, text in self.parts.items() if part >= _CALLS * _SLOT and part // _SLOT % 2 == 0)
@@ -312,30 +312,40 @@ class _Log:
         """Replace the list; return what was not said before, behind a mark if its beginning was compressed."""
         before, self.messages = self.messages, {}
         kept = {read_word(message.get("id")) for message in listed}
-        spare: dict[tuple[str, ...], list[_Message]] = {}
+        spare: dict[tuple[str, ...], list[_Message]] = {}  # what is listed under another id, or not at all
         for own, one in before.items():
             if own not in kept:
-                spare.setdefault(one.said(), []).append(one)
+                spare.setdefault(one.build_key(), []).append(one)
         turns: list[Turn] = []
         for message in listed:
-            found = self._without_known_results(turns_of_message(message, sidechain=identity.sidechain))
-            if not found:
-                continue
-            own, new = found[0].record_id, _read(found, message)
-            copies = spare.get(new.said())
-            known = before.get(own) or (copies.pop(0) if copies else None)
-            if known is None:
-                turns += found
-            elif own in before:  # a text that changed was masked, and what was said stays
-                turns += [turn._replace(record_id=known.record_id) for turn in found if turn.part not in known.parts]
-                known.parts = new.parts | known.parts
-            self.messages[own] = known or new
+            if found := self._without_known_results(turns_of_message(message, sidechain=identity.sidechain)):
+                turns += self._place(found, _read(found, message), before, spare)
         first = next((one for one in before.values() if one.kind in ("user", "gemini")), None)
         if listed and first is not None and any(one is first for left in spare.values() for one in left):
             said = RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, "")
             at = next((turn.at for turn in turns), None)
             turns = [*turns_of([said], Envelope(marker, at, identity.sidechain)), *turns]
         return turns
+
+    def _place(
+        self,
+        found: list[Turn],
+        new: _Message,
+        before: dict[str, _Message],
+        spare: dict[tuple[str, ...], list[_Message]],
+    ) -> list[Turn]:
+        """Put a message of a context into the list; return its turns that were not said before."""
+        copies = spare.get(new.build_key())
+        known = before.get(new.record_id) or (copies.pop(0) if copies else None)
+        self.messages[new.record_id] = known or new
+        if known is None:
+            return found
+        if new.record_id not in before:
+            return []
+        # A text that changed was masked: what was said stays.
+        fresh = [turn._replace(record_id=known.record_id) for turn in found if turn.part not in known.parts]
+        known.parts = new.parts | known.parts
+        return fresh
 
     def _without_known_results(self, turns: list[Turn]) -> list[Turn]:
         """Drop a result that the user's name repeats for a call whose own record has it."""

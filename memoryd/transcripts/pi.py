@@ -270,7 +270,7 @@ def _shell(message: dict[str, Any]) -> list[RecordText]:
     return [read_message(block_text(message.get("command")), program=False), output]
 
 
-def _injected(message: dict[str, Any]) -> list[RecordText]:
+def _read_injected(message: dict[str, Any]) -> list[RecordText]:
     """Return what an extension put into the context."""
     return [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, block_text(message.get("content")))]
 
@@ -288,8 +288,8 @@ _ROLES: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
     "assistant": _assistant,
     "toolResult": _result,
     "bashExecution": _shell,
-    "custom": _injected,
-    "hookMessage": _injected,
+    "custom": _read_injected,
+    "hookMessage": _read_injected,
     "branchSummary": _summary,
     "compactionSummary": _summary,
 }
@@ -297,5 +297,5 @@ _READERS: dict[str, Callable[[dict[str, Any]], list[RecordText] | str]] = {
     "message": _message,
     "compaction": _compaction,
     "branch_summary": _summary,
-    "custom_message": _injected,
+    "custom_message": _read_injected,
 }
