@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ingest_world import World
 
+from memoryd.database import reads
 from memoryd.database.turns import RETRACTED
 
 ID = "019e44d4-6ecf-7c1d-96ab-582effc13411"
@@ -194,4 +195,6 @@ def test_chats_of_aider_are_sessions_however_the_file_grows(tmp_path, step):
         assert rows[-1]["session_id"] == second["id"] != first["id"]
         assert rows[-1]["text"] == "and\nspaces?\nno"
         assert first["folder"] == str(world.path("shop"))
+        with reads.open_reader(world.database) as reader:
+            assert {row["transcript"] for row in reads.list_sessions(reader)} == {str(world.path(name))}
         assert (first["model"], json.loads(first["gauge"])["context"]) == ("gpt-4o", 1234)
