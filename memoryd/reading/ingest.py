@@ -372,6 +372,8 @@ class Ingest:
             self._read_on(cursor, handle, stat.size)
             if rested and not cursor.unfinished:
                 self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, stat.size))
+                if what.name == "new":
+                    cursor.meetings = None  # of an old file, and rebuilt if it grows: an import reads thousands
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:

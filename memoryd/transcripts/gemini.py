@@ -47,6 +47,9 @@ _PROGRAM = re.compile(
     r"\s*(?:<session_context>|This is the Gemini CLI\. We are setting up the context|System: Please continue)"
 )
 _HOOK = re.compile(r"\s*<hook_context>")
+_SHELL = re.compile(
+    r"I ran the following shell command:\s*```\w*\n(.*?)\n```\s*This produced the following result:\s*", re.DOTALL
+)
 _SNAPSHOT = re.compile(r"\s*<state_snapshot>")
 _ACCEPTED = "Got it. Thanks for the additional context!"
 _FILES, _FILES_END = "--- Content from referenced files ---", "--- End of content ---"
@@ -130,11 +133,12 @@ def turns_of_message(message: dict[str, Any], *, sidechain: bool = False) -> lis
         return []
     envelope = Envelope(own, read_time(message.get("timestamp")), sidechain, own, read_word(message.get("model")))
     turns = _number(_TEXT, turns_of(_texts(message), envelope))
-    turns += _number(_USAGE, turns_of((), envelope, _context(message)))
-    for place, call in enumerate(_calls(message)):
-        slot = _CALLS + 2 * place
-        turns += _number(slot, turns_of(call[:1], envelope)) + _number(slot + 1, turns_of(call[1:], envelope))
-    return turns
+    results: list[Turn] = []
+    for slot, call in enumerate(_calls(message)):
+        turns += _number(_CALLS + 2 * slot, turns_of(call[:1], envelope))
+        results += _number(_CALLS + 2 * slot + 1, turns_of(call[1:], envelope))
+    # The context holds the calls, and not their results yet.
+    return [*turns, *_number(_USAGE, turns_of((), envelope, _context(message))), *results]
 
 
 def _number(slot: int, turns: list[Turn]) -> list[Turn]:
@@ -186,6 +190,9 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
             yield RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, text)
         elif _PROGRAM.match(text):
             yield read_message(text, program=True)
+        elif ran := _SHELL.match(text):
+            yield read_message(ran[1], program=False)
+            yield RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text[ran.end() :])
         elif not typed:
             yield read_message(text, program=False)
 

@@ -119,6 +119,10 @@ def test_what_the_program_a_hook_or_a_file_puts_into_a_prompt_was_not_typed() ->
     assert classes(turns_of_message(shown)) == said(
         (*PERSON, "explain @a.ts"), *((*unknown, one["text"]) for one in files)
     )
+    ran = "I ran the following shell command:\n```sh\nls -l\n```\n\nThis produced the following result:\n```\na\n```"
+    assert classes(turns_of_message(message("u", "user", ran))) == said(
+        (*PERSON, "ls -l"), (Role.TOOL, Origin.TOOL, "```\na\n```")
+    )
     assert classes(turns_of_message(message("i", "info", "Update!"))) == said((*PROGRAM, "Update!"))
 
 
