@@ -156,6 +156,7 @@ def _read_local(at: str) -> str | None:
 
 
 def _kind(line: bytes) -> str:
+    """Return who wrote a line, by how it begins and ends."""
     if not line or line.isspace():
         return _BLANK
     if line.startswith(b"# ") and _STARTED.match(line):
@@ -178,6 +179,7 @@ def _context(text: str) -> int | None:
 
 
 def _number(text: str) -> float:
+    """Return a number that may have commas."""
     return float(text.replace(",", ""))
 
 

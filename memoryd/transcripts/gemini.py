@@ -142,21 +142,25 @@ def turns_of_message(message: dict[str, Any], *, sidechain: bool = False) -> lis
 
 
 def _number(slot: int, turns: list[Turn]) -> list[Turn]:
+    """Number the turns of one part of a message, so that parts that come later change no number."""
     return [turn._replace(part=slot * _SLOT + min(place, _SLOT - 1)) for place, turn in enumerate(turns[:_SLOT])]
 
 
 def _name(value: dict[str, Any]) -> str:
+    """Return the name under which a record without turns is counted."""
     kind = value.get("type")
     return type_name(kind) if kind in ("user", "gemini", *_NOTICES) else f"{UNHEARD}{type_name(kind)}"
 
 
 def _context(message: dict[str, Any]) -> int | None:
+    """Return the size of the context after a response: the prompt with what was cached, and the answer."""
     tokens = read_mapping(message.get("tokens"))
     given = read_tokens(tokens.get("input"))
     return given + read_tokens(tokens.get("output")) if given and message.get("type") == "gemini" else None
 
 
 def _texts(message: dict[str, Any]) -> list[RecordText]:
+    """Return what a message says, without its calls."""
     kind, content = message["type"], message.get("content")
     parts = [{"text": content}] if type(content) is str else mappings(content)
     if kind == "user":
@@ -198,6 +202,7 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
 
 
 def _part(part: dict[str, Any]) -> str:
+    """Return the text of a part; a file that was attached shows as a marker."""
     if type(part.get("text")) is str:
         return clean(part["text"])
     if "functionCall" in part or "functionResponse" in part:
@@ -231,6 +236,7 @@ def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
 
 
 def _result_text(result: object) -> str:
+    """Return what a tool gave back: its output or its error, else all of its response as JSON."""
     texts: list[str] = []
     for part in mappings(result):
         response = read_mapping(read_mapping(part.get("functionResponse")).get("response"))
@@ -276,6 +282,7 @@ class _Message:
 
 
 def _read(turns: Sequence[Turn], message: dict[str, Any]) -> _Message:
+    """Return a message as it is kept: the hash of each part is enough to notice a change."""
     parts = {turn.part: sha256(turn.text.encode("utf-8", "replace")).hexdigest()[:16] for turn in turns}
     return _Message(turns[0].record_id, str(message.get("type")), parts)
 

@@ -106,11 +106,13 @@ class _Tree:
         return self._records(one for one in left if one not in known), self._records(iter(resumed))
 
     def _path(self, entry: str | None) -> Iterator[str]:
+        """Yield the entries from one to its root."""
         while entry is not None:
             yield entry
             entry = self.entries[entry][0]
 
     def _records(self, entries: Iterator[str]) -> list[str]:
+        """Return the records of entries, without those that say nothing."""
         return [record_id for one in entries if (record_id := self.entries[one][1]) is not None]
 
 
@@ -172,6 +174,7 @@ class OpenClaw(Pi):
 
 
 def _is_ours(value: dict[str, Any]) -> bool:
+    """Return whether this is the first line of a session, or an entry with a place in its tree."""
     kind = value.get("type")
     if kind == "session":
         return type(value.get("id")) is str and ("version" in value or "cwd" in value)
@@ -179,6 +182,7 @@ def _is_ours(value: dict[str, Any]) -> bool:
 
 
 def _record_id(record: Record, meetings: Pass) -> str:
+    """Return an id from what an entry says and when: a rewritten file gives it another place and another id."""
     value = record.value
     if read_time(value.get("timestamp")) is None:
         return derived_id(record, meetings, stamped=type(value.get("id")) is str)
@@ -190,6 +194,7 @@ def _record_id(record: Record, meetings: Pass) -> str:
 
 
 def _user_text(value: dict[str, Any]) -> str:
+    """Return the text of a message in the user's name; empty for any other record."""
     message = read_mapping(value.get("message"))
     return block_text(message.get("content")) if message.get("role") == "user" else ""
 
@@ -204,6 +209,7 @@ def _context(message: dict[str, Any]) -> int | None:
 
 
 def _message(value: dict[str, Any]) -> list[RecordText] | str:
+    """Return what a message says by its role, or the name of a role that nobody knows."""
     message = read_mapping(value.get("message"))
     role = message.get("role")
     read = _ROLES.get(role) if type(role) is str else None
@@ -211,6 +217,7 @@ def _message(value: dict[str, Any]) -> list[RecordText] | str:
 
 
 def _user(message: dict[str, Any]) -> list[RecordText]:
+    """Return what comes in the user's name, without the wrappers of OpenClaw."""
     content = message.get("content")
     return _split_authors(block_text(content)) if type(content) is str else of_blocks(content, _split_authors)
 
@@ -247,6 +254,7 @@ def _metadata(wrapper: str) -> dict[str, Any]:
 
 
 def _assistant(message: dict[str, Any]) -> list[RecordText]:
+    """Return the texts and calls of a response; its thinking is no part of what was said."""
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if type(content) is str else mappings(content)
     said: list[RecordText] = []
@@ -260,6 +268,7 @@ def _assistant(message: dict[str, Any]) -> list[RecordText]:
 
 
 def _result(message: dict[str, Any]) -> list[RecordText]:
+    """Return what a tool gave back."""
     call, tool = read_word(message.get("toolCallId")), read_word(message.get("toolName"))
     return [tool_result(block_text(message.get("content")), call, tool)]
 
@@ -276,10 +285,12 @@ def _read_injected(message: dict[str, Any]) -> list[RecordText]:
 
 
 def _summary(value: dict[str, Any]) -> list[RecordText]:
+    """Return the summary that the agent wrote of a branch, or of what it cleared."""
     return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(value.get("summary")))]
 
 
 def _compaction(value: dict[str, Any]) -> list[RecordText]:
+    """Return the mark of a compaction and its summary; the entries that it keeps were read before."""
     return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""), *_summary(value)]
 
 
