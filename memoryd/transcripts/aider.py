@@ -41,6 +41,7 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
 # What aider itself sends in the person's name, when a check of the model's changes failed.
 _PROGRAM = re.compile(r"# Fix any (?:linting )?errors below")
+_CLEARS = frozenset({"/clear", "/reset"})  # the chat goes on without what was said before
 _TOKENS = re.compile(r"^Tokens: ([\d.,]+)([kM]?) sent(?:, [^\n]*?)?, ([\d.,]+)([kM]?) received", re.MULTILINE)
 _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
 _MODEL_NAME = re.compile(r"^(?:Main model|Models?): (\S{1,200}?)⚡? with ", re.MULTILINE)
@@ -107,6 +108,8 @@ class Aider(LineFormat):
             text = "\n".join(line.rstrip() for line in _PREFIX.sub("", text).split("\n")).strip("\n")
         if kind == _USER:
             said = [read_message(text, program=_PROGRAM.match(text) is not None)]
+            if text.strip() in _CLEARS:
+                said.append(RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""))
         elif kind == _PRINTED:
             said = [RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text), *_choices(text)]
             usage = _context(text)

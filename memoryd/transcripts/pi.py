@@ -65,6 +65,8 @@ _BEFORE = re.compile(
     r"\s*(?:"
     rf"[^\n]{{1,200}}(?:\(untrusted[^\n)]{{0,100}}\):|{_MARK})[ \t]*\n"
     r"(?:```json\n.*?\n```[ \t]*(?:\n|\Z)|(?:[^\n]+\n)+(?=\n|\Z))"
+    r"|(?:Context:|Untrusted context \(metadata[^\n]*)[ \t]*\n<active_memory_plugin>.*?"
+    r"</active_memory_plugin>[ \t]*(?:\n|\Z)"
     r"|System: \[[^\]\n]{1,60}\][^\n]*(?:\n|\Z)"
     r"|\[media attached[^\n]*(?:\n|\Z)"
     r"|To send an image back, prefer the message tool[^\n]*(?:\n|\Z)"

@@ -203,7 +203,8 @@ def expect_aider(path: Path) -> Table:
         sessions += head and before_head
         before_head = not head if kind != "blank" else before_head
         before = kind
-    return Table(typed, answers, 0, 0, 0, sessions, context)
+    cleared = sum(line.strip() in ("#### /clear", "#### /reset") for line in lines)
+    return Table(typed, answers, 0, 0, cleared, sessions, context)
 
 
 @pytest.mark.parametrize("path", samples("pi"), ids=lambda path: path.name[-40:])

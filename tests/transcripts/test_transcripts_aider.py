@@ -83,6 +83,11 @@ def test_an_answer_to_a_question_of_aider_is_the_persons(line: str, choice: str 
     assert [(turn.kind, turn.text) for turn in found] == ([(TurnKind.CHOICE, choice)] if choice else [])
 
 
+def test_a_command_that_clears_the_chat_leaves_a_mark() -> None:
+    found = [turn.kind for _, turn in read(HEAD + b"#### /clear  \n\n#### /clear it  \n")]
+    assert found == [TurnKind.MESSAGE, TurnKind.COMPACTION, TurnKind.MESSAGE]
+
+
 def test_each_chat_is_a_session_and_repetitions_are_told_apart() -> None:
     twice = b"#### yes  \n\nok\n\n#### yes  \n"
     found = read(b"before\n" + HEAD + twice + HEAD + twice + HEAD.replace(b"10:00", b"11:00") + twice)

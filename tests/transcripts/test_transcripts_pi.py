@@ -95,6 +95,7 @@ SENDER = 'Sender (untrusted metadata):\n```json\n{"label": "ui", "name": "Ann"}\
 GROUP = 'Conversation info (untrusted metadata):\n```json\n{"is_group_chat": true, "sender": "Bo"}\n```\n\n'
 SUNDAY = "[Sun 2026-03-08 22:03 GMT+9]"
 TELEGRAM = "[Telegram Ann id:84 +21s Wed 2026-03-04 21:58 CST]"
+RECALLED = "Context:\n<active_memory_plugin>\nLikes spaces.\n</active_memory_plugin>"
 EXEC = "System: [2026-03-11 16:11:21 UTC] Exec completed"
 QUOTED = 'Replied message (untrusted, for context):\n```json\n{"body": "I like spaces."}\n```\n\n'
 
@@ -107,6 +108,7 @@ QUOTED = 'Replied message (untrusted, for context):\n```json\n{"body": "I like s
         (SENDER + QUOTED + "No.\n\nTabs.", (SENDER + QUOTED).strip(), "No.\n\nTabs."),
         ("Sender: ⟦openclaw:ctx⟧\nAnn, by phone\n\nUse tabs.", "Sender: ⟦openclaw:ctx⟧\nAnn, by phone", "Use tabs."),
         (f"{EXEC}\n\nNext.", EXEC, "Next."),
+        (f"{RECALLED}\n\nNext.", RECALLED, "Next."),
         ("Use tabs.\n[message_id: 12]", "[message_id: 12]", "Use tabs."),
     ],
 )  # fmt: skip
