@@ -130,9 +130,7 @@ class Pi(LineFormat):
         return any(map(_is_ours, records))
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the first line, else by the file's name; the first message tells whether it is a subagent's."""
-        if not any(value.get("type") == "message" for value in records):
-            return None
+        """By the first line; else by the file's name."""
         head = next((value for value in records if value.get("type") == "session"), {})
         named = _UUID.findall(path.stem)
         session = read_word(head.get("id")) or (named[-1].lower() if named else path.stem)

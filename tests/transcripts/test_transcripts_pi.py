@@ -146,18 +146,13 @@ TASK = message("user", "[Mon 2026-04-13 10:15 GMT+8] [Subagent Context] You are 
 @pytest.mark.parametrize(
     ("path", "values", "expected"),
     [
-        ("x.jsonl", [HEAD], None),
-        ("x.jsonl", [HEAD, message("user", "x")], Identity(ID, None, "/p", started_at=AT)),
+        ("x.jsonl", [HEAD], Identity(ID, None, "/p", started_at=AT)),
         (f"2026-05-20T10-00_{ID}.jsonl", [message("user", "x")], Identity(ID)),
-        (
-            "x.jsonl",
-            [HEAD | {"parentSession": f"/s/2026_{PARENT}.jsonl"}, message("user", "x")],
-            Identity(ID, PARENT, "/p", started_at=AT),
-        ),
+        ("x.jsonl", [HEAD | {"parentSession": f"/s/2026_{PARENT}.jsonl"}], Identity(ID, PARENT, "/p", started_at=AT)),
         ("x.jsonl", [HEAD, TASK], Identity(ID, "unknown", "/p", sidechain=True, started_at=AT)),
     ],
 )
-def test_whose_session_a_file_is(path: str, values: list[dict[str, Any]], expected: Identity | None) -> None:
+def test_whose_session_a_file_is(path: str, values: list[dict[str, Any]], expected: Identity) -> None:
     assert READER.identify(values, PurePosixPath(path)) == expected
 
 
