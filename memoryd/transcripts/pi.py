@@ -56,8 +56,8 @@ _MARK = "⟦openclaw:ctx⟧"
 
 # The program's own words in the user's name.
 _PROGRAM = re.compile(
-    r"\s*(?:\[Subagent Context\]|\[OpenClaw heartbeat poll\]|\[cron:|Read HEARTBEAT\.md if it exists"
-    r"|Pre-compaction memory flush|A new session was started via /(?:new|reset)\b)"
+    r"\s*(?:\[(?:Subagent Context|OpenClaw heartbeat poll|System Message|Queued announce messages[^\]\n]{0,80})\]"
+    r"|\[cron:|Read HEARTBEAT\.md if it exists|Pre-compaction memory flush|A new session was started via /(?:new|reset)\b)"
 )
 _SUBAGENT = re.compile(r"(?:\[[^\]\n]{0,80}\] *)?\[Subagent Context\]")
 # What stands before and behind a message: blocks of metadata, notices of the program, the time, media.
@@ -67,7 +67,8 @@ _BEFORE = re.compile(
     r"(?:```json\n.*?\n```[ \t]*(?:\n|\Z)|(?:[^\n]+\n)+(?=\n|\Z))"
     r"|(?:Context:|Untrusted context \(metadata[^\n]*)[ \t]*\n<active_memory_plugin>.*?"
     r"</active_memory_plugin>[ \t]*(?:\n|\Z)"
-    r"|System: \[[^\]\n]{1,60}\][^\n]*(?:\n|\Z)"
+    r"|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>.*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|\Z)"
+    r"|(?:System: \[[^\]\n]{1,60}\]|System \(untrusted\):)[^\n]*(?:\n|\Z)"
     r"|\[media attached[^\n]*(?:\n|\Z)"
     r"|To send an image back, prefer the message tool[^\n]*(?:\n|\Z)"
     r"|\[(?:iMessage|[A-Z][a-z][A-Za-z]*)(?: [^\[\]\n]{0,200})? \d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}[^\[\]\n]{0,40}\][ \t]*"
@@ -79,6 +80,7 @@ _BEHIND = re.compile(
     rf"|Context: {_MARK}[ \t]*\n.*)\Z",
     re.DOTALL,
 )
+_ATTACHED = '<file name="'  # begins the text of a file that came with a message
 _FENCED = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 _NAMES = ("name", "label", "username", "sender", "id")
 
@@ -233,6 +235,8 @@ def _split_authors(text: str) -> list[RecordText]:
     end = behind.start() if behind else len(text)
     wrapper = [text[:start].strip(), text[end:].strip()]
     said, about = text[start:end].strip() if start or behind else text, _metadata(text[:start])
+    said, opening, attached = said.partition(_ATTACHED)
+    said = said.rstrip() if opening else said
     if _PROGRAM.match(said):
         return [read_message(text, program=True)]
     if about.get("is_group_chat") is True:
@@ -240,7 +244,8 @@ def _split_authors(text: str) -> list[RecordText]:
         message = RecordText(Role.USER, Origin.UNKNOWN, TurnKind.MESSAGE, f"{name}: {said}")
     else:
         message = read_message(said, program=False)
-    return [*(read_message(one, program=True) for one in wrapper if one), message]
+    files = RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, opening + attached)
+    return [*(read_message(one, program=True) for one in wrapper if one), message, files]
 
 
 def _metadata(wrapper: str) -> dict[str, Any]:

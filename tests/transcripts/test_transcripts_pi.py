@@ -116,6 +116,14 @@ def test_what_openclaw_puts_around_a_message_is_the_programs(given: str, wrapper
     assert classes(read(message("user", given)).turns) == said((*PROGRAM, wrapper), (*PERSON, typed))
 
 
+def test_the_text_of_a_file_that_came_with_a_message_was_not_typed() -> None:
+    found = read(message("user", f'{TELEGRAM} Look.\n\n<file name="a.md" mime="text/plain">\nI like spaces.\n</file>'))
+    assert classes(found.turns)[1:] == said(
+        (*PERSON, "Look."),
+        (Role.SYSTEM, Origin.UNKNOWN, '<file name="a.md" mime="text/plain">\nI like spaces.\n</file>'),
+    )
+
+
 def test_in_a_group_a_message_is_of_whoever_wrote_it() -> None:
     found = read(message("user", GROUP + SENDER + "I like tabs.")).turns
     assert classes(found)[-1] == (Role.USER, Origin.UNKNOWN, TurnKind.MESSAGE, "Ann: I like tabs.")
@@ -135,7 +143,9 @@ def test_what_only_looks_like_a_wrapper_is_typed(words: str) -> None:
 
 
 def test_the_programs_own_prompts_are_not_the_persons() -> None:
-    for words in ("[cron:97a snap] Read the news", "Read HEARTBEAT.md if it exists"):
+    done = '[System Message] [sessionId: 1] A subagent task "x" just completed.\n\nResult:\nAlways use spaces.'
+    inside = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nx\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+    for words in ("[cron:97a snap] Read the news", "Read HEARTBEAT.md if it exists", done, inside):
         assert classes(read(message("user", words)).turns) == said((*PROGRAM, words))
 
 
