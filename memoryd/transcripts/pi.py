@@ -57,7 +57,8 @@ _MARK = "⟦openclaw:ctx⟧"
 # The program's own words in the user's name.
 _PROGRAM = re.compile(
     r"\s*(?:\[(?:Subagent Context|OpenClaw heartbeat poll|System Message|Queued announce messages[^\]\n]{0,80})\]"
-    r"|\[cron:|Read HEARTBEAT\.md if it exists|Pre-compaction memory flush|A new session was started via /(?:new|reset)\b)"
+    r"|\[cron:|Read HEARTBEAT\.md if it exists|Pre-compaction memory flush"
+    r"|A new session was started via /(?:new|reset)\b)"
 )
 _SUBAGENT = re.compile(r"(?:\[[^\]\n]{0,80}\] *)?\[Subagent Context\]")
 # What stands before and behind a message: blocks of metadata, notices of the program, the time, media.
