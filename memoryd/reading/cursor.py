@@ -78,6 +78,11 @@ class Cursor:
         """Return True if the file was missing at the last look."""
         return self.fate in {"deleted", "still-gone"}
 
+    @property
+    def is_part(self) -> bool:
+        """Return True if this is one session of a database, which is no file of its own."""
+        return not self.inode
+
     def row(self) -> dict[str, Any]:
         """Return the cursor as its row of `transcript`."""
         return {name: getattr(self, name) for name in _COLUMNS} | {"skipped": json.dumps(self.skipped, sort_keys=True)}

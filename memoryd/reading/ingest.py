@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 from sqlalchemy.exc import OperationalError
 
 from memoryd.database import query, sqlite
+from memoryd.database.foreign import observe_with_log
 from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
 from memoryd.files import ranges, sources
 from memoryd.reading import cursor as reading
 from memoryd.reading import store, unreadable_paths
 from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
+from memoryd.reading.databases import Databases
 from memoryd.reading.documents import Documents
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.reading.sources import SourcePattern, sources_of
@@ -82,6 +84,7 @@ class Ingest:
         self.files = files
         self.scrubber = scrubber
         self.documents = Documents(self)
+        self.databases = Databases(self)
         self.cursors = Cursors()
         self.unreadable = UnreadablePaths(engine, clock, log, scrubber)
         self.unscanned = UnscannedTurns(self)
@@ -115,6 +118,7 @@ class Ingest:
             for agent in settings.agents:
                 query.run(connection, _KNOW, agent.id, str(agent.workspace), agent.enabled, now)
                 self.cursors.load(connection, agent.id)
+        self.databases.forget()
         for cursor in self.cursors.all():
             if cursor.note is not None:
                 cursor.unfinished = True  # what was not read under the old settings may be under the new ones
@@ -122,6 +126,7 @@ class Ingest:
     def forget_documents(self, session_ids: set[str]) -> None:
         """Forget which documents of these sessions were read."""
         self.documents.forget(session_ids)
+        self.databases.forget(session_ids)
 
     def forget(self) -> None:
         """Drop the state of transcripts and sessions, so that the next look reloads it; from any thread."""
@@ -170,7 +175,7 @@ class Ingest:
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
         """Look at the transcripts that no pattern found: rotated, moved or deleted ones."""
         for cursor in self.cursors.all():
-            if (cursor.agent_id, cursor.path) not in seen and not cursor.is_gone:
+            if (cursor.agent_id, cursor.path) not in seen and not (cursor.is_gone or cursor.is_part):
                 source = self._source_of(cursor, cursor.path)
                 if source is not None:
                     self.look(source, cursor.path)
@@ -178,12 +183,13 @@ class Ingest:
     def hint(self, path: str) -> None:
         """Look at one path that a watcher named, for each agent to which it belongs or belonged."""
         self._remember()
+        path = self.databases.find_main(path)
         for source in self._sources_of(path):
             self.look(source, path)
 
     def means(self, path: str) -> bool:
         """Return True if a path may be a transcript."""
-        return bool(self._sources_of(path))
+        return bool(self._sources_of(path) or self._sources_of(self.databases.find_main(path)))
 
     def _sources_of(self, path: str) -> list[SourcePattern]:
         """Return one source of each agent to which a path belongs."""
@@ -263,7 +269,16 @@ class Ingest:
             self.unreadable.take_back(source.agent.id, path)
             if cursor is not None and not cursor.is_gone:
                 self._look_for(source, cursor)
-        elif cursor is None or not _is_as_read(cursor, stat) or self._has_rested(cursor, stat):
+        elif self.databases.is_one(source, cursor, path):
+            stat = observe_with_log(Path(path), stat)
+            if cursor is None or not _is_as_read(cursor, stat) or self.databases.is_waiting(source.agent.id, path):
+                self.databases.read(source, path, cursor, stat)
+            self.unreadable.take_back(source.agent.id, path)
+        elif (
+            cursor is None
+            or not _is_as_read(cursor, self.documents.observe_all(cursor, path, stat))
+            or self._has_rested(cursor, stat)
+        ):
             self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
 
@@ -436,7 +451,7 @@ class Ingest:
         identity = reader.identify(head.whole + head.salvaged, reading.to_posix(cursor.path))
         if identity is not None and identity.cwd is None:
             identity = identity._replace(cwd=self._read_root(reader, cursor.path))
-        if identity is None or not self._is_wanted(source, cursor, identity):
+        if identity is None or not self.is_wanted(source, cursor, identity):
             return False
         identity = self.without_secrets(identity)
         cursor.reader, cursor.identity, cursor.format = reader, identity, reader.name
@@ -464,7 +479,7 @@ class Ingest:
             cwd=cwd and self.scrubber.redact_path(clean(cwd)),
         )
 
-    def _is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
+    def is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
         """Return True if the session's recorded folder is in the project of a source that matches the file."""
         projects = {source.project, *(other.project for other in self._claims(cursor.agent_id, cursor.path))}
         if None in projects:
@@ -636,6 +651,7 @@ class Ingest:
     def _lose_place(self, batch: IngestBatch) -> None:
         """Return cursors to their stored state after a failed transaction."""
         self.documents.forget({cursor.session_id for cursor in batch.cursors.values() if cursor.session_id})
+        self.databases.forget()
         self.cursors.lose(batch.cursors.values())
         for cursor in batch.cursors.values():
             self.look_again(cursor.path, 0)

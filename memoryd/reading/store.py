@@ -14,7 +14,7 @@ from memoryd.database import erasure, query, sqlite, turns
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
 from memoryd.reading.scrubbing import get_kept_name
-from memoryd.transcripts import dialogs, now_file
+from memoryd.transcripts import cline, dialogs, now_file, opencode
 from memoryd.transcripts.aider import Aider
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.codex import Codex
@@ -40,6 +40,7 @@ FLUSH_TURNS = 2000
 FLUSH_BYTES = 4 << 20
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
 _BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
+_OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
 _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of a turn, which a transcript decides
 
 
@@ -201,8 +202,8 @@ def _is_own(cursor: Cursor, identity: Identity) -> bool:
     """Return True if the id is the session's own; others come from the file's name, which another file may have."""
     if cursor.format == now_file.NAME:
         return identity.session_id != PurePath(cursor.path).stem
-    if cursor.format == Aider.name:
-        return True  # of the folder's one history
+    if cursor.is_part or cursor.format in _OWN_IDS:
+        return True
     if cursor.format in _BY_ID:
         return is_session_id(identity.session_id)
     return cursor.format == ClaudeCode.name and is_session_id(identity.parent_session_id or identity.session_id)

@@ -80,7 +80,7 @@ class UnscannedTurns:
         for row in ready:
             wait = min(max(FIRST_SECONDS, 2 * self._due.get(row["id"], (0.0, 0.0))[1]), LONGEST_SECONDS)
             self._due[row["id"]] = now + wait, wait
-            if row["format"] == now_file.NAME:
+            if row["format"] == now_file.NAME or _is_whole(row):
                 documents.setdefault(row["path"], []).append(row)
                 continue
             try:
@@ -180,3 +180,8 @@ class UnscannedTurns:
         )
         if alarms.set_alarm(ingest.engine, KIND, text if count else None, ingest.clock.text()):
             ingest.log.error("alarm", kind=KIND, turns=count)
+
+
+def _is_whole(row: RowMapping) -> bool:
+    """Return True if a turn is in a file that is rewritten as a whole, or in a database: its bytes have no place."""
+    return row["format"] in registry.WHOLE and (row["path"].endswith(".json") or not row["last_byte"])

@@ -12,28 +12,35 @@ from typing import TYPE_CHECKING, Any
 from memoryd.errors import ConfigError
 from memoryd.transcripts import aider, now_file
 from memoryd.transcripts.claude_code import ClaudeCode
+from memoryd.transcripts.cline import Cline
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.format import Unsupported
 from memoryd.transcripts.gemini import Gemini
 from memoryd.transcripts.messages import Messages
+from memoryd.transcripts.opencode import OpenCodeDatabase, OpenCodeTree
 from memoryd.transcripts.pi import OpenClaw, Pi
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from memoryd.transcripts.format import LineFormat, Values
+    from memoryd.transcripts.whole import DatabaseFormat, DocumentFormat
 
 _READERS = (Codex(), ClaudeCode(), OpenClaw(), Pi(), Gemini(), aider.Aider(), Messages())
 FORMATS: dict[str, LineFormat] = {one.name: one for one in _READERS}
-# NOW files are no line format: they are read by `now_file`.
-NAMES = (*FORMATS, now_file.NAME)
+# What is no line format: files that are rewritten as a whole, tried in this order, and databases of other programs.
+DOCUMENTS: dict[str, DocumentFormat] = {one.name: one for one in (OpenCodeTree(), Cline())}
+DATABASES: dict[str, DatabaseFormat] = {one.name: one for one in (OpenCodeDatabase(),)}
+WHOLE: dict[str, DocumentFormat | DatabaseFormat] = {**DATABASES, **DOCUMENTS}
+# NOW files are read by `now_file`.
+NAMES = tuple(dict.fromkeys((*FORMATS, *WHOLE, now_file.NAME)))
 
 _SQLITE = b"SQLite format 3\0"
 _NO_TRANSCRIPT = "a side file of the agent, not a transcript"
 _COPY = "a copy or a trace that the agent keeps beside its transcript"
 # OpenClaw keeps whole copies, such as before a reset or a compaction; Gemini sets aside what it cannot read.
 _COPIES = re.compile(
-    r"\.jsonl?\.(?:reset|deleted|bak|unreadable)\b|\.(?:checkpoint\.[^/]+|trajectory|unreadable-\d+)\.jsonl$"
+    r"\.jsonl?\.(?:reset|deleted|bak|unreadable)\b|\.(?:checkpoint\.[^/]+|trajectory|unreadable-\d+)\.jsonl$|-(?:wal|shm|journal)$"
 )
 HEAD_BYTES = 16 << 10  # of a file, by which it is told what is not JSON
 
@@ -53,7 +60,8 @@ def by_name(name: str) -> LineFormat:
 
 def program_of(name: str) -> str | None:
     """Return what people call the program that writes a format; None where many do, or there is no such format."""
-    return FORMATS[name].program if name in FORMATS else None
+    reader = FORMATS.get(name) or WHOLE.get(name)
+    return reader.program if reader else None
 
 
 def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineFormat | Unsupported | None:
