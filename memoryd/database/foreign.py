@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from memoryd.database.library import file_uri, load_library
 from memoryd.errors import StateError
 from memoryd.files import ranges
+from memoryd.transcripts.whole import UNPACK
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,6 +30,7 @@ MAGIC = b"SQLite format 3\0"
 _PATIENCE_SECONDS = 1.0  # readers wait only while a crashed owner's log is being recovered
 _PAGES_KB = 2048
 _WHY_MAX = 200
+_LARGEST = 8 << 20  # bytes of one value
 
 
 class ForeignDatabase:
@@ -54,6 +56,7 @@ class ForeignDatabase:
         except self._library.Error as error:
             raise self._as_error(error) from error
         self._connection.text_factory = _decode_text
+        self._connection.create_function(UNPACK, 1, _unpack, deterministic=True)
         # Its schema is its owner's: functions that it calls in views and indexes have no say here.
         for pragma in ("query_only=1", "trusted_schema=0", f"cache_size=-{_PAGES_KB}"):
             self._connection.execute(f"PRAGMA {pragma}")
@@ -104,6 +107,20 @@ def observe_with_log(path: Path, stat: ranges.Stat) -> ranges.Stat:
 
 def _exists(path: Path, *suffixes: str) -> bool:
     return any(ranges.observe(Path(f"{path}{suffix}")) is not None for suffix in suffixes)
+
+
+def _unpack(data: object) -> str | None:
+    """Return the text of zstd-compressed bytes; None for anything else and for what is too large."""
+    if not isinstance(data, bytes):
+        return None
+    import zstandard  # few databases hold compressed values
+
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=_LARGEST).stream_reader(data) as reader:
+            text: bytes = reader.read(_LARGEST + 1)
+    except (zstandard.ZstdError, MemoryError):
+        return None
+    return _decode_text(text) if len(text) <= _LARGEST else None
 
 
 def _decode_text(data: bytes) -> str:

@@ -20,6 +20,7 @@ from memoryd.errors import NotFoundError, StateError
 from memoryd.files import ranges
 from memoryd.reading.cursor import Cursor, CursorReading, FoundTurn
 from memoryd.transcripts import registry
+from memoryd.transcripts.lines import Pass
 from memoryd.transcripts.whole import StretchStart
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from memoryd.transcripts.whole import DatabaseFormat
 
 HELD_SECONDS = 60.0
+PASSES = 16  # sessions whose earlier rows are remembered
 BUSY_SECONDS = 1.0
 _PLAIN = re.compile(r"[\w.-]{1,128}")
 
@@ -44,6 +46,7 @@ class _DatabaseState:
 
     seen: int = 0  # number of the last row whose session is known to be read, or waits
     waiting: dict[str, frozenset[str]] = field(default_factory=dict)  # unread sessions, and rows of theirs that are
+    passes: dict[str, tuple[int, Pass]] = field(default_factory=dict)  # of the sessions read last, up to which row
 
 
 class Databases:
@@ -67,6 +70,11 @@ class Databases:
                 return handle.read(0, len(foreign.MAGIC)) == foreign.MAGIC
         except NotFoundError:
             return False
+
+    def is_beside(self, path: str) -> bool:
+        """Return True if SQLite keeps this file beside a database."""
+        known = {main for _, main in self._states}
+        return any(path.endswith(suffix) and path.removesuffix(suffix) in known for suffix in foreign.BESIDE)
 
     def find_main(self, path: str) -> str:
         """Return the database to which the path of a session or of a write-ahead log belongs; any other path as is."""
@@ -101,25 +109,38 @@ class Databases:
         known = cursor is not None
         if cursor is None:
             cursor = Cursor(source.agent.id, path, stat.dev, stat.ino, fate_at=ingest.clock.text())
+        state = self._states.setdefault((source.agent.id, path), _DatabaseState())
+        fate = "appended" if known and not cursor.is_gone else "returned" if known else "new"
+        ingest.place(cursor, path, stat)
+        ingest.set_fate(cursor, fate)
+        cursor.hasher, cursor.unfinished, cursor.rested = hashlib.sha256(), False, True
         try:
             with ForeignDatabase(Path(path)) as database:
-                layout = self._find_layout(source, cursor, database)
-                _require_sound(database)
-                fate = "appended" if known and not cursor.is_gone else "returned" if known else "new"
-                ingest.place(cursor, path, stat)
-                ingest.set_fate(cursor, fate)
-                cursor.hasher, cursor.unfinished, cursor.rested = hashlib.sha256(), False, True
-                state = self._states.setdefault((source.agent.id, path), _DatabaseState())
-                if layout is not None:
-                    cursor.format = layout.name
-                    _DatabaseReading(ingest, source, cursor, database, layout).read(state)
+                try:
+                    self._read_open(source, cursor, database, state)
+                except StateError:
+                    _require_sound(database)
+                    raise
         except _ChangedError:
+            del self._states[source.agent.id, path]
             ingest.look_again(path, BUSY_SECONDS)
             return
+        except StateError as error:
+            cursor.note = f"sqlite: {error.what}"
+            raise
         if cursor.note is not None and (source.format != "auto" or cursor.format):
             raise StateError(cursor.note, path, "this layout is not known here: see the versions in docs/agents.md")
         if state.waiting:
             ingest.look_again(path, 0 if ingest.batch.is_full() else HELD_SECONDS)
+
+    def _read_open(
+        self, source: SourcePattern, cursor: Cursor, database: ForeignDatabase, state: _DatabaseState
+    ) -> None:
+        layout = self._find_layout(source, cursor, database)
+        _require_sound(database)
+        if layout is not None:
+            cursor.format = layout.name
+            _DatabaseReading(self.ingest, source, cursor, database, layout).read(state)
 
     def _find_layout(self, source: SourcePattern, cursor: Cursor, database: ForeignDatabase) -> DatabaseFormat | None:
         """Return the reader whose tables are there; else None, and the note says which are missing."""
@@ -146,6 +167,8 @@ def _require_sound(database: ForeignDatabase) -> None:
 
 def _find_missing(layout: DatabaseFormat, tables: dict[str, frozenset[str]]) -> str | None:
     for table, columns in layout.tables.items():
+        if "rowid" in tables.get(table, ()):
+            return f"a column rowid in {table}"
         if table not in tables:
             return f"no table {table}"
         if left := columns - tables[table]:
@@ -191,7 +214,11 @@ class _DatabaseReading:
             cursor.offset, cursor.marker_sha256 = 0, ""
         more = True
         while more and not ingest.batch.is_full():
-            start = StretchStart(session_id, cursor.offset, state.waiting[session_id], ingest.clock.now().timestamp())
+            counted, meetings = state.passes.pop(session_id, (0, None))
+            if meetings is None or counted != cursor.offset:
+                counted, meetings = 0, Pass(session_id)
+            done, now = state.waiting[session_id], ingest.clock.now().timestamp()
+            start = StretchStart(session_id, cursor.offset, done, now, meetings, counted)
             stretch = self.layout.read(rows, cursor.identity, start)
             _require_sound(self.database)
             records, more = stretch.records, stretch.more
@@ -200,13 +227,16 @@ class _DatabaseReading:
                 for one in records.found
                 for turn in one.turns
             ]
+            state.passes[session_id] = stretch.position, meetings
+            while len(state.passes) > PASSES:
+                del state.passes[next(iter(state.passes))]
             if found or stretch.position != cursor.offset:
                 ingest.set_fate(cursor, "appended" if cursor.id is not None else "new")
                 cursor.mtime_ns = self.main.mtime_ns
                 cursor.skipped.update(records.skipped)
                 if stretch.mark:
                     cursor.offset, cursor.marker_sha256 = stretch.position, _hash(stretch.mark)
-                ingest.take(cursor, CursorReading(found))
+                ingest.take(cursor, CursorReading(found, live=records.live))
             state.waiting[session_id] = frozenset(stretch.done)
             cursor.unfinished = more
         if cursor.session_id is not None:

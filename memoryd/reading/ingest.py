@@ -259,6 +259,8 @@ class Ingest:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
         if self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic():
             return
+        if self.databases.is_beside(path):
+            return
         stat = ranges.observe(Path(path))
         cursor = self.cursors.find(source.agent.id, path)
         poisoned, until = self._poison.pop((source.agent.id, path), (None, 0.0))
@@ -273,7 +275,7 @@ class Ingest:
             stat = observe_with_log(Path(path), stat)
             if cursor is None or not _is_as_read(cursor, stat) or self.databases.is_waiting(source.agent.id, path):
                 self.databases.read(source, path, cursor, stat)
-            self.unreadable.take_back(source.agent.id, path)
+                self.unreadable.take_back(source.agent.id, path)
         elif (
             cursor is None
             or not _is_as_read(cursor, self.documents.observe_all(cursor, path, stat))

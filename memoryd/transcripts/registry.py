@@ -16,7 +16,9 @@ from memoryd.transcripts.cline import Cline
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.format import Unsupported
 from memoryd.transcripts.gemini import Gemini
+from memoryd.transcripts.gemini_file import GeminiFile
 from memoryd.transcripts.messages import Messages
+from memoryd.transcripts.openclaw_database import OpenClawDatabase
 from memoryd.transcripts.opencode import OpenCodeDatabase, OpenCodeTree
 from memoryd.transcripts.pi import OpenClaw, Pi
 
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 _READERS = (Codex(), ClaudeCode(), OpenClaw(), Pi(), Gemini(), aider.Aider(), Messages())
 FORMATS: dict[str, LineFormat] = {one.name: one for one in _READERS}
 # What is no line format: files that are rewritten as a whole, tried in this order, and databases of other programs.
-DOCUMENTS: dict[str, DocumentFormat] = {one.name: one for one in (OpenCodeTree(), Cline())}
-DATABASES: dict[str, DatabaseFormat] = {one.name: one for one in (OpenCodeDatabase(),)}
+DOCUMENTS: dict[str, DocumentFormat] = {one.name: one for one in (GeminiFile(), OpenCodeTree(), Cline())}
+DATABASES: dict[str, DatabaseFormat] = {one.name: one for one in (OpenCodeDatabase(), OpenClawDatabase())}
 WHOLE: dict[str, DocumentFormat | DatabaseFormat] = {**DATABASES, **DOCUMENTS}
 # NOW files are read by `now_file`.
 NAMES = tuple(dict.fromkeys((*FORMATS, *WHOLE, now_file.NAME)))
@@ -40,7 +42,7 @@ _NO_TRANSCRIPT = "a side file of the agent, not a transcript"
 _COPY = "a copy or a trace that the agent keeps beside its transcript"
 # OpenClaw keeps whole copies, such as before a reset or a compaction; Gemini sets aside what it cannot read.
 _COPIES = re.compile(
-    r"\.jsonl?\.(?:reset|deleted|bak|unreadable)\b|\.(?:checkpoint\.[^/]+|trajectory|unreadable-\d+)\.jsonl$|-(?:wal|shm|journal)$"
+    r"\.jsonl?\.(?:reset|deleted|bak|unreadable)\b|\.(?:checkpoint\.[^/]+|trajectory|unreadable-\d+)\.jsonl$"
 )
 HEAD_BYTES = 16 << 10  # of a file, by which it is told what is not JSON
 

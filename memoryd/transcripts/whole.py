@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from memoryd.transcripts.format import Identity
-    from memoryd.transcripts.lines import Record
+    from memoryd.transcripts.lines import Pass, Record
     from memoryd.transcripts.turn import Turn
 
 Rows = Callable[..., list[tuple[Any, ...]]]  # runs one query, given as SQL and its values
@@ -39,6 +39,7 @@ class DocumentFile(NamedTuple):
     age: float = 0.0  # seconds since any of them was changed
 
 
+UNPACK = "memoryd_unpack"  # the SQL function that decompresses a value; NULL for what cannot be
 RESTED_SECONDS = 60.0  # after which the last record of a file is finished
 
 
@@ -59,6 +60,7 @@ class SessionRecords:
     found: list[FoundRecord] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)  # names of what is passed over; never content
     held: bool = False  # an unfinished record waits: read again later
+    live: dict[str, bool] = field(default_factory=dict)  # record id → whether it was resumed or retracted, at last
 
     def add(self, turns: Sequence[Turn], record: Record) -> None:
         """Add the turns of a record that is written as these bytes of the file."""
@@ -130,6 +132,8 @@ class StretchStart(NamedTuple):
     position: int
     done: AbstractSet[str]  # rows past the position that need no second reading
     now: float  # seconds since 1970
+    meetings: Pass  # what the reader knows of the rows before
+    counted: int = 0  # up to which row it knows them
 
 
 def end_of(position: int, listed: Mapping[int, str], done: AbstractSet[str]) -> tuple[int, str]:
