@@ -294,7 +294,10 @@ class _Task:
         envelope = _envelope(message, record_id, self.records.identity)
         mark = "condenseId" if message.get("isSummary") is True else "truncationId"
         if message.get("isSummary") is True or message.get("isTruncationMarker") is True:
-            left = self.left.get(block_text(message.get(mark)))
+            own = block_text(message.get(mark))
+            left = self.left.get(own)
+            if own:  # the other file names it as well, and may be written first
+                envelope = envelope._replace(record_id=_record_id(self.records.identity, own, 0))
             text = block_text(message.get("content"))
             turns = turns_of(_compaction(text if mark == "condenseId" else ""), envelope)
             self._add(place, [turns[0]._replace(usage=left), *turns[1:]], record, first=True)
@@ -304,7 +307,7 @@ class _Task:
             self.records.skipped[said] += 1
             return
         if self.shown and message.get("role") == "user":
-            said = [one for one in said if not _is_typed(one.text)]
+            said = [one for one in said if one.tool_call_id is not None or not _is_typed(one.text)]
         turns = turns_of(said, envelope)
         if not self.shown:
             turns += _usage(envelope, _sdk_context(message.get("metrics")))
@@ -339,7 +342,10 @@ class _Task:
                 self._add_shown(after, _compaction(""), record, f"deleted {deleted}"[:80])
             told = read_mapping(entry.get("contextCondense"))
             if told and not condensed & {"", block_text(told.get("condenseId"))}:
-                turns = turns_of(_compaction(block_text(told.get("summary"))), self._envelope(record, kind))
+                envelope = self._envelope(record, kind)
+                if own := block_text(told.get("condenseId")):
+                    envelope = envelope._replace(record_id=_record_id(self.records.identity, own, 0))
+                turns = turns_of(_compaction(block_text(told.get("summary"))), envelope)
                 left = read_tokens(told.get("newContextTokens")) or None
                 self._add(after, [turns[0]._replace(usage=left), *turns[1:]], record)
                 continue
