@@ -45,6 +45,7 @@ class _DatabaseState:
     """Hold what this process knows of a database."""
 
     seen: int = 0  # number of the last row whose session is known to be read, or waits
+    mark: str | None = None  # id of that row: numbers of deleted rows are given again
     waiting: dict[str, frozenset[str]] = field(default_factory=dict)  # unread sessions, and rows of theirs that are
     passes: dict[str, tuple[int, Pass]] = field(default_factory=dict)  # of the sessions read last, up to which row
 
@@ -189,19 +190,24 @@ class _DatabaseReading:
     def read(self, state: _DatabaseState) -> None:
         rows, events = self.database.rows, self.layout.events
         top = _number(rows(f"SELECT max(rowid) FROM {events}"))  # noqa: S608 - of this program
-        if top < state.seen:
+        if top < state.seen or self._mark_of(state.seen) != state.mark:
             state.seen = 0  # rows were deleted, or the database was rebuilt
         sql = f"SELECT session_id, max(rowid) FROM {events} WHERE rowid > ? GROUP BY session_id ORDER BY 2"  # noqa: S608
         for session_id, _ in rows(sql, state.seen):
             if type(session_id) is str and session_id:
                 state.waiting.setdefault(session_id, frozenset())
+        mark = self._mark_of(top)
         _require_sound(self.database)
-        state.seen = top
+        state.seen, state.mark = top, mark
         for session_id in list(state.waiting):
             if self.ingest.batch.is_full() or self.ingest.stopping:
                 return
             self._read_session(session_id, state)
             self.ingest.progress()
+
+    def _mark_of(self, number: int) -> str | None:
+        found = self.database.rows(f"SELECT session_id FROM {self.layout.events} WHERE rowid = ?", number)  # noqa: S608
+        return self.layout.mark_of(self.database.rows, found[0][0], number) if found else None
 
     def _read_session(self, session_id: str, state: _DatabaseState) -> None:
         """Read one session until the batch is full; it waits on if there is more, or a record is not finished."""

@@ -257,9 +257,8 @@ class Ingest:
             raise StateError("its name is not text", unreadable_paths.make_printable(path), "rename it")
         if self.scrubber.name(path) != path:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
-        if self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic():
-            return
-        if self.databases.is_beside(path):
+        is_held = self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic()
+        if is_held or self.databases.is_beside(path):
             return
         stat = ranges.observe(Path(path))
         cursor = self.cursors.find(source.agent.id, path)

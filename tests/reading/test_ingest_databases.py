@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from typing import Any
 
 import pytest
-from hypothesis import given
+import zstandard
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_world import World, message
 from opencode_world import SCHEMA, OpenCode
@@ -296,6 +299,117 @@ def test_texts_that_could_not_be_scanned_are_read_again(world, program):
     assert [text for _, text in spoken(world)] == ["prompt ses_a 0", "answer ses_a 0"]
 
 
+# --- OpenClaw ---
+
+EVENTS = """
+CREATE TABLE transcript_events (session_id TEXT NOT NULL, seq INTEGER NOT NULL, event_json TEXT, created_at INTEGER,
+    event_zstd BLOB, PRIMARY KEY (session_id, seq)) STRICT;
+CREATE TABLE session_windows (session_id TEXT PRIMARY KEY, session_key TEXT, spawned_by TEXT);
+CREATE TABLE session_nodes (session_key TEXT PRIMARY KEY, current_session_id TEXT);
+"""
+SESSION = "019e44d4-6ecf-7c1d-96ab-582effc13411"
+
+
+class OpenClaw:
+    """Writes a session's events, one transaction each."""
+
+    def __init__(self, world: World) -> None:
+        self.connection = load_library().connect(str(world.path("agent.sqlite")), isolation_level=None)
+        self.connection.execute("PRAGMA journal_mode=WAL")
+        self.connection.executescript(EVENTS)
+        self.count = 0
+
+    def event(
+        self, kind: str, parent: str | None = None, *, packed: bool = False, session: str = SESSION, **more: Any
+    ) -> None:
+        self.count += 1
+        stamp = f"2026-09-01T10:00:{self.count:02}.000Z"
+        value = {"type": kind, "id": f"e{self.count}", "parentId": parent, "timestamp": stamp, **more}
+        text = json.dumps(value)
+        given = (None, zstandard.compress(text.encode())) if packed else (text, None)
+        self.connection.execute(
+            "INSERT INTO transcript_events VALUES (?, ?, ?, 0, ?)", (session, self.count, *given)
+        )  # fmt: skip
+
+    def message(self, role: str, text: str, parent: str | None = None, **more: Any) -> None:
+        content = [{"type": "text", "text": text}]
+        self.event("message", parent, message={"role": role, "content": content, **more.pop("message", {})}, **more)
+
+
+@pytest.fixture
+def claw(world):
+    made = OpenClaw(world)
+    yield made
+    made.connection.close()
+
+
+def test_events_of_openclaw_are_read_as_they_come_compressed_or_not(world, claw):
+    claw.event("session", version=3, cwd="/home/ann/shop")
+    claw.message("user", "fix it", "e1", packed=True)
+    claw.message("assistant", "done", "e2", message={"usage": {"totalTokens": 500}, "stopReason": "stop"})
+    world.poll()
+    assert spoken(world) == [("user", "fix it"), ("assistant", "done")]
+    world.restart()
+    claw.event("compaction", "e3", summary="what was done", firstKeptEntryId="e3", tokensBefore=500)
+    claw.message("user", "more", "e4")
+    world.poll()
+    assert spoken(world)[2:] == [("assistant", "what was done"), ("user", "more")]
+    assert world.query("SELECT id, folder, format FROM session") == [
+        {"id": SESSION, "folder": "/home/ann/shop", "format": "openclaw"}
+    ]
+    assert '"compactions": 1' in world.query("SELECT gauge FROM session")[0]["gauge"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_branch_that_openclaw_left_is_no_longer_said(world, claw, restart):
+    claw.event("session", version=3, cwd="/home/ann/shop")
+    claw.message("user", "stays", "e1")
+    claw.message("user", "left", "e2")
+    world.poll()
+    if restart:
+        world.restart()
+    claw.message("user", "instead", "e2")
+    world.poll()
+    assert [text for _, text in spoken(world)] == ["stays", "instead"]
+
+
+def test_a_transcript_that_openclaw_wrote_anew_loses_and_repeats_nothing(world, claw):
+    claw.event("session", version=3, cwd="/home/ann/shop")
+    for number in range(3):
+        claw.message("user", f"text {number}", f"e{number + 1}")
+    world.poll()
+    rows = claw.connection.execute("SELECT * FROM transcript_events ORDER BY seq").fetchall()
+    claw.connection.execute("DELETE FROM transcript_events")
+    for row in [rows[0], *rows[2:]]:
+        claw.connection.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?, ?)", row)
+    claw.message("user", "text 3", "e4")
+    world.poll()
+    assert Counter(text for _, text in spoken(world)) == {f"text {number}": 1 for number in range(4)}
+
+
+def test_a_subagent_of_openclaw_knows_who_started_it(world, claw):
+    child = SESSION.replace("0", "1")
+    claw.connection.execute(
+        "INSERT INTO session_windows VALUES (?, 'agent:main:subagent:1', 'agent:main:main')", (child,)
+    )
+    claw.connection.execute("INSERT INTO session_nodes VALUES ('agent:main:main', ?)", (SESSION,))
+    claw.message("user", "look it up", session=child)
+    world.poll()
+    assert world.query("SELECT id, parent_id FROM session") == [{"id": child, "parent_id": SESSION}]
+    assert spoken(world) == [("subagent", "look it up")]
+
+
+def test_an_event_that_cannot_be_unpacked_costs_no_neighbour(world, claw):
+    claw.message("user", "one")
+    claw.connection.execute("INSERT INTO transcript_events VALUES (?, 50, NULL, 0, x'010203')", (SESSION,))
+    bomb = zstandard.compress(b"[" * (64 << 20))
+    claw.connection.execute("INSERT INTO transcript_events VALUES (?, 51, NULL, 0, ?)", (SESSION, bomb))
+    claw.count = 51
+    claw.message("user", "two", "e1")
+    world.poll()
+    assert [text for _, text in spoken(world)] == ["one", "two"]
+
+
 cells = st.one_of(
     st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=8), st.binary(max_size=8),
     st.sampled_from(["ses_a", "msg", '{"role":"user"}', '{"type":"text","text":"x"}', '{"role":"assistant","time":5}',
@@ -303,13 +417,20 @@ cells = st.one_of(
 )  # fmt: skip
 
 
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(cells, cells, cells, cells), max_size=6),
     st.lists(st.tuples(cells, cells, cells, cells), max_size=6),
     st.lists(st.tuples(cells, cells, cells, cells), max_size=3),
 )
 def test_arbitrary_tables_raise_nothing_and_are_read_once(tmp_path_factory, messages, parts, sessions):
-    with World(tmp_path_factory.mktemp("tables"), {"pattern": "sessions/*.db"}) as world:
+    with World(tmp_path_factory.mktemp("tables"), {"pattern": "sessions/*"}) as world:
+        connection = load_library().connect(str(world.path("agent.sqlite")), isolation_level=None)
+        connection.execute("CREATE TABLE transcript_events (session_id, seq, event_json, event_zstd)")
+        connection.execute("CREATE TABLE session_windows (session_id, session_key, spawned_by)")
+        connection.executemany("INSERT INTO transcript_events VALUES ('ses_a', ?, ?, ?)", [row[1:] for row in parts])
+        connection.executemany("INSERT INTO session_windows VALUES (?, ?, ?)", [row[1:] for row in sessions])
+        connection.close()
         connection = load_library().connect(str(world.path(NAME)), isolation_level=None)
         connection.executescript(
             "CREATE TABLE session (id, parent_id, directory, time_created);"
@@ -330,6 +451,7 @@ def test_arbitrary_tables_raise_nothing_and_are_read_once(tmp_path_factory, mess
         assert world.texts() == before
 
 
+@settings(max_examples=20)
 @given(st.binary(max_size=4096))
 def test_arbitrary_bytes_behind_the_mark_of_a_database_raise_nothing(tmp_path_factory, data):
     with World(tmp_path_factory.mktemp("bytes"), {"pattern": "sessions/*"}) as world:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_world import World, message
 
@@ -54,19 +54,44 @@ def shown(ts: int, kind: str, text: Any = "", *, how: str = "say", **more: Any) 
 
 API = [
     {"role": "user", "content": [block("<task>\nfix it\n</task>"), block(ENVIRONMENT)]},
-    {"role": "assistant", "content": [block("I look."), {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}}]},
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [block("<feedback>never test</feedback>")]},
-                                 block("<feedback>\nkeep it short\n</feedback>"), block(ENVIRONMENT)]},
+    {
+        "role": "assistant",
+        "content": [block("I look."), {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}}],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": [block("<feedback>never test</feedback>")]},
+            block("<feedback>\nkeep it short\n</feedback>"),
+            block(ENVIRONMENT),
+        ],
+    },
     {"role": "assistant", "content": [block("Done.")]},
-]  # fmt: skip
+]
 UI = [
     shown(1_784_094_124_598, "task", "fix it", conversationHistoryIndex=-1),
-    shown(1_784_094_124_599, "api_req_started", {"tokensIn": 10, "tokensOut": 5, "cacheReads": 1000}, conversationHistoryIndex=-1),
+    shown(
+        1_784_094_124_599,
+        "api_req_started",
+        {"tokensIn": 10, "tokensOut": 5, "cacheReads": 1000},
+        conversationHistoryIndex=-1,
+    ),
     shown(1_784_094_124_700, "text", "I look.", conversationHistoryIndex=0),
-    shown(1_784_094_124_800, "followup", {"question": "Which?", "options": ["A", "B"], "selected": "B"}, how="ask", conversationHistoryIndex=1),
+    shown(
+        1_784_094_124_800,
+        "followup",
+        {"question": "Which?", "options": ["A", "B"], "selected": "B"},
+        how="ask",
+        conversationHistoryIndex=1,
+    ),
     shown(1_784_094_124_801, "user_feedback", "keep it short", conversationHistoryIndex=1),
-    shown(1_784_094_124_900, "api_req_started", {"tokensIn": 20, "tokensOut": 5, "cacheReads": 1000}, conversationHistoryIndex=2),
-]  # fmt: skip
+    shown(
+        1_784_094_124_900,
+        "api_req_started",
+        {"tokensIn": 20, "tokensOut": 5, "cacheReads": 1000},
+        conversationHistoryIndex=2,
+    ),
+]
 BOTH = [
     ("user", "message", "fix it", None),
     ("assistant", "message", "I look.", None),
@@ -141,10 +166,18 @@ def test_what_roo_condenses_is_marked_and_stays(world):
         "truncationId": "x",
         "ts": 1_784_094_126_000,
     }
-    save(world, f"{TASK}/ui_messages.json", [
-        *UI,
-        shown(11, "condense_context", contextCondense={"condenseId": "c1", "newContextTokens": 700, "summary": "what was done"}),
-    ])  # fmt: skip
+    save(
+        world,
+        f"{TASK}/ui_messages.json",
+        [
+            *UI,
+            shown(
+                11,
+                "condense_context",
+                contextCondense={"condenseId": "c1", "newContextTokens": 700, "summary": "what was done"},
+            ),
+        ],
+    )
     save(world, f"{TASK}/api_conversation_history.json", [*condensed, summary, marker])
     rest(world)
     assert [row for row in rows(world) if row[1] in {"compaction", "summary"}] == [
@@ -167,17 +200,30 @@ def test_what_cline_removes_is_marked_once_for_each_range(world):
 
 
 def sdk(*messages: dict[str, Any]) -> dict[str, Any]:
-    return {"version": 1, "updated_at": "2026-07-15T05:42:04.818Z", "agent": "lead", "sessionId": "1784094124598_rruoq",
-            "messages": messages, "system_prompt": "Environment:\n4. Working Directory: /home/ann/shop\n"}  # fmt: skip
+    return {
+        "version": 1,
+        "updated_at": "2026-07-15T05:42:04.818Z",
+        "agent": "lead",
+        "sessionId": "1784094124598_rruoq",
+        "messages": messages,
+        "system_prompt": "Environment:\n4. Working Directory: /home/ann/shop\n",
+    }
 
 
 def test_a_session_of_the_sdk_and_its_compaction(world):
     first = {"id": "msg_1", "role": "user", "content": [block("fix it")], "ts": 1_784_094_124_598}
-    answer = {"id": "msg_2", "role": "assistant", "ts": 1_784_094_124_599,
-              "content": [{"type": "tool_use", "id": "t1", "name": "run", "input": {}}]}  # fmt: skip
+    answer = {
+        "id": "msg_2",
+        "role": "assistant",
+        "ts": 1_784_094_124_599,
+        "content": [{"type": "tool_use", "id": "t1", "name": "run", "input": {}}],
+    }
     metrics = {"inputTokens": 1000, "cacheReadTokens": 900, "cacheWriteTokens": 0, "outputTokens": 10}
-    result = {"id": "msg_3_tool_t1", "role": "user", "content": [
-        {"type": "tool_result", "tool_use_id": "t1", "content": [{"query": "q", "result": "ok"}]}]}  # fmt: skip
+    result = {
+        "id": "msg_3_tool_t1",
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [{"query": "q", "result": "ok"}]}],
+    }
     save(world, "x.messages.json", sdk(first, answer))
     assert [text for _, text in said(world)] == ["fix it"]
     save(world, "x.messages.json", sdk(first, answer | {"metrics": metrics}, result))
@@ -201,13 +247,23 @@ def test_a_session_of_the_sdk_and_its_compaction(world):
 
 # --- Gemini ---
 
-CALL = {"id": "c", "name": "ls", "args": {}, "status": "success",
-        "result": [{"functionResponse": {"response": {"output": "a.txt"}}}]}  # fmt: skip
+CALL = {
+    "id": "c",
+    "name": "ls",
+    "args": {},
+    "status": "success",
+    "result": [{"functionResponse": {"response": {"output": "a.txt"}}}],
+}
 
 
 def gemini(*messages: dict[str, Any]) -> dict[str, Any]:
-    return {"sessionId": "faff42ab-6ea5-4f78-b8c4-f7dd6272af08", "projectHash": "7e89", "startTime": "2026-01-10T02:08:26.108Z",
-            "lastUpdated": "2026-01-10T02:09:27.575Z", "messages": messages}  # fmt: skip
+    return {
+        "sessionId": "faff42ab-6ea5-4f78-b8c4-f7dd6272af08",
+        "projectHash": "7e89",
+        "startTime": "2026-01-10T02:08:26.108Z",
+        "lastUpdated": "2026-01-10T02:09:27.575Z",
+        "messages": messages,
+    }
 
 
 def test_an_answer_of_gemini_is_taken_once_it_is_finished_with_all_it_gained(world):
@@ -268,19 +324,61 @@ def test_the_tree_of_opencode_is_read_as_it_grows(tmp_path):
 # --- anything ---
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
-    | st.sampled_from(["user", "assistant", "gemini", "say", "text", "tool_result", "task", "compaction_summary", "\ud800"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["role", "content", "type", "say", "ask", "text", "id", "ts", "metadata", "kind", "metrics", "tokens",
-                         "toolCalls", "result", "parts", "info", "time", "name", "input", "isSummary", "condenseId",
-                         "contextCondense", "conversationHistoryIndex", "conversationHistoryDeletedRange", "messages"]),
-        inner, max_size=6,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=6)
+    | st.sampled_from(
+        ["user", "assistant", "gemini", "say", "text", "tool_result", "task", "compaction_summary", "\ud800"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "type",
+                    "say",
+                    "ask",
+                    "text",
+                    "id",
+                    "ts",
+                    "metadata",
+                    "kind",
+                    "metrics",
+                    "tokens",
+                    "toolCalls",
+                    "result",
+                    "parts",
+                    "info",
+                    "time",
+                    "name",
+                    "input",
+                    "isSummary",
+                    "condenseId",
+                    "contextCondense",
+                    "conversationHistoryIndex",
+                    "conversationHistoryDeletedRange",
+                    "messages",
+                ]
+            ),
+            inner,
+            max_size=6,
+        )
     ),
     max_leaves=30,
-)  # fmt: skip
-NAMES = ["t/api_conversation_history.json", "t/ui_messages.json", "x.messages.json", "chats/s.json",
-         "storage/session/p/ses_1.json", "storage/message/ses_1/msg_1.json", "storage/part/msg_1/prt_1.json"]  # fmt: skip
+)
+NAMES = [
+    "t/api_conversation_history.json",
+    "t/ui_messages.json",
+    "x.messages.json",
+    "chats/s.json",
+    "storage/session/p/ses_1.json",
+    "storage/message/ses_1/msg_1.json",
+    "storage/part/msg_1/prt_1.json",
+]
 HEADS = [
     {"sessionId": "s", "projectHash": "h"},
     {"sessionId": "s", "updated_at": 1, "agent": 2},
@@ -289,6 +387,7 @@ HEADS = [
 ]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(HEADS), values), min_size=1, max_size=4))
 def test_arbitrary_json_raises_nothing_and_is_read_once(tmp_path_factory, files):
     with World(tmp_path_factory.mktemp("json"), {"pattern": "sessions/**/*"}) as world:
@@ -307,6 +406,7 @@ def test_arbitrary_json_raises_nothing_and_is_read_once(tmp_path_factory, files)
         assert world.texts() == before
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(NAMES), st.binary(max_size=300) | values.map(lambda one: json.dumps(one).encode()[:-1]))
 def test_arbitrary_bytes_raise_nothing(tmp_path_factory, name, data):
     with World(tmp_path_factory.mktemp("bytes"), {"pattern": "sessions/**/*"}) as world:
