@@ -83,6 +83,14 @@ class Cursor:
         """Return True if this is one session of a database, which is no file of its own."""
         return not self.inode
 
+    def is_as_read(self, stat: Stat) -> bool:
+        """Return True if the file looks as it did when it was read to its end."""
+        return (
+            not (self.is_gone or self.unfinished or self.doubtful)
+            and self.hasher is not None
+            and (self.device, self.inode, self.size, self.mtime_ns, self.ctime_ns) == tuple(stat)
+        )
+
     def row(self) -> dict[str, Any]:
         """Return the cursor as its row of `transcript`."""
         return {name: getattr(self, name) for name in _COLUMNS} | {"skipped": json.dumps(self.skipped, sort_keys=True)}

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memoryd.database import foreign
-from memoryd.database.foreign import ForeignDatabase
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import ranges
+from memoryd.reading import foreign_database as foreign
 from memoryd.reading.cursor import Cursor, CursorReading, FoundTurn
+from memoryd.reading.foreign_database import ForeignDatabase
 from memoryd.transcripts import registry
 from memoryd.transcripts.lines import Pass
 from memoryd.transcripts.whole import StretchStart
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from memoryd.files.ranges import Stat
     from memoryd.reading.sources import SourcePattern, WholeReading
-    from memoryd.transcripts.whole import DatabaseFormat
+    from memoryd.transcripts.whole import DatabaseFormat, SessionStretch
 
 HELD_SECONDS = 60.0
 PASSES = 16  # sessions whose earlier rows are remembered
@@ -83,11 +83,6 @@ class Databases:
         folder = path.rpartition("/")[0]
         return folder if folder in known else path.removesuffix(foreign.LOG)
 
-    def is_waiting(self, agent_id: str, path: str) -> bool:
-        """Return True if there is something to read, however the files look."""
-        state = self._states.get((agent_id, path))
-        return state is None or bool(state.waiting)
-
     def forget(self, session_ids: Iterable[str] = ()) -> None:
         """Drop what is known of databases, so that they are compared with the cursors; read these sessions again."""
         self._states = {key: _DatabaseState() for key in self._states}
@@ -98,12 +93,21 @@ class Databases:
         for _, path in self._states:
             self.ingest.look_again(path, 0)
 
-    def read(self, source: SourcePattern, path: str, cursor: Cursor | None, stat: Stat) -> None:
-        """Read what is new in a database.
+    def look(self, source: SourcePattern, path: str, cursor: Cursor | None, stat: Stat) -> bool:
+        """Read what is new in a database; return False if it is as it was.
 
         Raises:
             StateError: it cannot be read, or is of another layout than the one that was read before or configured.
         """
+        stat = foreign.observe_with_log(Path(path), stat)
+        state = self._states.get((source.agent.id, path))
+        has_more = state is None or bool(state.waiting)
+        if cursor is not None and cursor.is_as_read(stat) and not has_more:
+            return False
+        self._read(source, path, cursor, stat)
+        return True
+
+    def _read(self, source: SourcePattern, path: str, cursor: Cursor | None, stat: Stat) -> None:
         ingest = self.ingest
         if cursor is None or (cursor.device, cursor.inode) != (stat.dev, stat.ino):
             self._states.pop((source.agent.id, path), None)
@@ -218,7 +222,7 @@ class _DatabaseReading:
             return
         if cursor.offset and _hash(self.layout.mark_of(rows, session_id, cursor.offset)) != cursor.marker_sha256:
             cursor.offset, cursor.marker_sha256 = 0, ""
-        more = True
+        more, held = True, False
         while more and not ingest.batch.is_full():
             counted, meetings = state.passes.pop(session_id, (0, None))
             if meetings is None or counted != cursor.offset:
@@ -227,28 +231,34 @@ class _DatabaseReading:
             start = StretchStart(session_id, cursor.offset, done, now, meetings, counted)
             stretch = self.layout.read(rows, cursor.identity, start)
             _require_sound(self.database)
-            records, more = stretch.records, stretch.more
-            found = [
-                FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256)
-                for one in records.found
-                for turn in one.turns
-            ]
+            self._take(cursor, stretch)
             state.passes[session_id] = stretch.position, meetings
-            while len(state.passes) > PASSES:
+            if len(state.passes) > PASSES:
                 del state.passes[next(iter(state.passes))]
-            if found or stretch.position != cursor.offset:
-                ingest.set_fate(cursor, "appended" if cursor.id is not None else "new")
-                cursor.mtime_ns = self.main.mtime_ns
-                cursor.skipped.update(records.skipped)
-                if stretch.mark:
-                    cursor.offset, cursor.marker_sha256 = stretch.position, _hash(stretch.mark)
-                ingest.take(cursor, CursorReading(found, live=records.live))
+            more, held = stretch.more, stretch.records.held
             state.waiting[session_id] = frozenset(stretch.done)
             cursor.unfinished = more
         if cursor.session_id is not None:
             (ingest.unread.add if more else ingest.unread.discard)(cursor.session_id)
-        if not (more or records.held):
+        if not (more or held):
             del state.waiting[session_id]
+
+    def _take(self, cursor: Cursor, stretch: SessionStretch) -> None:
+        """Add what was read to the batch, together with how far it was read."""
+        records = stretch.records
+        found = [
+            FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256)
+            for one in records.found
+            for turn in one.turns
+        ]
+        if not found and stretch.position == cursor.offset:
+            return
+        self.ingest.set_fate(cursor, "appended" if cursor.id is not None else "new")
+        cursor.mtime_ns = self.main.mtime_ns
+        cursor.skipped.update(records.skipped)
+        if stretch.mark:
+            cursor.offset, cursor.marker_sha256 = stretch.position, _hash(stretch.mark)
+        self.ingest.take(cursor, CursorReading(found, live=records.live))
 
     def _find_cursor(self, session_id: str) -> Cursor | None:
         """Return the cursor of a session; None if no source wants it."""

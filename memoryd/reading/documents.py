@@ -22,7 +22,7 @@ from memoryd.reading.scrubbing import UnscannedError
 from memoryd.transcripts import messages, now_file, registry
 from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.lines import Pass
-from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile
+from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, parse_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,9 +232,10 @@ class Documents:
         return lines
 
     def _array(self, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
-        records = messages.document_records(data)
-        if records is None:
+        parsed = parse_document(data)
+        if parsed is None:
             return None
+        records = parsed[1]
         reader = registry.by_name(messages.Messages.name)
         identity = reader.identify([record.value for record in records], reading.to_posix(cursor.path))
         if identity is None:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from sqlalchemy.exc import OperationalError
 
 from memoryd.database import query, sqlite
-from memoryd.database.foreign import observe_with_log
 from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
 from memoryd.files import ranges, sources
 from memoryd.reading import cursor as reading
@@ -271,17 +270,15 @@ class Ingest:
             if cursor is not None and not cursor.is_gone:
                 self._look_for(source, cursor)
         elif self.databases.is_one(source, cursor, path):
-            stat = observe_with_log(Path(path), stat)
-            if cursor is None or not _is_as_read(cursor, stat) or self.databases.is_waiting(source.agent.id, path):
-                self.databases.read(source, path, cursor, stat)
+            if self.databases.look(source, path, cursor, stat):
                 self.unreadable.take_back(source.agent.id, path)
-        elif (
-            cursor is None
-            or not _is_as_read(cursor, self.documents.observe_all(cursor, path, stat))
-            or self._has_rested(cursor, stat)
-        ):
+        elif cursor is None or self._is_unread(cursor, path, stat):
             self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
+
+    def _is_unread(self, cursor: Cursor, path: str, stat: ranges.Stat) -> bool:
+        seen = self.documents.observe_all(cursor, path, stat)
+        return not cursor.is_as_read(seen) or self._has_rested(cursor, stat)
 
     def _look_closer(self, source: SourcePattern, path: str) -> None:
         with self.files.borrow(Path(path)) as handle:
@@ -656,14 +653,6 @@ class Ingest:
         self.cursors.lose(batch.cursors.values())
         for cursor in batch.cursors.values():
             self.look_again(cursor.path, 0)
-
-
-def _is_as_read(cursor: Cursor, stat: ranges.Stat) -> bool:
-    return (
-        not (cursor.is_gone or cursor.unfinished or cursor.doubtful)
-        and cursor.hasher is not None
-        and (cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns) == tuple(stat)
-    )
 
 
 def _is_trouble(error: BaseException) -> bool:

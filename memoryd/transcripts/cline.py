@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from memoryd.transcripts.lines import Record
+    from memoryd.transcripts.turn import Turn
     from memoryd.transcripts.whole import DocumentFile
 
 NAME = "cline"
@@ -159,7 +160,7 @@ def _envelope(message: dict[str, Any], record_id: str, identity: Identity) -> En
     return Envelope(record_id, read_time(message.get("ts")), identity.sidechain, record_id, model)
 
 
-def _usage(envelope: Envelope, usage: int | None) -> list[Any]:
+def _usage(envelope: Envelope, usage: int | None) -> list[Turn]:
     """Return an empty turn with the size of the context after what was said; its id stays if a text is added."""
     return turns_of((), envelope._replace(record_id=f"{envelope.record_id}/usage"), usage) if usage else []
 
@@ -188,23 +189,27 @@ def _read_message(message: dict[str, Any], *, typed: bool = True) -> list[Record
     if role not in ("user", "tool"):
         return type_name(message.get("type")) if role is None else f"{UNHEARD}{type_name(role)}"
     said: list[RecordText] = []
-    behind_result = False  # what stands there is a tool's output, whatever it looks like
     for block in blocks:
-        kind, text = block.get("type"), block_text([block])
-        if kind == "tool-result" or is_output(kind):
-            call = read_word(block.get("tool_use_id")) or read_word(block.get("toolCallId"))
-            said.append(tool_result(_result_text(block), call, _tool_name(block)))
-        elif text.lstrip().startswith(_ENVIRONMENT):
-            continue
-        elif kind in _IMAGES or (kind == "text" and typed and not behind_result and not _RESULT.match(text)):
-            found = _TYPED.fullmatch(text)
-            said.append(read_message(found[2] if found else text, program=bool(_PROGRAM.match(text))))
-        elif kind == "text":
-            behind_result = behind_result or bool(_RESULT.match(text))
-            said.append(tool_result(text, None))
-        else:
-            said.append(RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text))
+        text = block_text([block])
+        if block.get("type") == "text" and _RESULT.match(text):
+            typed = False  # what stands behind it is a tool's output, whatever it looks like
+        if not text.lstrip().startswith(_ENVIRONMENT):
+            said.append(_read_given(block, text, typed=typed))
     return said
+
+
+def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> RecordText:
+    """Return what one block in the user's name says."""
+    kind = block.get("type")
+    if kind == "tool-result" or is_output(kind):
+        call = read_word(block.get("tool_use_id")) or read_word(block.get("toolCallId"))
+        return tool_result(_result_text(block), call, _tool_name(block))
+    if kind in _IMAGES or (kind == "text" and typed):
+        found = _TYPED.fullmatch(text)
+        return read_message(found[2] if found else text, program=bool(_PROGRAM.match(text)))
+    if kind == "text":
+        return tool_result(text, None)
+    return RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
 
 
 def _read_answer(block: dict[str, Any]) -> Iterator[RecordText]:
@@ -279,7 +284,7 @@ class _Task:
         self.records.found = [one.found for one in sorted(self.placed, key=lambda one: one[:2])]
         return self.records
 
-    def _add(self, after: int, turns: list[Any], record: Record, *, first: bool = False) -> None:
+    def _add(self, after: int, turns: list[Turn], record: Record, *, first: bool = False) -> None:
         if turns:
             # The spans of the other file say nothing of this one.
             place = (record.first_byte, record.last_byte) if first else (0, 0)
@@ -292,15 +297,11 @@ class _Task:
         seen[digest] = seen.get(digest, 0) + 1
         record_id = _record_id(self.records.identity, digest, seen[digest])
         envelope = _envelope(message, record_id, self.records.identity)
-        mark = "condenseId" if message.get("isSummary") is True else "truncationId"
-        if message.get("isSummary") is True or message.get("isTruncationMarker") is True:
-            own = block_text(message.get(mark))
-            left = self.left.get(own)
-            if own:  # the other file names it as well, and may be written first
-                envelope = envelope._replace(record_id=_record_id(self.records.identity, own, 0))
-            text = block_text(message.get("content"))
-            turns = turns_of(_compaction(text if mark == "condenseId" else ""), envelope)
-            self._add(place, [turns[0]._replace(usage=left), *turns[1:]], record, first=True)
+        is_summary = message.get("isSummary") is True
+        if is_summary or message.get("isTruncationMarker") is True:
+            own = block_text(message.get("condenseId" if is_summary else "truncationId"))
+            text = block_text(message.get("content")) if is_summary else ""
+            self._add(place, self._read_compaction(own, text, envelope), record, first=True)
             return
         said = _read_message(message, typed=not self.shown)
         if isinstance(said, str):
@@ -312,6 +313,13 @@ class _Task:
         if not self.shown:
             turns += _usage(envelope, _sdk_context(message.get("metrics")))
         self._add(place, turns, record, first=True)
+
+    def _read_compaction(self, own: str, summary: str, envelope: Envelope) -> list[Turn]:
+        """Return a compaction, with the tokens that it left; either file may name it first, by its own id."""
+        if own:
+            envelope = envelope._replace(record_id=_record_id(self.records.identity, own, 0))
+        turns = turns_of(_compaction(summary), envelope)
+        return [turns[0]._replace(usage=self.left.get(own)), *turns[1:]]
 
     # --- what the person sees ---
 
@@ -327,10 +335,7 @@ class _Task:
         for number, record in enumerate(self.shown):
             entry = record.value
             given = entry.get("conversationHistoryIndex")
-            if type(given) is int and given >= -1:
-                after = given
-            elif requests:
-                after = self.answers[min(requests, len(self.answers)) - 1] if self.answers else after
+            after = self._place(given, after, requests)
             kind = block_text(entry.get("say") or entry.get("ask"))
             if kind == "api_req_started":
                 requests += 1
@@ -342,18 +347,20 @@ class _Task:
                 self._add_shown(after, _compaction(""), record, f"deleted {deleted}"[:80])
             told = read_mapping(entry.get("contextCondense"))
             if told and not condensed & {"", block_text(told.get("condenseId"))}:
-                envelope = self._envelope(record, kind)
-                if own := block_text(told.get("condenseId")):
-                    envelope = envelope._replace(record_id=_record_id(self.records.identity, own, 0))
-                turns = turns_of(_compaction(block_text(told.get("summary"))), envelope)
-                left = read_tokens(told.get("newContextTokens")) or None
-                self._add(after, [turns[0]._replace(usage=left), *turns[1:]], record)
+                own, summary = block_text(told.get("condenseId")), block_text(told.get("summary"))
+                self._add(after, self._read_compaction(own, summary, self._envelope(record, kind)), record)
                 continue
             said = self._read_entry(entry, kind, first=number == 0)
             if isinstance(said, str):
                 self.records.skipped[said] += 1
             elif said and not (kind == "followup" and number == len(self.shown) - 1):
                 self._add_shown(after, said, record, kind)
+
+    def _place(self, given: object, after: int, requests: int) -> int:
+        """Return the message behind which an entry belongs: as it says, else the answer to the last request."""
+        if type(given) is int and given >= -1:
+            return given
+        return self.answers[min(requests, len(self.answers)) - 1] if requests and self.answers else after
 
     def _envelope(self, record: Record, kind: str) -> Envelope:
         at, session = record.value.get("ts"), self.records.identity.session_id

@@ -281,8 +281,8 @@ def test_an_answer_of_gemini_is_taken_once_it_is_finished_with_all_it_gained(wor
     assert rows(world) == [
         ("user", "message", "list", None),
         ("assistant", "message", "I list.", None),
-        ("assistant", "message", "", 105),
         ("assistant", "tool_call", "ls {}", None),
+        ("assistant", "message", "", 105),
         ("tool", "tool_result", "a.txt", None),
     ]
     assert world.query("SELECT folder FROM session") == [{"folder": "/home/ann/shop"}]
