@@ -258,6 +258,7 @@ class _DatabaseReading:
         cursor.skipped.update(records.skipped)
         if stretch.mark:
             cursor.offset, cursor.marker_sha256 = stretch.position, _hash(stretch.mark)
+            cursor.size = cursor.offset
         self.ingest.take(cursor, CursorReading(found, live=records.live))
 
     def _find_cursor(self, session_id: str) -> Cursor | None:

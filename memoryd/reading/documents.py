@@ -18,10 +18,12 @@ from memoryd.errors import MemorydError
 from memoryd.files.ranges import Handle
 from memoryd.reading import cursor as reading
 from memoryd.reading.cursor import FoundTurn
+from memoryd.reading.packed import unpack
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.transcripts import messages, now_file, registry
 from memoryd.transcripts.fields import read_time
-from memoryd.transcripts.lines import Pass
+from memoryd.transcripts.format import LineFormat
+from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, parse_document
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ QUIET_SECONDS = 5.0
 UNSCANNED_SECONDS = 60.0
 HEAD = 4096
 _SUFFIX = ".json"
+PACKED_SUFFIX = ".zst"
+PACKED = f".jsonl{PACKED_SUFFIX}"
+LARGEST_UNPACKED = 4 * LARGEST
 LINES_HEAD = 1 << 20
 
 
@@ -50,7 +55,7 @@ class Documents:
 
     def is_one(self, cursor: Cursor) -> bool:
         """Return True if this transcript was read as a document."""
-        if cursor.format == now_file.NAME or _is_whole(cursor):
+        if cursor.format == now_file.NAME or _is_whole(cursor) or cursor.path.endswith(PACKED):
             return True
         return now_file.is_now_path(reading.to_posix(cursor.path))
 
@@ -61,7 +66,7 @@ class Documents:
         if source.format == "auto" and now_file.is_now_path(reading.to_posix(path)):
             return True
         head = handle.read(0, HEAD)
-        if _find_reader(source, path, head) is not None:
+        if path.endswith(PACKED) or _find_reader(source, path, head) is not None:
             return True
         if source.format not in {"auto", "messages"} or not messages.is_document(head):
             return False
@@ -106,6 +111,9 @@ class Documents:
         if cursor.unfinished:
             ingest.look_again(path, QUIET_SECONDS)
         reader = None if self._is_now(source, path, cursor) else _find_reader(source, path, data[:HEAD])
+        if path.endswith(PACKED):
+            self._take(cursor, path, stat, data, partial(self._read_packed, source, path, cursor, data))
+            return
         if reader is None:
             self._take(cursor, path, stat, data, partial(self._read_records, source, path, cursor, data))
             return
@@ -163,13 +171,39 @@ class Documents:
         if found is None:
             cursor.note = "the document is not complete yet"
             reading.start(cursor)  # nothing is consumed, and it may turn out to be lines
-        cursor.rested = found is None or _is_whole(cursor)
+        cursor.rested = found is None or self.is_one(cursor)
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
         ingest.take(cursor, reading.CursorReading(found or []))
 
     def _read_records(self, source: SourcePattern, path: str, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
         return self._read_now(cursor, data) if self._is_now(source, path, cursor) else self._array(cursor, data)
+
+    def _read_packed(self, source: SourcePattern, path: str, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
+        """Return the turns of a compressed file of lines, as Codex keeps old ones: its records have their old ids."""
+        content = unpack(data, LARGEST_UNPACKED)
+        if content is None:
+            return None
+        plain = reading.to_posix(path.removesuffix(PACKED_SUFFIX))
+        values = [
+            record.value for line in split(content, 0)[0][: reading.HEAD_LINES] for record in decode(line).records
+        ]
+        reader = registry.detect(values, plain, content[: registry.HEAD_BYTES])
+        identity = reader.identify(values, plain) if isinstance(reader, LineFormat) else None
+        if not isinstance(reader, LineFormat) or identity is None:
+            cursor.note = "its format, session or folder is not known"
+            return []
+        cursor.format = reader.name
+        if cursor.session_id is None:
+            if not self.ingest.is_wanted(source, cursor, identity):
+                return []
+            cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(identity))
+        meetings = Pass(cursor.session_id)
+        return [
+            FoundTurn(cursor, turn, 0, 0, hashlib.sha256(record.data).digest())
+            for record in reader.cut(content, 0, last=True).records
+            for turn in reader.turns(record, identity, meetings).turns
+        ]
 
     def _read_whole(
         self, source: SourcePattern, cursor: Cursor, reader: DocumentFormat, document: DocumentFile

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from memoryd.database.library import file_uri, load_library
 from memoryd.errors import StateError
 from memoryd.files import ranges
+from memoryd.reading.packed import unpack
 from memoryd.transcripts.whole import UNPACK
 
 if TYPE_CHECKING:
@@ -111,16 +112,8 @@ def _exists(path: Path, *suffixes: str) -> bool:
 
 def _unpack(data: object) -> str | None:
     """Return the text of zstd-compressed bytes; None for anything else and for what is too large."""
-    if not isinstance(data, bytes):
-        return None
-    import zstandard  # few databases hold compressed values
-
-    try:
-        with zstandard.ZstdDecompressor(max_window_size=_LARGEST).stream_reader(data) as reader:
-            text: bytes = reader.read(_LARGEST + 1)
-    except (zstandard.ZstdError, MemoryError):
-        return None
-    return _decode_text(text) if len(text) <= _LARGEST else None
+    content = unpack(data, _LARGEST) if isinstance(data, bytes) else None
+    return None if content is None else _decode_text(content)
 
 
 def _decode_text(data: bytes) -> str:

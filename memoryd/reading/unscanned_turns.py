@@ -183,5 +183,5 @@ class UnscannedTurns:
 
 
 def _is_whole(row: RowMapping) -> bool:
-    """Return True if a turn is in a file that is rewritten as a whole, or in a database: its bytes have no place."""
-    return row["format"] in registry.WHOLE and (row["path"].endswith(".json") or not row["last_byte"])
+    """Return True if a turn is in a file that is rewritten as a whole, or where its bytes have no place."""
+    return not row["last_byte"] or (row["format"] in registry.DOCUMENTS and row["path"].endswith(".json"))

@@ -275,6 +275,12 @@ def test_a_damaged_database_is_reported_and_read_when_it_is_whole(world):
     program.close()
 
 
+def test_the_cursors_of_a_database_agree_with_what_is_verified(world, program):
+    program.exchange(program.session(), 0)
+    world.poll()
+    assert world.query('SELECT path FROM transcript WHERE "offset" > size OR "offset" < 0') == []
+
+
 def test_a_hint_about_the_log_is_one_about_the_database(world, program):
     world.poll()
     program.exchange(program.session(), 0)

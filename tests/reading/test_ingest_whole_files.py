@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest_world import World, message
@@ -287,6 +288,40 @@ def test_an_answer_of_gemini_is_taken_once_it_is_finished_with_all_it_gained(wor
     ]
     assert world.query("SELECT folder FROM session") == [{"folder": "/home/ann/shop"}]
     world.check_spans()
+
+
+# --- compressed files of Codex ---
+
+
+def test_a_rollout_that_codex_compressed_is_the_one_that_was_read(tmp_path):
+    with World(tmp_path, {"pattern": "sessions/**/*.jsonl*"}) as world:
+        session = "019e44d4-6ecf-7c1d-96ab-582effc13411"
+        head = {
+            "timestamp": "2026-01-02T03:04:05.000Z",
+            "type": "session_meta",
+            "payload": {"id": session, "cwd": "/x"},
+        }
+        typed = [
+            {
+                "timestamp": f"2026-01-02T03:04:0{at}.000Z",
+                "type": "event_msg",
+                "payload": {"type": "user_message", "message": text},
+            }
+            for at, text in ((6, "one"), (7, "two"))
+        ]
+        lines = [json.dumps(one).encode() + b"\n" for one in (head, *typed)]
+        plain = world.write(f"rollout-2026-01-02T03-04-05-{session}.jsonl", b"".join(lines[:2]))
+        world.poll()
+        plain.unlink()
+        world.write(f"{plain.name}.zst", zstandard.compress(b"".join(lines)))
+        world.write("broken.jsonl.zst", b"no frame")
+        rest(world)
+        world.restart()
+        rest(world)
+        assert world.texts() == ["one", "two"]
+        assert world.query("SELECT id, format FROM session") == [{"id": session, "format": "codex"}]
+        assert world.transcript("broken.jsonl.zst")["note"] is not None
+        assert world.alarms() == []
 
 
 # --- OpenCode's tree ---
