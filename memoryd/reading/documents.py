@@ -215,7 +215,7 @@ class Documents:
         if isinstance(read, str):
             cursor.note = f"{reader.name}: {read}"
             return []
-        if cursor.session_id is None:
+        if cursor.session_id is None and read.found:
             if not self.ingest.is_wanted(source, cursor, read.identity):
                 return []
             cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(read.identity))

@@ -60,7 +60,11 @@ class ForeignDatabase:
         self._connection.create_function(UNPACK, 1, _unpack, deterministic=True)
         # Its schema is its owner's: functions that it calls in views and indexes have no say here.
         for pragma in ("query_only=1", "trusted_schema=0", f"cache_size=-{_PAGES_KB}"):
-            self._connection.execute(f"PRAGMA {pragma}")
+            try:
+                self.rows(f"PRAGMA {pragma}")
+            except StateError:
+                self._connection.close()
+                raise
 
     def __enter__(self) -> Self:
         return self

@@ -55,6 +55,9 @@ def by_name(name: str) -> LineFormat:
     """
     if name in FORMATS:
         return FORMATS[name]
+    if name in WHOLE:
+        hint = "its sessions are in a database or in JSON files: see docs/agents.md"
+        raise ConfigError(f"is not a file of {WHOLE[name].program}", hint=hint)
     near = difflib.get_close_matches(name, FORMATS, 1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)}, or auto"
     raise ConfigError(f"unknown transcript format {name!r}", hint=hint)

@@ -465,3 +465,5 @@ def test_arbitrary_bytes_behind_the_mark_of_a_database_raise_nothing(tmp_path_fa
         world.write("chat.jsonl", message("read") + b"\n")
         world.poll()
         assert world.texts() == ["read"]
+        assert "sqlite" in world.transcript(NAME)["note"]
+        assert all("Error" not in alarm["text"] for alarm in world.alarms())
