@@ -74,12 +74,12 @@ class Databases:
 
     def is_beside(self, path: str) -> bool:
         """Return True if SQLite keeps this file beside a database."""
-        known = {main for _, main in self._states}
+        known = self._list_paths()
         return any(path.endswith(suffix) and path.removesuffix(suffix) in known for suffix in foreign.BESIDE)
 
     def find_main(self, path: str) -> str:
         """Return the database to which the path of a session or of a write-ahead log belongs; any other path as is."""
-        known = {main for _, main in self._states}
+        known = self._list_paths()
         folder = path.rpartition("/")[0]
         return folder if folder in known else path.removesuffix(foreign.LOG)
 
@@ -92,6 +92,9 @@ class Databases:
                 cursor.offset, cursor.marker_sha256 = 0, ""
         for _, path in self._states:
             self.ingest.look_again(path, 0)
+
+    def _list_paths(self) -> set[str]:
+        return {path for _, path in list(self._states)}  # a watcher's thread asks as well
 
     def look(self, source: SourcePattern, path: str, cursor: Cursor | None, stat: Stat) -> bool:
         """Read what is new in a database; return False if it is as it was.

@@ -257,6 +257,7 @@ class _Task:
         self.answers = [place for place, one in enumerate(self.messages) if one.value.get("role") == "assistant"]
         self.placed: list[_Placed] = []
         self.left: dict[str, int] = {}  # id of a compaction → tokens that it left
+        self.times: dict[int, str | None] = {}  # message → when it was sent, as the other file says
 
     def _identify(self, document: DocumentFile) -> Identity:
         folder = document.path.parent
@@ -297,6 +298,7 @@ class _Task:
         seen[digest] = seen.get(digest, 0) + 1
         record_id = _record_id(self.records.identity, digest, seen[digest])
         envelope = _envelope(message, record_id, self.records.identity)
+        envelope = envelope._replace(at=envelope.at or self.times.get(place))
         is_summary = message.get("isSummary") is True
         if is_summary or message.get("isTruncationMarker") is True:
             own = block_text(message.get("condenseId" if is_summary else "truncationId"))
@@ -383,6 +385,9 @@ class _Task:
             place = self.answers[number - 1] if number <= len(self.answers) else None
         if not self.messages:
             place = after  # the other file is not there
+        answer = len(self.messages) if place is None else place
+        at = read_time(record.value.get("ts"))
+        self.times |= {answer: at, answer - 1: at}  # the answer, and the message it answers
         if usage and place is not None:
             envelope = self._envelope(record, "api_req_started")
             self._add(place, turns_of((), envelope._replace(message_id=envelope.record_id), usage), record)

@@ -58,7 +58,7 @@ PROMPT_SECONDS = 60.0  # after which a prompt without an answer is whole
 ABANDONED_SECONDS = 6 * 3600.0  # no tool runs that long without writing
 _ASKS = "question"
 _TREE = re.compile(r"(?:.*/)?storage/session/[^/]+/ses_[^/]+\.json", re.DOTALL)
-_SIDE = re.compile(r"(?:.*/)?storage/(?:message|part)/.*\.json", re.DOTALL)
+_SIDE = re.compile(r"(?:.*/)?storage/(?:session/)?(?:message|part)/.*\.json", re.DOTALL)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{\s*"id"\s*:\s*"ses_')
 
 
@@ -283,8 +283,9 @@ class OpenCodeTree(DocumentFormat):
         """List the session's messages, and then the parts of those."""
         if not _TREE.fullmatch(str(path)):
             return ()
+        messages, parts = _folders(path)
         names = [name.rpartition("/")[2].removesuffix(".json") for name in found]
-        return [f"../../part/{name}/" for name in names] or [f"../../message/{path.stem}/"]
+        return [f"{parts}{name}/" for name in names] or [messages]
 
     def read(self, document: DocumentFile) -> SessionRecords | str | None:
         """Return the session of a tree or of an export."""
@@ -301,12 +302,20 @@ class OpenCodeTree(DocumentFormat):
             folder, _, file = name.rpartition("/")
             files.setdefault(folder, []).append((file.removesuffix(".json"), data))
         messages = []
-        for message_id, data in files.get(f"../../message/{document.path.stem}", ()):
-            own = files.get(f"../../part/{message_id}", [])
+        messages_folder, parts_folder = _folders(document.path)
+        for message_id, data in files.get(messages_folder[:-1], ()):
+            own = files.get(f"{parts_folder}{message_id}", [])
             parts = [{"id": part_id} | parse_object(part) for part_id, part in own]
             raw = b"\n".join((data, *(part for _, part in own)))
             messages.append(StoredMessage(message_id, parse_object(data), parts, raw))
         return _read_messages({"id": document.path.stem} | info, messages, document.age)
+
+
+def _folders(path: PurePosixPath) -> tuple[str, str]:
+    """Return the folder of a session's messages and that of their parts; in 2025, they were in other places."""
+    if path.parent.name == "info":
+        return f"../message/{path.stem}/", f"../part/{path.stem}/"
+    return f"../../message/{path.stem}/", "../../part/"
 
 
 def _read_export(document: DocumentFile) -> SessionRecords | None:

@@ -116,6 +116,7 @@ def test_the_two_files_of_a_task_are_one_transcript_however_they_grow(world):
     assert rows(world) == BOTH
     (session,) = world.query("SELECT id, folder, format FROM session")
     assert session == {"id": TASK, "folder": "/home/ann/shop", "format": "cline"}
+    assert world.query("SELECT text FROM turn WHERE at IS NULL") == []
     assert "read with" in world.transcript(f"{TASK}/ui_messages.json")["note"]
     assert world.alarms() == []
 
@@ -354,6 +355,16 @@ def test_the_tree_of_opencode_is_read_as_it_grows(tmp_path):
         assert world.query("SELECT id, parent_id, folder FROM session") == [
             {"id": "ses_1", "parent_id": "ses_0", "folder": "/home/ann/shop"}
         ]
+
+
+def test_the_first_tree_of_opencode_is_read(tmp_path):
+    with World(tmp_path, {"pattern": "sessions/storage/session/**/*.json"}) as world:
+        tree(world, "session", "info", "ses_1", directory="/home/ann/shop")
+        tree(world, "session/message", "ses_1", "msg_1", role="user", time={"created": 1_784_094_124_598})
+        tree(world, "session/part/ses_1", "msg_1", "prt_1", type="text", text="fix it")
+        rest(world)
+        assert said(world) == [("user", "fix it")]
+        assert len(world.query("SELECT id FROM session")) == 1
 
 
 # --- anything ---

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from ingest_world import World
 
 from memoryd.database.library import load_library
@@ -133,3 +134,23 @@ def test_older_files_of_gemini(tmp_path, path):
         "summaries": 0,
         "contexts": [one["input"] + one["output"] for one in used],
     }
+
+
+@pytest.mark.parametrize("path", samples("pi/**/*.jsonl"), ids=lambda path: path.name[-24:])
+def test_a_table_of_openclaw_gives_what_the_same_lines_give(tmp_path, path):
+    lines = [json.loads(line) for line in path.read_text().splitlines() if line]
+    session = lines[0]["id"]
+    with World(tmp_path, {"pattern": "sessions/*"}) as world:
+        connection = load_library().connect(str(world.path("agent.sqlite")), isolation_level=None)
+        connection.execute("CREATE TABLE transcript_events (session_id, seq, event_json, event_zstd)")
+        for seq, value in enumerate(lines):
+            text = json.dumps(value)
+            given = (None, zstandard.compress(text.encode())) if len(text) > 4000 else (text, None)
+            connection.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?)", (session, seq, *given))
+        connection.close()
+        world.poll()
+        before = world.query("SELECT record_id, part, text FROM turn ORDER BY record_id, part")
+        shutil.copyfile(path, world.path(f"{session}.jsonl"))
+        world.poll()
+        assert len(before) > 10
+        assert world.query("SELECT record_id, part, text FROM turn ORDER BY record_id, part") == before
