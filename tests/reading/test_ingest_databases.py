@@ -19,6 +19,8 @@ from opencode_world import SCHEMA, OpenCode
 from places import WORLDS
 
 from memoryd.database.library import load_library
+from memoryd.reading import store
+from memoryd.transcripts import opencode
 
 NAME = "opencode.db"
 QUIET = 120.0
@@ -135,6 +137,28 @@ def test_rows_that_a_migration_wrote_in_no_order_are_read_in_theirs(world, progr
     world.restart()
     world.poll()
     assert len(spoken(world)) == 252
+
+
+def test_an_import_that_is_cut_short_again_and_again_goes_on_where_it_was(world, program, monkeypatch):
+    monkeypatch.setattr(store, "FLUSH_TURNS", 40)
+    monkeypatch.setattr(opencode, "WINDOW", 7)
+    program.run("BEGIN")
+    for name in "abc":
+        session = program.session(name)
+        for number in range(40):
+            program.exchange(session, number)
+    program.run("COMMIT")
+    scans = 0
+    while len(spoken(world)) < 240:
+        world.restart()
+        world.ingest.scan()
+        scans += 1
+        assert scans < 50
+    assert scans > 3
+    for name in "abc":
+        rows = world.query("SELECT text FROM turn WHERE session_id = ? AND text <> '' ORDER BY seq", f"ses_{name}")
+        expected = [f"{who} ses_{name} {number}" for number in range(40) for who in ("prompt", "answer")]
+        assert [row["text"] for row in rows] == expected
 
 
 @pytest.mark.parametrize("change", ["vacuum", "copy", "cut"])
