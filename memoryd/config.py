@@ -25,7 +25,9 @@ from memoryd.yaml_reader import read as read_yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-KNOWN_FORMATS = ("auto", "claude-code", "codex", "messages", "now")
+KNOWN_FORMATS = (
+    "auto", "claude-code", "codex", "opencode", "pi", "openclaw", "gemini", "cline", "aider", "messages", "now",
+)  # fmt: skip
 KNOWN_STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
 
 _SYSTEM_FILE = Path("/etc/memoryd/memoryd.yaml")

@@ -288,11 +288,13 @@ def _shown_run(row: Row) -> Row:
 
 
 def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit: int | None = None) -> list[Row]:
-    """Read sessions with their first transcript, the newest first."""
+    """Read sessions with their first transcript, which may hold others as well, the newest first."""
     return reader.rows(
-        "SELECT s.*, (SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1) AS transcript,"
-        " (SELECT count(*) FROM turn t WHERE t.session_id = s.id AND t.withheld = 'forgotten' AND t.text = '')"
-        " AS forgotten FROM session s WHERE (? IS NULL OR s.agent_id = ?) ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
+        "SELECT s.*, coalesce((SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1),"
+        " (SELECT t.path FROM turn u JOIN transcript t ON t.id = u.transcript_id WHERE u.session_id = s.id LIMIT 1))"
+        " AS transcript, (SELECT count(*) FROM turn t WHERE t.session_id = s.id AND t.withheld = 'forgotten'"
+        " AND t.text = '') AS forgotten FROM session s WHERE (? IS NULL OR s.agent_id = ?)"
+        " ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
         agent_id, agent_id, -1 if limit is None else limit,
     )  # fmt: skip
 

@@ -140,7 +140,8 @@ class TurnRow(SQLModel, table=True):
     last_byte: int
     sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is),
-    # expired. A text of an old session is compressed: see `vault`.
+    # expired, retracted (the agent left the branch it is on, or replaced it; it may come back). A text of an old
+    # session is compressed: see `vault`.
     withheld: str | None = None
 
 

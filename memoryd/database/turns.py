@@ -15,6 +15,7 @@ from memoryd.transcripts.turn import StoredTurn
 LOOKUP_CHUNK = 400
 LAST = 2**62  # above the number of any turn
 FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
+RETRACTED = "retracted"  # the agent left the branch of the conversation that it is on; it may come back
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
     "text", "at", "message_id", "usage", "model", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
@@ -111,6 +112,28 @@ def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[Row
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
     """Record why turns are kept without their text."""
     query.change_each(connection, "UPDATE turn SET withheld = ? WHERE id = ?", ((why, turn_id) for turn_id in turn_ids))
+
+
+def retract_record(connection: Connection, agent_id: str, record_id: str) -> set[str]:
+    """Empty the turns of a record that is no longer part of its conversation, all but its marks; return its session."""
+    sql = (
+        "UPDATE turn SET text = '', tokens = NULL, withheld = ?4 WHERE agent_id = ?1"
+        " AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3))"
+        " AND (text <> '' OR withheld IN ('unscanned', 'lost')) AND withheld IS NOT 'forgotten' RETURNING session_id"
+    )
+    rows = query.fetch_column(connection, sql, agent_id, record_id, f"{record_id}\x7f", RETRACTED)
+    for session_id in rows:
+        query.run(connection, "UPDATE session SET turns = max(0, turns - 1) WHERE id = ?", session_id)
+    return set(rows)
+
+
+def resume_record(connection: Connection, agent_id: str, record_id: str) -> int:
+    """Let the turns of a retracted record be read and scanned again; return their number."""
+    sql = (
+        "UPDATE turn SET withheld = 'unscanned' WHERE agent_id = ?1 AND withheld = ?4"
+        " AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3))"
+    )
+    return query.run(connection, sql, agent_id, record_id, f"{record_id}\x7f", RETRACTED).rowcount
 
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:

@@ -120,7 +120,7 @@ class Indexer:
             progress = tables.progress(agent_id)
             if reader is None:
                 return progress == Progress()
-            if _turn_work(reader, progress) or progress.audit_mark != _audit_mark(reader, agent_id):
+            if _turn_work(reader, agent_id, progress) or progress.audit_mark != _audit_mark(reader, agent_id):
                 return False
             return not progress.turn_id or _mark(reader, progress.turn_id) == progress.turn_mark
 
@@ -228,7 +228,7 @@ class Indexer:
         if not self.database.path.exists():
             return False
         with self.index.begin_read() as tables, self.database.begin_read() as reader:
-            if not _turn_work(reader, tables.progress(agent_id)):
+            if not _turn_work(reader, agent_id, tables.progress(agent_id)):
                 return False
         with self.index.begin_write() as tables, self.database.begin_read() as reader:
             number = tables.number(agent_id)
@@ -240,7 +240,7 @@ class Indexer:
             last = max((row[0] for row in rows if row[0] > progress.turn_id), default=None)
             if last is None:
                 last = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
-            waiting = [row[0] for row in rows if row[3] == "unscanned"]
+            waiting = [row[0] for row in rows if row[3] in ("unscanned", "retracted")]
             waiting += [one for one in progress.waiting if one not in {row[0] for row in rows}]
             mark = _mark(reader, last)
             tables.set_progress(agent_id, replace(progress, turn_id=last, turn_mark=mark, waiting=tuple(waiting)))
@@ -447,10 +447,10 @@ def _front_tags(data: bytes) -> frozenset[str]:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _turn_work(reader: DatabaseReader, progress: Progress) -> bool:
+def _turn_work(reader: DatabaseReader, agent_id: str, progress: Progress) -> bool:
     """Return True if turns wait for the index."""
     newest = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
-    return newest != progress.turn_id or bool(_read_waiting(reader, progress))
+    return newest != progress.turn_id or bool(_read_waiting(reader, agent_id, progress))
 
 
 def _mark(reader: DatabaseReader, turn_id: int) -> str:
@@ -458,15 +458,18 @@ def _mark(reader: DatabaseReader, turn_id: int) -> str:
     return "" if row is None else documents.digest_of("\0".join(map(str, row))).hex()
 
 
-def _read_waiting(reader: DatabaseReader, progress: Progress) -> list[tuple[int, str, int, str | None, int]]:
-    """Return the turns that waited for their text and now have it, or never will."""
-    if not progress.waiting:
-        return []
+def _read_waiting(
+    reader: DatabaseReader, agent_id: str, progress: Progress
+) -> list[tuple[int, str, int, str | None, int]]:
+    """Return the turns that waited for their text and now have it, or never will; and those that have lost it since."""
     rows = reader.stream(
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn"
-        " WHERE id IN (SELECT value FROM json_each(?)) AND withheld IS NOT 'unscanned'",
-        f"[{', '.join(map(str, progress.waiting))}]",
-    )
+        " WHERE id IN (SELECT value FROM json_each(?1))"
+        " AND (withheld IS NULL OR withheld NOT IN ('unscanned', 'retracted'))"
+        " UNION ALL SELECT id, session_id, seq, withheld, 0 FROM turn WHERE withheld = 'retracted' AND agent_id = ?2"
+        " AND id <= ?3 AND id NOT IN (SELECT value FROM json_each(?1))",
+        f"[{', '.join(map(str, progress.waiting))}]", agent_id, progress.turn_id,
+    )  # fmt: skip
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
@@ -474,7 +477,7 @@ def _new_turns(
     reader: DatabaseReader, agent_id: str, progress: Progress
 ) -> list[tuple[int, str, int, str | None, int]]:
     """Return the turns of one portion: row, session, number, why withheld, bytes."""
-    found = _read_waiting(reader, progress)
+    found = _read_waiting(reader, agent_id, progress)
     size = 0
     for row in reader.stream(
         # By id alone, as the sign says: by its index of agents SQLite would sort all of their turns for each portion.

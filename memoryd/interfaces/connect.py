@@ -295,6 +295,8 @@ _LEAVE = "{} names paths of this machine: leave it out of git"
 _TRANSCRIPTS = {
     "claude-code": (".claude", "CLAUDE_CONFIG_DIR", "projects"),
     "codex": (".codex", "CODEX_HOME", "sessions"),
+    "pi": (".pi/agent", "PI_CODING_AGENT_DIR", "sessions"),
+    "gemini": (".gemini", "", "tmp"),
 }
 TOOLS = {
     "claude-code": ConnectableTool(

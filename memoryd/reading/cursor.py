@@ -11,22 +11,23 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memoryd.transcripts import lines as splitting
 from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Fate, FateEvidence, find_fate, needs_prefix
 from memoryd.transcripts.format import UNHEARD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import RowMapping
 
     from memoryd.files.ranges import Handle, Stat
     from memoryd.transcripts.format import Identity, LineFormat
-    from memoryd.transcripts.lines import BadSpan, FileLine
+    from memoryd.transcripts.lines import BadSpan, Record
     from memoryd.transcripts.turn import Turn
 
+T = TypeVar("T")
 CHUNK = 256 << 10
 MOST_TURNS = 2000  # of one reading: tiny lines take many times their size
 LONGEST_LINE = 8 << 20
@@ -77,6 +78,19 @@ class Cursor:
         """Return True if the file was missing at the last look."""
         return self.fate in {"deleted", "still-gone"}
 
+    @property
+    def is_part(self) -> bool:
+        """Return True if this is one session of a database, which is no file of its own."""
+        return not self.inode
+
+    def is_as_read(self, stat: Stat) -> bool:
+        """Return True if the file looks as it did when it was read to its end."""
+        return (
+            not (self.is_gone or self.unfinished or self.doubtful)
+            and self.hasher is not None
+            and (self.device, self.inode, self.size, self.mtime_ns, self.ctime_ns) == tuple(stat)
+        )
+
     def row(self) -> dict[str, Any]:
         """Return the cursor as its row of `transcript`."""
         return {name: getattr(self, name) for name in _COLUMNS} | {"skipped": json.dumps(self.skipped, sort_keys=True)}
@@ -102,6 +116,8 @@ class FoundTurn(NamedTuple):
     last_byte: int
     sha256: bytes
     withheld: str | None = None  # why its text is empty now: unscanned, skipped
+    owner: Identity | None = None  # of one session of many in this file
+    session_id: str | None = None  # as stored, where it is not the cursor's
 
 
 def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:
@@ -267,27 +283,35 @@ class Meetings(splitting.Pass):
 
     def count_next(self, digest: str) -> int:
         """Count one more meeting with the line of this hash."""
-        if self.upto and self.handle is not None:
-            self.seen.update(_count_again(*self.handle, self.session, self.upto))
-            self.upto = 0
+        self._catch_up()
         return super().count_next(digest)
 
+    def recall(self, make: Callable[[], T]) -> T:
+        """Return what the reader remembers of the file so far."""
+        self._catch_up()
+        return super().recall(make)
 
-def _count_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> dict[str, int]:
-    assert cursor.reader is not None  # noqa: S101 - counts are asked for by the reader
+    def _catch_up(self) -> None:
+        if self.upto and self.handle is not None:
+            before = _read_again(*self.handle, self.session, self.upto)
+            self.upto, self.state = 0, before.state
+            self.seen.update(before.seen)
+
+
+def _read_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> splitting.Pass:
+    assert cursor.reader is not None  # noqa: S101 - this is asked for by the reader
     assert cursor.identity is not None  # noqa: S101
-    counts = splitting.Pass(session)
+    meetings = splitting.Pass(session)
     at = 0
-    while at < upto and (stretch := next_stretch(handle, at, upto)) is not None:
-        listed, _ = splitting.split(stretch.data, at)
-        for line in listed:
-            for record in splitting.decode(line).records:
-                cursor.reader.turns(record, cursor.identity, counts)
-        at = stretch.end
-    if at < upto and (last := splitting.read_unterminated(handle.read(at, upto - at), at)) is not None:
-        for record in splitting.decode(last).records:
-            cursor.reader.turns(record, cursor.identity, counts)
-    return counts.seen
+    while at < upto:
+        stretch = next_stretch(handle, at, upto)
+        data = handle.read(at, upto - at) if stretch is None else stretch.data
+        end = upto if stretch is None else stretch.end
+        cut = cursor.reader.cut(data, at, last=end == upto)
+        for record in cut.records:
+            cursor.reader.turns(record, cursor.identity, meetings)
+        at = at + cut.consumed if data and cut.consumed else end
+    return meetings
 
 
 @dataclass(slots=True)
@@ -296,6 +320,7 @@ class CursorReading:
 
     found: list[FoundTurn] = field(default_factory=list)
     bad: list[BadSpan] = field(default_factory=list)
+    live: dict[str, bool] = field(default_factory=dict)  # record id → whether it was resumed or retracted, at last
 
 
 def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: CursorReading) -> None:
@@ -312,10 +337,13 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
         and len(result.found) < MOST_TURNS
         and (stretch := next_stretch(handle, cursor.offset, size)) is not None
     ):
-        if stretch.data:
-            _consume(cursor, handle, stretch.data, splitting.split(stretch.data, cursor.offset)[0], result)
-        else:
+        if not stretch.data:
             _consume_long(cursor, handle, stretch, result)
+        elif not _consume(cursor, handle, stretch.data, result):
+            # A record of many lines may still grow; one that fills a whole stretch is taken in parts.
+            if size - cursor.offset <= CHUNK:
+                break
+            _consume(cursor, handle, stretch.data, result, last=True)
     cursor.unfinished = cursor.offset < size and (stop <= cursor.offset or len(result.found) >= MOST_TURNS)
     cursor.meetings.handle = None
 
@@ -325,44 +353,46 @@ def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReadin
     assert cursor.meetings is not None  # noqa: S101 - as above
     if not 0 < size - cursor.offset <= LONGEST_LINE:
         return
-    tail = handle.read(cursor.offset, size - cursor.offset)
-    line = splitting.read_unterminated(tail, cursor.offset)
-    if line is not None:
-        cursor.meetings.handle = cursor, handle
-        _consume(cursor, handle, tail, [line], result)
-        cursor.meetings.handle = None
+    cursor.meetings.handle = cursor, handle
+    _consume(cursor, handle, handle.read(cursor.offset, size - cursor.offset), result, last=True)
+    cursor.meetings.handle = None
 
 
-def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[FileLine], result: CursorReading) -> None:
-    """Take lines and move past them; anything that can fail happens before the first change."""
+def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading, *, last: bool = False) -> int:
+    """Take lines and move past them, as many bytes as it returns; all that can fail happens before the first change."""
+    assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
+    cut = cursor.reader.cut(data, cursor.offset, last=last)
+    if not cut.consumed:
+        return 0
+    data = data[: cut.consumed]
     ends = _ends(cursor, handle, cursor.offset + len(data), data)
-    taken = _take(cursor, listed)
+    taken = _take(cursor, cut.records)
     cursor.hasher.update(data)
     _move(cursor, cursor.offset + len(data), ends)
     result.found += taken.found
-    result.bad += taken.bad
+    result.bad += cut.bad
+    result.live |= taken.live
+    return len(data)
 
 
-def _take(cursor: Cursor, listed: list[FileLine]) -> CursorReading:
-    """Convert lines to turns. This is the hot path of a backfill."""
+def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
+    """Convert records to turns. This is the hot path of a backfill."""
     assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
     assert cursor.identity is not None  # noqa: S101
     assert cursor.meetings is not None  # noqa: S101
     turns_of, identity, meetings = cursor.reader.turns, cursor.identity, cursor.meetings
-    sha256, decode, result = hashlib.sha256, splitting.decode, CursorReading()
+    sha256, result = hashlib.sha256, CursorReading()
     found = result.found
-    for line in listed:
-        records, bad = decode(line)
-        for record in records:
-            turns, skipped = turns_of(record, identity, meetings)
-            if turns:
-                _, first, last, data = record
-                digest = sha256(data).digest()
-                found.extend(FoundTurn(cursor, turn, first, last, digest) for turn in turns)
-            if skipped:
-                cursor.skipped[skipped] += 1
-        if bad:
-            result.bad.extend(bad)
+    for record in records:
+        turns, skipped, retracted, resumed, owner = turns_of(record, identity, meetings)
+        if turns:
+            _, first, last, data = record
+            digest = sha256(data).digest()
+            found.extend(FoundTurn(cursor, turn, first, last, digest, owner=owner) for turn in turns)
+        if skipped:
+            cursor.skipped[skipped] += 1
+        if retracted or resumed:
+            result.live |= dict.fromkeys(retracted, False) | dict.fromkeys(resumed, True)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Read transcripts that are rewritten as a whole: NOW files, and files that are one JSON array.
+"""Read transcripts that are rewritten as a whole: NOW files, JSON files of other programs, and arrays of messages.
 
 They are read only when they have been left alone for `settle`, so that no half-saved version is taken; what was read
 before is known by its lines or records, not by an offset.
@@ -7,26 +7,41 @@ before is known by its lines or records, not by an offset.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.database import erasure, sqlite, turns
+from memoryd.errors import MemorydError
+from memoryd.files.ranges import Handle
 from memoryd.reading import cursor as reading
 from memoryd.reading.cursor import FoundTurn
+from memoryd.reading.packed import unpack
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.transcripts import messages, now_file, registry
 from memoryd.transcripts.fields import read_time
-from memoryd.transcripts.lines import Pass
+from memoryd.transcripts.format import LineFormat
+from memoryd.transcripts.lines import Pass, decode, split
+from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, parse_document
 
 if TYPE_CHECKING:
-    from memoryd.files.ranges import Handle, Stat
+    from collections.abc import Callable
+
+    from memoryd.files.ranges import Stat
     from memoryd.reading.cursor import Cursor
     from memoryd.reading.sources import SourcePattern, WholeReading
+    from memoryd.transcripts.whole import DocumentFormat
 
 LARGEST = 16 << 20  # bytes; parsed it takes many times as much
 QUIET_SECONDS = 5.0
 UNSCANNED_SECONDS = 60.0
-HEAD = 64
+HEAD = 4096
+_SUFFIX = ".json"
+PACKED_SUFFIX = ".zst"
+PACKED = f".jsonl{PACKED_SUFFIX}"
+LARGEST_UNPACKED = 4 * LARGEST
 LINES_HEAD = 1 << 20
 
 
@@ -40,7 +55,9 @@ class Documents:
 
     def is_one(self, cursor: Cursor) -> bool:
         """Return True if this transcript was read as a document."""
-        return cursor.format == now_file.NAME or now_file.is_now_path(reading.to_posix(cursor.path))
+        if cursor.format == now_file.NAME or _is_whole(cursor) or cursor.path.endswith(PACKED):
+            return True
+        return now_file.is_now_path(reading.to_posix(cursor.path))
 
     def wants(self, source: SourcePattern, cursor: Cursor, path: str, handle: Handle) -> bool:
         """Return True if this transcript is a document."""
@@ -48,9 +65,25 @@ class Documents:
             return True
         if source.format == "auto" and now_file.is_now_path(reading.to_posix(path)):
             return True
-        if source.format not in {"auto", "messages"} or not messages.is_document(handle.read(0, HEAD)):
+        head = handle.read(0, HEAD)
+        if path.endswith(PACKED) or _find_reader(source, path, head) is not None:
+            return True
+        if source.format not in {"auto", "messages"} or not messages.is_document(head):
             return False
         return not messages.is_lines(handle.read(0, LINES_HEAD))
+
+    def observe_all(self, cursor: Cursor | None, path: str, stat: Stat) -> Stat:
+        """Return the state of a transcript together with that of the other files of it."""
+        reader = registry.DOCUMENTS[cursor.format or ""] if cursor is not None and _is_whole(cursor) else None
+        names = reader.list_companions(reading.to_posix(path), ()) if reader is not None else ()
+        for beside in (Path(path).parent / name for name in names):
+            try:
+                found = beside.stat()
+            except OSError:
+                continue
+            size, mtime_ns = stat.size + found.st_size, max(stat.mtime_ns, found.st_mtime_ns)
+            stat = stat._replace(size=size, mtime_ns=mtime_ns, ctime_ns=max(stat.ctime_ns, found.st_ctime_ns))
+        return stat
 
     def read(self, source: SourcePattern, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
         """Read the current document, if it has settled."""
@@ -77,32 +110,124 @@ class Documents:
         cursor.unfinished = age < QUIET_SECONDS and bool(data) and not data.endswith(b"\n")
         if cursor.unfinished:
             ingest.look_again(path, QUIET_SECONDS)
-        self._take(source, path, cursor, stat, data)
+        reader = None if self._is_now(source, path, cursor) else _find_reader(source, path, data[:HEAD])
+        if path.endswith(PACKED):
+            self._take(cursor, path, stat, data, partial(self._read_packed, source, path, cursor, data))
+            return
+        if reader is None:
+            self._take(cursor, path, stat, data, partial(self._read_records, source, path, cursor, data))
+            return
+        cursor.format = reader.name
+        stat = self.observe_all(cursor, path, stat)
+        beside, newest = self._read_companions(reader, path)
+        age = ingest.clock.now().timestamp() - max(stat.mtime_ns, newest) / 1e9
+        document = DocumentFile(data, reading.to_posix(path), beside, age)
+        self._take(cursor, path, stat, data, partial(self._read_whole, source, cursor, reader, document))
 
-    def _take(self, source: SourcePattern, path: str, cursor: Cursor, stat: Stat, data: bytes) -> None:
+    def _is_now(self, source: SourcePattern, path: str, cursor: Cursor) -> bool:
+        return now_file.NAME in {source.format, cursor.format} or now_file.is_now_path(reading.to_posix(path))
+
+    def _read_companions(self, reader: DocumentFormat, path: str) -> tuple[dict[str, bytes], int]:
+        """Return the other files of a transcript by name, and when the newest was changed, in nanoseconds since 1970.
+
+        What is missing, no regular file or too large is left out, as if it had not been written yet.
+        """
+        folder, found, newest, size = Path(path).parent, dict[str, bytes](), 0, 0
+        for _ in range(2):  # messages, and the parts of them
+            listed = reader.list_companions(reading.to_posix(path), found)
+            names = [one for name in listed for one in _list_files(folder, name)]
+            for name in names if not found.keys() >= set(names) else ():
+                try:
+                    with Handle(Path(os.path.normpath(folder / name))) as handle:
+                        stat = handle.observe()
+                        size += stat.size
+                        if size <= LARGEST:
+                            found[name] = handle.read(0, stat.size)
+                            newest = max(newest, stat.mtime_ns)
+                except (MemorydError, OSError):
+                    continue
+        return found, newest
+
+    def _take(
+        self, cursor: Cursor, path: str, stat: Stat, data: bytes, read: Callable[[], list[FoundTurn] | None]
+    ) -> None:
         ingest = self.ingest
         known = cursor.hasher is not None or cursor.id is not None
         hasher = hashlib.sha256(data)
         unchanged = known and hasher.hexdigest() == cursor.prefix_sha256 and not cursor.note
         gone = cursor.is_gone
         ingest.place(cursor, path, stat)
-        cursor.hasher, cursor.offset = hasher, stat.size
+        cursor.hasher, cursor.offset = hasher, len(data)
         cursor.generation += int(known and not unchanged)
-        is_now = source.format == now_file.NAME or self.is_one(cursor)
+        waiting, cursor.note = cursor.note, None
         try:
-            found = self._read_now(cursor, data) if is_now else self._array(cursor, data)
+            found = read()
         except UnscannedError:
             reading.start(cursor)
             cursor.unfinished = True
             ingest.look_again(path, UNSCANNED_SECONDS)
+            cursor.note = waiting
             raise
-        cursor.note = "the document is not complete yet" if found is None else None
         if found is None:
+            cursor.note = "the document is not complete yet"
             reading.start(cursor)  # nothing is consumed, and it may turn out to be lines
-        cursor.rested = found is None
+        cursor.rested = found is None or self.is_one(cursor)
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
         ingest.take(cursor, reading.CursorReading(found or []))
+
+    def _read_records(self, source: SourcePattern, path: str, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
+        return self._read_now(cursor, data) if self._is_now(source, path, cursor) else self._array(cursor, data)
+
+    def _read_packed(self, source: SourcePattern, path: str, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
+        """Return the turns of a compressed file of lines, as Codex keeps old ones: its records have their old ids."""
+        content = unpack(data, LARGEST_UNPACKED)
+        if content is None:
+            return None
+        plain = reading.to_posix(path.removesuffix(PACKED_SUFFIX))
+        values = [
+            record.value for line in split(content, 0)[0][: reading.HEAD_LINES] for record in decode(line).records
+        ]
+        reader = registry.detect(values, plain, content[: registry.HEAD_BYTES])
+        identity = reader.identify(values, plain) if isinstance(reader, LineFormat) else None
+        if not isinstance(reader, LineFormat) or identity is None:
+            cursor.note = "its format, session or folder is not known"
+            return []
+        cursor.format = reader.name
+        if cursor.session_id is None:
+            if not self.ingest.is_wanted(source, cursor, identity):
+                return []
+            cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(identity))
+        meetings = Pass(cursor.session_id)
+        return [
+            FoundTurn(cursor, turn, 0, 0, hashlib.sha256(record.data).digest())
+            for record in reader.cut(content, 0, last=True).records
+            for turn in reader.turns(record, identity, meetings).turns
+        ]
+
+    def _read_whole(
+        self, source: SourcePattern, cursor: Cursor, reader: DocumentFormat, document: DocumentFile
+    ) -> list[FoundTurn] | None:
+        """Return the turns of a file of another program; the note says why it holds none that are wanted."""
+        read = reader.read(document)
+        if read is None:
+            return None
+        if isinstance(read, str):
+            cursor.note = f"{reader.name}: {read}"
+            return []
+        if cursor.session_id is None and read.found:
+            if not self.ingest.is_wanted(source, cursor, read.identity):
+                return []
+            cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(read.identity))
+        cursor.skipped = read.skipped
+        if read.held:
+            cursor.unfinished = True
+            self.ingest.look_again(cursor.path, RESTED_SECONDS)
+        return [
+            FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256)
+            for one in read.found
+            for turn in one.turns
+        ]
 
     def _read_now(self, cursor: Cursor, data: bytes) -> list[FoundTurn]:
         now = now_file.parse(data, closed=not cursor.unfinished)
@@ -141,9 +266,10 @@ class Documents:
         return lines
 
     def _array(self, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
-        records = messages.document_records(data)
-        if records is None:
+        parsed = parse_document(data)
+        if parsed is None:
             return None
+        records = parsed[1]
         reader = registry.by_name(messages.Messages.name)
         identity = reader.identify([record.value for record in records], reading.to_posix(cursor.path))
         if identity is None:
@@ -164,3 +290,29 @@ class Documents:
         """Drop the state of sessions whose turns could not be stored."""
         for session_id in session_ids:
             self._lines.pop(session_id, None)
+
+
+def _is_whole(cursor: Cursor) -> bool:
+    """Return True if this was read as a file of another program; its lines are in files of another name."""
+    return cursor.format in registry.DOCUMENTS and cursor.path.endswith(_SUFFIX)
+
+
+def _find_reader(source: SourcePattern, path: str, head: bytes) -> DocumentFormat | None:
+    """Return the reader of a file of another program, by its name and its beginning."""
+    if not path.endswith(_SUFFIX):
+        return None
+    if source.format != "auto":
+        return registry.DOCUMENTS.get(source.format)
+    posix = reading.to_posix(path)
+    return next((one for one in registry.DOCUMENTS.values() if one.sniff(head, posix)), None)
+
+
+def _list_files(folder: Path, name: str) -> list[str]:
+    """Return a file's name as it is; for a folder, the names of the JSON files in it."""
+    if not name.endswith("/"):
+        return [name]
+    try:
+        with os.scandir(folder / name) as entries:
+            return [f"{name}{entry.name}" for entry in entries if entry.name.endswith(".json")]
+    except OSError:
+        return []

@@ -25,6 +25,7 @@ from memoryd.reading import cursor as reading
 from memoryd.reading import store, unreadable_paths
 from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
+from memoryd.reading.databases import Databases
 from memoryd.reading.documents import Documents
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.reading.sources import SourcePattern, sources_of
@@ -46,10 +47,12 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Settings
     from memoryd.files.log import Log
+    from memoryd.reading.cursor import FoundTurn
     from memoryd.reading.scrubbing import Scan, Scrubber
     from memoryd.scrub.finding import ScrubbedText
     from memoryd.transcripts.format import LineFormat
 
+LONGEST_PATH = 4096
 READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
@@ -80,6 +83,7 @@ class Ingest:
         self.files = files
         self.scrubber = scrubber
         self.documents = Documents(self)
+        self.databases = Databases(self)
         self.cursors = Cursors()
         self.unreadable = UnreadablePaths(engine, clock, log, scrubber)
         self.unscanned = UnscannedTurns(self)
@@ -113,6 +117,7 @@ class Ingest:
             for agent in settings.agents:
                 query.run(connection, _KNOW, agent.id, str(agent.workspace), agent.enabled, now)
                 self.cursors.load(connection, agent.id)
+        self.databases.forget()
         for cursor in self.cursors.all():
             if cursor.note is not None:
                 cursor.unfinished = True  # what was not read under the old settings may be under the new ones
@@ -120,6 +125,7 @@ class Ingest:
     def forget_documents(self, session_ids: set[str]) -> None:
         """Forget which documents of these sessions were read."""
         self.documents.forget(session_ids)
+        self.databases.forget(session_ids)
 
     def forget(self) -> None:
         """Drop the state of transcripts and sessions, so that the next look reloads it; from any thread."""
@@ -168,7 +174,7 @@ class Ingest:
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
         """Look at the transcripts that no pattern found: rotated, moved or deleted ones."""
         for cursor in self.cursors.all():
-            if (cursor.agent_id, cursor.path) not in seen and not cursor.is_gone:
+            if (cursor.agent_id, cursor.path) not in seen and not (cursor.is_gone or cursor.is_part):
                 source = self._source_of(cursor, cursor.path)
                 if source is not None:
                     self.look(source, cursor.path)
@@ -176,12 +182,13 @@ class Ingest:
     def hint(self, path: str) -> None:
         """Look at one path that a watcher named, for each agent to which it belongs or belonged."""
         self._remember()
+        path = self.databases.find_main(path)
         for source in self._sources_of(path):
             self.look(source, path)
 
     def means(self, path: str) -> bool:
         """Return True if a path may be a transcript."""
-        return bool(self._sources_of(path))
+        return bool(self._sources_of(path) or self._sources_of(self.databases.find_main(path)))
 
     def _sources_of(self, path: str) -> list[SourcePattern]:
         """Return one source of each agent to which a path belongs."""
@@ -249,7 +256,8 @@ class Ingest:
             raise StateError("its name is not text", unreadable_paths.make_printable(path), "rename it")
         if self.scrubber.name(path) != path:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
-        if self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic():
+        is_held = self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic()
+        if is_held or self.databases.is_beside(path):
             return
         stat = ranges.observe(Path(path))
         cursor = self.cursors.find(source.agent.id, path)
@@ -261,9 +269,16 @@ class Ingest:
             self.unreadable.take_back(source.agent.id, path)
             if cursor is not None and not cursor.is_gone:
                 self._look_for(source, cursor)
-        elif cursor is None or not _is_as_read(cursor, stat) or self._has_rested(cursor, stat):
+        elif self.databases.is_one(source, cursor, path):
+            if self.databases.look(source, path, cursor, stat):
+                self.unreadable.take_back(source.agent.id, path)
+        elif cursor is None or self._is_unread(cursor, path, stat):
             self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
+
+    def _is_unread(self, cursor: Cursor, path: str, stat: ranges.Stat) -> bool:
+        seen = self.documents.observe_all(cursor, path, stat)
+        return not cursor.is_as_read(seen) or self._has_rested(cursor, stat)
 
     def _look_closer(self, source: SourcePattern, path: str) -> None:
         with self.files.borrow(Path(path)) as handle:
@@ -370,6 +385,8 @@ class Ingest:
             self._read_on(cursor, handle, stat.size)
             if rested and not cursor.unfinished:
                 self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, stat.size))
+                if what.name == "new":
+                    cursor.meetings = None  # of an old file, and rebuilt if it grows: an import reads thousands
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
@@ -423,19 +440,33 @@ class Ingest:
 
     def _tell(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
         head = reading.head_records(handle, size, limit)
-        reader = _reader(source.format, head, cursor, handle.read(0, 16))
+        reader = _reader(source.format, head, cursor, handle.read(0, registry.HEAD_BYTES))
         if reader is None:
             return False
         if isinstance(reader, Unsupported):
             self._pass_over(cursor, f"{reader.name}: {reader.why}")
             return False
         identity = reader.identify(head.whole + head.salvaged, reading.to_posix(cursor.path))
-        if identity is None or not self._is_wanted(source, cursor, identity):
+        if identity is not None and identity.cwd is None:
+            identity = identity._replace(cwd=self._read_root(reader, cursor.path))
+        if identity is None or not self.is_wanted(source, cursor, identity):
             return False
         identity = self.without_secrets(identity)
         cursor.reader, cursor.identity, cursor.format = reader, identity, reader.name
-        cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
+        if not reader.many_sessions:
+            cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
         return True
+
+    def _read_root(self, reader: LineFormat, path: str) -> str | None:
+        """Return the project that a file beside a transcript names."""
+        root_file = reader.root_file(reading.to_posix(path))
+        if root_file is None:
+            return None
+        try:
+            with self.files.borrow(Path(root_file)) as handle:
+                return handle.read(0, LONGEST_PATH).decode("utf-8", "replace").strip() or None
+        except (MemorydError, OSError):
+            return None
 
     def without_secrets(self, identity: Identity) -> Identity:
         """Return the owner of the session without secrets."""
@@ -446,7 +477,7 @@ class Ingest:
             cwd=cwd and self.scrubber.redact_path(clean(cwd)),
         )
 
-    def _is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
+    def is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
         """Return True if the session's recorded folder is in the project of a source that matches the file."""
         projects = {source.project, *(other.project for other in self._claims(cursor.agent_id, cursor.path))}
         if None in projects:
@@ -468,10 +499,31 @@ class Ingest:
 
     def take(self, cursor: Cursor, result: reading.CursorReading) -> None:
         """Add the results of a reading to the batch to be stored."""
-        self.batch.found.extend(result.found)
+        self.batch.found.extend(self._with_sessions(cursor, result.found))
+        self.batch.live |= {(cursor.agent_id, name): is_live for name, is_live in result.live.items()}
         self.batch.bad.extend((cursor, span) for span in result.bad)
         self.batch.size += sum(len(one.turn.text) for one in result.found)
         self.batch.cursors[id(cursor)] = cursor
+
+    def _with_sessions(self, cursor: Cursor, found: list[FoundTurn]) -> list[FoundTurn]:
+        """Find the session of each turn of a file that holds many; the cursor keeps the last one.
+
+        Such a file tells only when a session began. What is said in the last one gets the time of the file.
+        """
+        if cursor.reader is None or not cursor.reader.many_sessions:
+            return found
+        known: dict[Identity | None, str] = {}
+        for owner in dict.fromkeys(one.owner or cursor.identity for one in found):
+            if owner is not None:
+                known[owner] = cursor.session_id = self.session_for(cursor, self.without_secrets(owner))
+        last = found[-1].owner if found and not cursor.unfinished else None
+        return [
+            one._replace(
+                session_id=known[one.owner or cursor.identity],
+                turn=one.turn._replace(at=None) if one.owner == last else one.turn,
+            )
+            for one in found
+        ]
 
     # --- storing --------------------------------------------------------------------------------------------------
 
@@ -564,6 +616,8 @@ class Ingest:
     def _store(self, batch: IngestBatch) -> None:
         stored = store.store(self.engine, batch, self.clock.text(), self.restored)
         self.changed.update(stored.sessions)
+        if stored.resumed:
+            self.unscanned.expect()
         if self._held:
             for cursor in batch.cursors.values():
                 self._held.pop((cursor.agent_id, cursor.path), None)
@@ -595,17 +649,10 @@ class Ingest:
     def _lose_place(self, batch: IngestBatch) -> None:
         """Return cursors to their stored state after a failed transaction."""
         self.documents.forget({cursor.session_id for cursor in batch.cursors.values() if cursor.session_id})
+        self.databases.forget()
         self.cursors.lose(batch.cursors.values())
         for cursor in batch.cursors.values():
             self.look_again(cursor.path, 0)
-
-
-def _is_as_read(cursor: Cursor, stat: ranges.Stat) -> bool:
-    return (
-        not (cursor.is_gone or cursor.unfinished or cursor.doubtful)
-        and cursor.hasher is not None
-        and (cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns) == tuple(stat)
-    )
 
 
 def _is_trouble(error: BaseException) -> bool:
@@ -635,9 +682,9 @@ def _still_there(cursor: Cursor) -> bool:
 
 
 def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
-    if name != "auto":
-        return registry.by_name(name)
     path = reading.to_posix(cursor.path)
+    if name != "auto":
+        return registry.find_side_file(path) or registry.by_name(name)
     reader = registry.detect(head.whole, path, begin)
     if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
         # The inside of another format's broken record looks like a generic message.

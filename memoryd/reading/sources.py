@@ -71,6 +71,8 @@ class WholeReading(Protocol):
     cursors: Cursors
     batch: IngestBatch
     changed: set[str]
+    unread: set[str]
+    stopping: bool
     progress: Callable[[], None]
 
     def hint(self, path: str) -> None:
@@ -96,6 +98,9 @@ class WholeReading(Protocol):
 
     def take(self, cursor: Cursor, result: CursorReading) -> None:
         """Add the results of a reading to the batch to be stored."""
+
+    def is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
+        """Return True if a source that matches the file wants the session."""
 
     def session_for(self, cursor: Cursor, identity: Identity) -> str:
         """Find or create the session of a transcript."""

@@ -15,10 +15,13 @@ from memoryd.database.vault import EXPIRED
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
 from memoryd.reading.scrubbing import get_kept_name
-from memoryd.transcripts import dialogs, now_file
+from memoryd.transcripts import cline, dialogs, now_file, opencode
+from memoryd.transcripts.aider import Aider
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.codex import Codex
+from memoryd.transcripts.gemini import Gemini
 from memoryd.transcripts.lines import clean
+from memoryd.transcripts.pi import OpenClaw, Pi
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 4 << 20
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
+_BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
+_OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
 _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of a turn, which a transcript decides
 
 
@@ -49,6 +54,7 @@ class IngestBatch:
     cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to be made, by id
     ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
+    live: dict[tuple[str, str], bool] = field(default_factory=dict)  # agent and record → whether it is said (again)
     size: int = 0
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the cursors as they were when it was frozen
 
@@ -100,6 +106,7 @@ class StoreResult:
     turns: int = 0
     sessions: set[str] = field(default_factory=set)  # that have new turns, or ended
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # recorded for the first time
+    resumed: int = 0  # turns whose text is to be read again
 
 
 def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
@@ -129,6 +136,7 @@ def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None
                 query.run(connection, sql, *row.values())
             _store_cursors(connection, batch)
             _store_turns(connection, batch, result, restored)
+            _store_live(connection, batch, result)
             _store_bad(connection, batch, now, result)
             _end_sessions(connection, batch, result)
     except BaseException:
@@ -144,13 +152,15 @@ def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
     A session waits with the first of its cursors; whoever could not store that one puts `sessions` back for the next.
     """
     for key, cursor in batch.cursors.items():
-        session_id = cursor.session_id or ""
+        found = [one for one in batch.found if one.cursor is cursor]
+        owned = {cursor.session_id or "", *(one.session_id for one in found if one.session_id)}
         yield IngestBatch(
-            found=[one for one in batch.found if one.cursor is cursor],
+            found=found,
             bad=[one for one in batch.bad if one[0] is cursor],
             cursors={key: cursor},
-            sessions={session_id: batch.sessions.pop(session_id)} if session_id in batch.sessions else {},
-            ended={session_id: batch.ended[session_id]} if session_id in batch.ended else {},
+            sessions={one: batch.sessions.pop(one) for one in owned & batch.sessions.keys()},
+            ended={one: batch.ended[one] for one in owned & batch.ended.keys()},
+            live={one: is_live for one, is_live in batch.live.items() if one[0] == cursor.agent_id},
             rows={key: batch.rows[key]},
         )
 
@@ -193,7 +203,9 @@ def _is_own(cursor: Cursor, identity: Identity) -> bool:
     """Return True if the id is the session's own; others come from the file's name, which another file may have."""
     if cursor.format == now_file.NAME:
         return identity.session_id != PurePath(cursor.path).stem
-    if cursor.format == Codex.name:
+    if cursor.is_part or cursor.format in _OWN_IDS:
+        return True
+    if cursor.format in _BY_ID:
         return is_session_id(identity.session_id)
     return cursor.format == ClaudeCode.name and is_session_id(identity.parent_session_id or identity.session_id)
 
@@ -238,6 +250,15 @@ def _store_turns(connection: Connection, batch: IngestBatch, result: StoreResult
             restored(connection, agent_id, new, seqs)
 
 
+def _store_live(connection: Connection, batch: IngestBatch, result: StoreResult) -> None:
+    """Withhold what the agent took back, and let what it took up again be read once more."""
+    for (agent_id, record_id), is_live in batch.live.items():
+        if is_live:
+            result.resumed += turns.resume_record(connection, agent_id, record_id)
+        else:
+            result.sessions |= turns.retract_record(connection, agent_id, record_id)
+
+
 def _insert(
     connection: Connection, agent_id: str, batch: IngestBatch, new: Sequence[FoundTurn], result: StoreResult
 ) -> list[int]:
@@ -248,7 +269,7 @@ def _insert(
     for found in new:
         cursor, turn = found.cursor, found.turn
         read_as = batch.rows[id(cursor)]
-        session_id = read_as["session_id"] or ""
+        session_id = found.session_id or read_as["session_id"] or ""
         state = states.get(session_id)
         if state is None:
             state = states[session_id] = _SessionState(connection, session_id)
@@ -308,7 +329,7 @@ def _iter_unseen(
         known, earlier = seen.rows.get(key), waiting.get(key, [])
         if known is None and not earlier:
             waiting[key] = [found]
-            yield forgotten.as_kept(found, batch.rows[id(found.cursor)]["session_id"] or "")
+            yield forgotten.as_kept(found, found.session_id or batch.rows[id(found.cursor)]["session_id"] or "")
             continue
         if any(_says_the_same(one, found) for one in earlier):
             continue

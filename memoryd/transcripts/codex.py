@@ -10,6 +10,7 @@ over. What is known was learned from codex-rs/protocol and from public rollouts:
   and begins with a tag or title of its own. A `developer` message is what the program or a hook put there.
 - `token_count` says how large the context is after the response: `last_token_usage.total_tokens`, which is also what a
   compaction leaves; the other figures of it are zero then. Its `total_token_usage` is all that was ever spent.
+- The answers to `request_user_input` are in its output, by the questions' ids; the questions are in the call alone.
 - A compaction repeats old messages in `replacement_history`, and its summary may be encrypted.
 - Forks and subagents begin with lines of the session they come from, its `session_meta` among them: the first one is
   the file's own.
@@ -22,8 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import block_text, read_mapping, read_time, read_tokens, read_word, type_name
-from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, first_of
+from memoryd.transcripts.dialogs import read_answers
+from memoryd.transcripts.fields import (
+    block_text,
+    mappings,
+    read_mapping,
+    read_time,
+    read_tokens,
+    read_word,
+    type_name,
+)
+from memoryd.transcripts.format import UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean, derived_id
 from memoryd.transcripts.record_text import (
@@ -59,9 +69,11 @@ _TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
 # The editor's plug-in puts what is open in the editor before what was typed.
 _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
+ASKS = "request_user_input"
+_ANSWERS = re.compile(r'\s*\{\s*"answers"')
+_NOTE = "user_note: "  # begins what was typed beside the options
 # A shorter id, or a word such as `review_rollout_user`, is met again in other records and other sessions.
 _OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
-_UNKNOWN_PARENT = "unknown"
 
 
 class Codex(LineFormat):
@@ -91,11 +103,14 @@ class Codex(LineFormat):
         said = _read_record(value, payload, bare=bare)
         if isinstance(said, str):
             return RecordTurns((), said)
+        output = payload.get("output")
+        if payload.get("name") == ASKS or (type(output) is str and _ANSWERS.match(output)):
+            said = said + _dialog(payload, meetings.recall(dict[str, object]))
         at = read_time(value.get("timestamp"))
-        usage, window, counted = _context(payload) if value.get("type") == "event_msg" else (None, None, None)
+        usage, window = _context(payload) if value.get("type") == "event_msg" else (None, None)
         if not said and usage is None:
             return RecordTurns()
-        envelope = Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain, counted)
+        envelope = Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain)
         turns = turns_of(said, envelope, usage)
         return RecordTurns([turn._replace(window=window) for turn in turns] if window else turns)
 
@@ -140,7 +155,7 @@ def _parent(meta: dict[str, Any]) -> str | None:
         return None
     started = read_mapping(read_mapping(kind).get("thread_spawn")).get("parent_thread_id")
     named = map(read_word, (started, meta.get("parent_thread_id"), meta.get("forked_from_id")))
-    return next((one for one in named if one), _UNKNOWN_PARENT)
+    return next((one for one in named if one), UNKNOWN_PARENT)
 
 
 def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str | None) -> str:
@@ -236,6 +251,35 @@ def _result(item: dict[str, Any]) -> list[RecordText]:
     return [tool_result(text, read_word(item.get("call_id")))]
 
 
+def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordText]:
+    """Remember the questions of a dialog; return what the person answered to those of an earlier call."""
+    call = read_word(payload.get("call_id"))
+    if call is None:
+        return []
+    if payload.get("name") == ASKS:
+        asked[call] = _load(payload.get("arguments")).get("questions")
+        return []
+    questions = mappings(asked.get(call))
+    names = {
+        one["id"]: one["question"] for one in questions if {type(one.get("id")), type(one.get("question"))} == {str}
+    }
+    answers: dict[str, list[str]] = {}
+    notes: dict[str, dict[str, str]] = {}
+    for own, answer in read_mapping(_load(payload.get("output")).get("answers")).items():
+        given = read_mapping(answer).get("answers")
+        texts = [one for one in given if type(one) is str] if type(given) is list else []
+        answers[names.get(own, own)] = [one for one in texts if not one.startswith(_NOTE)]
+        notes[names.get(own, own)] = {"notes": "\n".join(one[len(_NOTE) :] for one in texts if one.startswith(_NOTE))}
+    return list(read_answers({"questions": questions, "answers": answers, "annotations": notes}, call, ASKS))
+
+
+def _load(text: object) -> dict[str, Any]:
+    try:
+        return read_mapping(orjson.loads(text)) if type(text) is str else {}
+    except orjson.JSONDecodeError:
+        return {}
+
+
 def _unwrap_output(output: str) -> str:
     """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is.
 
@@ -262,11 +306,10 @@ _READERS: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
 }
 
 
-def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | None]:
-    """Return the size of the context and of its window from a `token_count`, and a key that its repetitions share."""
+def _context(payload: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Return the size of the context and of its window from a `token_count`; a repetition is as good as the first."""
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
-        return None, None, None
-    usages = (read_mapping(info.get(name)) for name in ("last_token_usage", "total_token_usage"))
-    last, total = (read_tokens(usage.get("total_tokens")) for usage in usages)
-    return last or None, read_tokens(info.get("model_context_window")) or None, f"{total}/{last}"
+        return None, None
+    last = read_tokens(read_mapping(info.get("last_token_usage")).get("total_tokens"))
+    return last or None, read_tokens(info.get("model_context_window")) or None

@@ -53,7 +53,7 @@ def read_dialog(value: dict[str, Any]) -> list[RecordText]:
         return []
     given = value.get("toolUseResult")
     if results[0].get("is_error") is not True:
-        return list(_read_answers(given, call)) if type(given) is dict else []
+        return list(read_answers(given, call)) if type(given) is dict else []
     tool = _find_rejected(value, output_text(results[0]), given)
     found = _REASON.fullmatch(output_text(results[0])) if tool else None
     reason = found["reason"].rpartition(_NOTE)[0] or found["reason"] if found else ""
@@ -86,8 +86,14 @@ def _version(value: object) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else _FIRST_EXIT_CODE
 
 
-def _read_answers(given: dict[str, Any], call: str) -> Iterator[RecordText]:
-    """Yield what was chosen and what was typed, question by question."""
+def read_answers(given: dict[str, Any], call: str, tool: str = ASKS) -> Iterator[RecordText]:
+    """Yield what was chosen and what was typed, question by question.
+
+    Args:
+        given: `questions` with their `options`; and `answers` and `annotations`, which are keyed by question.
+        call: id of the call that asked.
+        tool: name that the call must have, see `is_confirmed`.
+    """
     asked, answered, notes = given.get("questions"), given.get("answers"), given.get("annotations")
     if type(answered) is not dict:
         return
@@ -109,11 +115,11 @@ def _read_answers(given: dict[str, Any], call: str) -> Iterator[RecordText]:
         if chosen:
             listed = '", "'.join(chosen)
             said = clean(f'asked "{_extract_question(question)}", chose "{listed}"')
-            yield RecordText(Role.USER, Origin.USER, TurnKind.CHOICE, said, call, ASKS)
+            yield RecordText(Role.USER, Origin.USER, TurnKind.CHOICE, said, call, tool)
         note = read_mapping(read_mapping(notes).get(question)).get("notes")
         typed.append(note if type(note) is str else "")
         yield from (
-            RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, clean(text).strip(), call, ASKS)
+            RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, clean(text).strip(), call, tool)
             for text in typed
             if text.strip() and text != _OTHER
         )

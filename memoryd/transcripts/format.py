@@ -6,14 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memoryd.transcripts import lines
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import PurePosixPath
 
-    from memoryd.transcripts.lines import Pass, Record
+    from memoryd.transcripts.lines import BadSpan, Pass, Record
     from memoryd.transcripts.turn import Turn
 
 UNHEARD = "role/"  # what begins the name of something passed over that is a message by its shape, not by its role
+UNKNOWN_PARENT = "unknown"  # of a subagent whose file does not name the session that started it
 
 Values = Sequence[dict[str, Any]]
 
@@ -33,6 +36,9 @@ class RecordTurns(NamedTuple):
 
     turns: Sequence[Turn] = ()
     skipped: str | None = None  # name of what the reader passes over, of which all or a part is this; never content
+    retracted: Sequence[str] = ()  # ids of records that are no longer part of the conversation: the agent left them
+    resumed: Sequence[str] = ()  # ids of retracted records that are part of it again
+    session: Identity | None = None  # whose turns these are, where one file holds many sessions
 
 
 class Unsupported(NamedTuple):
@@ -42,11 +48,20 @@ class Unsupported(NamedTuple):
     why: str
 
 
+class FileCut(NamedTuple):
+    """Hold what whole lines of a file contain."""
+
+    records: Sequence[Record]
+    bad: Sequence[BadSpan]
+    consumed: int  # bytes; the rest belongs to a record that is not complete yet
+
+
 class LineFormat(ABC):
     """A reader of one format. It holds no state, does no IO, and never raises on any JSON object."""
 
     name: str  # used in the configuration
     program: str | None = None  # what people call the program that writes it; None where many do
+    many_sessions = False  # each record says in its `session` which one it belongs to
 
     @abstractmethod
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
@@ -64,10 +79,36 @@ class LineFormat(ABC):
         comes on an empty turn after it. Turns with an empty text carry only that.
         """
 
+    def cut(self, data: bytes, base: int, *, last: bool) -> FileCut:
+        """Take whole lines apart into records.
+
+        Args:
+            data: whole lines, each with its line end but for the last one of a file.
+            base: offset of `data` in the file.
+            last: nothing follows, so that what looks unfinished is taken as it is.
+        """
+        listed, consumed = lines.split(data, base)
+        if last and consumed < len(data) and (tail := lines.read_unterminated(data[consumed:], base + consumed)):
+            listed.append(tail)
+            consumed = len(data)
+        records: list[Record] = []
+        bad: list[BadSpan] = []
+        for line in listed:
+            found = lines.decode(line)
+            records += found.records
+            if found.bad:
+                bad += found.bad
+        return FileCut(records, bad, consumed)
+
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """Return the folder this record says the agent works in."""
         cwd = value.get("cwd")
         return cwd if type(cwd) is str and cwd else None
+
+    def root_file(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the file beside a transcript that holds nothing but the path of its project, if the agent has one."""
+        del path
+        return None
 
 
 def first_of(get: Callable[[dict[str, Any]], str | None], records: Values) -> str | None:

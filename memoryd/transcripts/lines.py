@@ -12,7 +12,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import orjson
 
@@ -20,7 +20,9 @@ from memoryd.transcripts.injected import strip
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+_State = TypeVar("_State")
 
 NOT_JSON = "not JSON"
 NOT_AN_OBJECT = "not an object"
@@ -90,7 +92,8 @@ class Pass:
     """
 
     session: str  # the session's native id: equal lines of two sessions are two turns
-    seen: dict[str, int] = field(default_factory=dict)  # short hash of a line → how often; plain, to be stored as it is
+    seen: dict[str, int] = field(default_factory=dict)  # short hash of a line → how often
+    state: Any = None  # what a reader must know of the records before, see `recall`
 
     def count_next(self, digest: str) -> int:
         """Count one more meeting with the line of this hash. The first is 1."""
@@ -99,6 +102,16 @@ class Pass:
         count = self.seen.get(key, 0) + 1
         self.seen[key] = count
         return count
+
+    def recall(self, make: Callable[[], _State]) -> _State:
+        """Return what the reader remembers of this pass; `make` is called at its beginning.
+
+        A reader may use it to say what is no longer true of earlier records. What a record's own turns say must come
+        from the record alone: it may be read once more by itself.
+        """
+        if self.state is None:
+            self.state = make()
+        return cast("_State", self.state)
 
 
 def split(chunk: bytes, base: int) -> tuple[list[FileLine], int]:

@@ -25,8 +25,8 @@ from memoryd.transcripts.fields import (
     type_name,
 )
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, first_of
-from memoryd.transcripts.lines import JsonScanner, Pass, Record, derived_id
-from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_of
+from memoryd.transcripts.lines import Pass, Record, derived_id
+from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 if TYPE_CHECKING:
@@ -116,34 +116,6 @@ def is_lines(data: bytes) -> bool:
     return False
 
 
-def document_records(data: bytes) -> list[Record] | None:
-    """Return the records of a file that is one JSON array.
-
-    Args:
-        data: the whole file.
-
-    Returns:
-        Each object of the array with the bytes it was written as, so that a grown array yields the records it had
-        before, unchanged, and the new ones; None while the array is not complete.
-    """
-    scanner = JsonScanner(data, 0)
-    text, skip_space = scanner.text, scanner.skip_space
-    records: list[Record] = []
-    at, expected = skip_space(scanner.start), "["
-    while text[at : at + 1] == expected:
-        at = skip_space(at + 1)
-        if expected == "[" and text[at : at + 1] == "]":
-            break
-        try:
-            value, end = scanner.parse(at)
-        except (json.JSONDecodeError, RecursionError):
-            return None
-        if type(value) is dict:
-            records.append(scanner.record(value, at, end))
-        at, expected = skip_space(end), ","
-    return records if text[at : at + 1] == "]" and skip_space(at + 1) == len(text) else None
-
-
 def _record_id(record: Record, meetings: Pass) -> str:
     value = record.value
     uuid = read_word(value.get("uuid")) or ""
@@ -195,8 +167,7 @@ def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str
     usage = _context(message.get("usage"))
     message_id = (read_word(message.get("id")) or record_id) if usage else None
     envelope = Envelope(record_id, at, sidechain=False, message_id=message_id, model=model)
-    turns = turns_of(_read_texts(message), envelope)
-    return turns + turns_of((), envelope, usage) if usage else turns
+    return turns_with_usage_last(_read_texts(message), envelope, usage)
 
 
 def _read_texts(message: dict[str, Any]) -> list[RecordText]:

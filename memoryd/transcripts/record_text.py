@@ -106,3 +106,10 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
     if usage is not None and not turns:
         add(Role.ASSISTANT, Origin.SUBAGENT if sidechain else Origin.ASSISTANT, TurnKind.MESSAGE, "", None, None)
     return turns
+
+
+def turns_with_usage_last(said: Iterable[RecordText], envelope: Envelope, usage: int | None) -> list[Turn]:
+    """Return the turns of one record whose usage includes its own text: it comes on an empty turn behind them."""
+    turns = turns_of(said, envelope)
+    after = turns_of((), envelope, usage)
+    return [*turns, *(turn._replace(part=len(turns)) for turn in after)]

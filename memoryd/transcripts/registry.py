@@ -1,33 +1,50 @@
 """Which format a transcript is in: by its first records, the most particular format first, the generic one last.
 
-The marks of other agents' formats are from their source code and from real files: pi 1 to 3, Gemini CLI's event log,
-OpenClaw's trajectories.
+How to add a format: docs/add-a-format.md.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import ConfigError
-from memoryd.transcripts import now_file
+from memoryd.transcripts import aider, now_file
 from memoryd.transcripts.claude_code import ClaudeCode
+from memoryd.transcripts.cline import Cline
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.format import Unsupported
+from memoryd.transcripts.gemini import Gemini
+from memoryd.transcripts.gemini_file import GeminiFile
 from memoryd.transcripts.messages import Messages
+from memoryd.transcripts.openclaw_database import OpenClawDatabase
+from memoryd.transcripts.opencode import OpenCodeDatabase, OpenCodeTree
+from memoryd.transcripts.pi import OpenClaw, Pi
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from memoryd.transcripts.format import LineFormat, Values
+    from memoryd.transcripts.whole import DatabaseFormat, DocumentFormat
 
-FORMATS: dict[str, LineFormat] = {one.name: one for one in (Codex(), ClaudeCode(), Messages())}
-# NOW files are no line format: they are read by `now_file`.
-NAMES = (*FORMATS, now_file.NAME)
+_READERS = (Codex(), ClaudeCode(), OpenClaw(), Pi(), Gemini(), aider.Aider(), Messages())
+FORMATS: dict[str, LineFormat] = {one.name: one for one in _READERS}
+# What is no line format: files that are rewritten as a whole, tried in this order, and databases of other programs.
+DOCUMENTS: dict[str, DocumentFormat] = {one.name: one for one in (GeminiFile(), OpenCodeTree(), Cline())}
+DATABASES: dict[str, DatabaseFormat] = {one.name: one for one in (OpenCodeDatabase(), OpenClawDatabase())}
+WHOLE: dict[str, DocumentFormat | DatabaseFormat] = {**DATABASES, **DOCUMENTS}
+# NOW files are read by `now_file`.
+NAMES = tuple(dict.fromkeys((*FORMATS, *WHOLE, now_file.NAME)))
 
 _SQLITE = b"SQLite format 3\0"
-_NOT_YET = "this agent's transcripts are not read yet"
 _NO_TRANSCRIPT = "a side file of the agent, not a transcript"
+_COPY = "a copy or a trace that the agent keeps beside its transcript"
+# OpenClaw keeps whole copies, such as before a reset or a compaction; Gemini sets aside what it cannot read.
+_COPIES = re.compile(
+    r"\.jsonl?\.(?:reset|deleted|bak|unreadable)\b|\.(?:checkpoint\.[^/]+|trajectory|unreadable-\d+)\.jsonl$"
+)
+HEAD_BYTES = 16 << 10  # of a file, by which it is told what is not JSON
 
 
 def by_name(name: str) -> LineFormat:
@@ -38,6 +55,9 @@ def by_name(name: str) -> LineFormat:
     """
     if name in FORMATS:
         return FORMATS[name]
+    if name in WHOLE:
+        hint = "its sessions are in a database or in JSON files: see docs/agents.md"
+        raise ConfigError(f"is not a file of {WHOLE[name].program}", hint=hint)
     near = difflib.get_close_matches(name, FORMATS, 1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)}, or auto"
     raise ConfigError(f"unknown transcript format {name!r}", hint=hint)
@@ -45,7 +65,8 @@ def by_name(name: str) -> LineFormat:
 
 def program_of(name: str) -> str | None:
     """Return what people call the program that writes a format; None where many do, or there is no such format."""
-    return FORMATS[name].program if name in FORMATS else None
+    reader = FORMATS.get(name) or WHOLE.get(name)
+    return reader.program if reader else None
 
 
 def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineFormat | Unsupported | None:
@@ -62,8 +83,10 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
     """
     if head.startswith(_SQLITE):
         return Unsupported("sqlite", "a database, not lines")
-    if path.name.endswith(".meta.json") or (path.name == "journal.jsonl" and "subagents" in path.parts):
-        return Unsupported("side-file", _NO_TRANSCRIPT)
+    if side_file := find_side_file(path):
+        return side_file
+    if aider.is_history(path, head):
+        return FORMATS[aider.Aider.name]
     for value in records:
         if foreign := _foreign(value):
             return foreign
@@ -74,14 +97,16 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
     return messages if messages.sniff(records, path) else None
 
 
+def find_side_file(path: PurePosixPath) -> Unsupported | None:
+    """Return what a file beside transcripts is, by its name: metadata, a journal, a copy; None for any other."""
+    if path.name.endswith(".meta.json") or (path.name == "journal.jsonl" and "subagents" in path.parts):
+        return Unsupported("side-file", _NO_TRANSCRIPT)
+    return Unsupported("side-file", _COPY) if _COPIES.search(path.name) else None
+
+
 def _foreign(value: dict[str, Any]) -> Unsupported | None:
-    kind = value.get("type")
-    if kind == "session" and "version" in value:
-        return Unsupported("pi", _NOT_YET)
     if "traceSchema" in value:
         return Unsupported("trajectory", _NO_TRANSCRIPT)
-    if "sessionId" in value and "projectHash" in value:
-        return Unsupported("gemini", _NOT_YET)
-    if kind is None and "display" in value and "project" in value:
+    if value.get("type") is None and "display" in value and "project" in value:
         return Unsupported("side-file", _NO_TRANSCRIPT)
     return None

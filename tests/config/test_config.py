@@ -338,7 +338,7 @@ def test_a_bad_value_is_refused_with_a_hint(tmp_path, written, told, hint):
         ("agents: [{id: a, workspace: ., enabled: yes}]", 'true or false is needed, not "yes"'),
         ("agents: [{id: a, workspace: ., transcripts: [x.jsonl]}]", "transcripts[0]: a mapping is needed"),
         ("agents: [{id: a, workspace: ., transcripts: [{format: auto}]}]", "transcripts[0].path: is missing"),
-        ("agents: [{id: a, workspace: ., transcripts: [{path: x, format: gemini}]}]", 'format: "gemini" is not known'),
+        ("agents: [{id: a, workspace: ., transcripts: [{path: x, format: cursor}]}]", 'format: "cursor" is not known'),
         ("agents: [{id: a, workspace: ., transcripts: [{path: '**.jsonl'}]}]", "** must stand alone"),
         ("agents: [{id: a, workspace: ., transcripts: [{path: 'a[b/c'}]}]", "not a pattern"),
         ("agents: [{id: a, workspace: ., transcripts: [{path: 'a.{json,jsonl}'}]}]", "not a pattern"),

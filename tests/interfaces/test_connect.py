@@ -69,7 +69,7 @@ def test_a_tool_whose_sessions_nobody_reads_is_told_with_the_key(tool, folder, p
     shown = connect(tool, place, NOW, **LOOK)
     assert as_text(shown, write=False).splitlines()[-1] == f"WARNING  {shown['unread']}"
     assert connect(tool, place, NOW, write=False, remove=True)["unread"] is None
-    assert "sessions of pi are not read: this version reads" in connect("pi", place, NOW, **LOOK)["unread"]
+    assert "sessions of aider are not read: this version reads" in connect("aider", place, NOW, **LOOK)["unread"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

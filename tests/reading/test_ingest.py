@@ -651,7 +651,7 @@ def test_formats_are_told_by_content_and_what_is_not_read_is_noted(world):
     world.write("claude.jsonl", claudes(1, 1))
     world.write("plain.jsonl", lines([message("plain")]))
     world.write("codex.jsonl", b'{"type":"event_msg","payload":{"type":"user_message","message":"typed"}}\n')
-    world.write("gemini.jsonl", b'{"sessionId":"s","projectHash":"h"}\n')
+    world.write("trace.jsonl", b'{"traceSchema":"t"}\n')
     world.write("base.jsonl", b"SQLite format 3\0" + bytes(100))
     world.write("empty.jsonl", b"")
     world.write("late.jsonl", b'{"kind":"unknown","why":"%s"}\n' % (b"x" * 100) * 1000)
@@ -661,7 +661,7 @@ def test_formats_are_told_by_content_and_what_is_not_read_is_noted(world):
     assert found["claude"]["format"] == "claude-code"
     assert found["plain"]["format"] == "messages"
     assert found["codex"]["format"] == "codex"
-    assert "gemini" in found["gemini"]["note"]
+    assert "trajectory" in found["trace"]["note"]
     assert "sqlite" in found["base"]["note"]
     assert found["empty"]["format"] is None
     assert Counter(world.texts()) == Counter(["text 1", "plain", "typed", "late"])

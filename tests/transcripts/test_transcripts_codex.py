@@ -156,7 +156,7 @@ def test_what_a_tool_gave_back_is_the_tools(output: object, text: str) -> None:
     assert turn.tool_call_id == "call_1"
 
 
-def test_the_context_is_what_the_program_counts_and_a_repetition_does_not_count() -> None:
+def test_the_context_is_what_the_program_counts_also_where_it_repeats_itself() -> None:
     shapes = [
         event("user_message", message="Go on."), counted(5000, 5000), counted(5000, 5000), counted(20_000, 15_000),
         event("token_count", info=None), line("compacted", {"message": "", "replacement_history": [{"role": "user"}]}),
@@ -167,7 +167,7 @@ def test_the_context_is_what_the_program_counts_and_a_repetition_does_not_count(
         gauge = live.advance(gauge, turn, seq)
         seen.append(gauge.context)
     assert seen == [0, 5000, 5000, 15_000, 0, 12_965]
-    assert (gauge.usages, gauge.peak, gauge.window) == (3, 15_000, 258_400)
+    assert (gauge.usages, gauge.peak, gauge.window) == (4, 15_000, 258_400)
     row = {"gauge": json.dumps(gauge._asdict()), "counted_tokens": None, "counted_seq": 0, "last_seq": 6, "model": None}
     assert fill.fill_of(row, None).window == (258_400, "agent")
     assert fill.fill_of(row, 1000).window == (1000, "config")
@@ -198,6 +198,22 @@ def test_lines_of_old_without_times_are_each_their_own() -> None:
     assert ids[0].record_id != ids[1].record_id
     assert ids[0][2:4] == PERSON
     assert read({"record_type": "state"}) == RecordTurns((), "state")
+
+
+def test_the_answers_of_a_dialog_are_the_persons() -> None:
+    questions = [{"id": "q1", "question": "Which one?", "options": [{"label": "Tabs"}, {"label": "Spaces"}]}]
+    asked = item(
+        "function_call", name="request_user_input", arguments=json.dumps({"questions": questions}), call_id="c"
+    )
+    output = json.dumps({"answers": {"q1": {"answers": ["Tabs", "user_note: in all files"]}}})
+    meetings, turns = Pass(SESSION), []
+    for value in (asked, item("function_call_output", output=output, call_id="c")):
+        turns += READER.turns(record(value), IDENTITY, meetings).turns
+    assert [(turn.kind, turn.text, turn.tool_name) for turn in turns[2:]] == [
+        (TurnKind.CHOICE, 'asked "Which one?", chose "Tabs"', "request_user_input"),
+        (TurnKind.MESSAGE, "in all files", "request_user_input"),
+    ]
+    assert {(turn.role, turn.origin) for turn in turns[2:]} == {PERSON}
 
 
 META = {"id": SESSION, "timestamp": AT, "cwd": "/p", "source": "cli"}

@@ -13,8 +13,9 @@ from reader_world import turns_however_cut
 
 from memoryd.transcripts.format import Identity, RecordTurns
 from memoryd.transcripts.lines import Pass, Record
-from memoryd.transcripts.messages import Messages, document_records, is_document
+from memoryd.transcripts.messages import Messages, is_document
 from memoryd.transcripts.turn import Origin, Role, TurnKind
+from memoryd.transcripts.whole import parse_document
 
 READER = Messages()
 IDENTITY = Identity("s")
@@ -162,6 +163,11 @@ def test_sessions_of_equal_names_in_two_folders_differ() -> None:
     assert (one.cwd, one.started_at) == ("/x", "2026-01-02T03:04:05.000Z")
 
 
+def document_records(data: bytes) -> list[Record] | None:
+    parsed = parse_document(data)
+    return parsed and parsed[1]
+
+
 ARRAY = json.dumps([{"role": "user", "content": "é"}, {"role": "user", "content": "é"}, 5], ensure_ascii=False).encode()
 
 
@@ -176,7 +182,7 @@ def test_a_whole_array(data: bytes) -> None:
         assert document_records(data[:cut]) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"[", b"[{}] x", b"[{},]", b"[,]", b'[{"a":' * 100_000, b"{}", b"[{} {}]"])
+@pytest.mark.parametrize("data", [b"", b"[", b"[{}] x", b"[{},]", b"[,]", b'[{"a":' * 100_000, b"[{} {}]"])
 def test_what_is_not_a_whole_array(data: bytes) -> None:
     assert document_records(data) is None
 

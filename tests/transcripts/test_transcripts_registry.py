@@ -40,12 +40,16 @@ def name_of(records: list[dict[str, Any]], path: PurePosixPath = PATH, head: byt
         ([{"messages": [{"role": "user", "content": "x"}]}], "messages"),
         ([{"messages": []}], None),
         ([{"type": "session", "version": 3, "id": "x"}, {"role": "user", "content": "x"}], "pi"),
+        ([{"type": "session", "id": "x", "cwd": "/p"}], "pi"),
+        ([{"type": "message", "id": "x", "parentId": None, "message": {"role": "user", "content": "x"}}], "pi"),
         ([{"traceSchema": "t", "type": "x"}], "trajectory"),
         ([{"type": "session_meta", "payload": {}}], "codex"),
         ([{"type": "response_item", "payload": {"role": "user"}}], "codex"),
         ([{"type": "session_meta", "payload": None}, {"role": "user", "content": "x"}], "messages"),
         ([{"id": "x", "timestamp": "t", "instructions": None}, {"role": "user", "content": "x"}], "codex"),
         ([{"sessionId": "s", "projectHash": "h", "messages": [{"role": "user", "content": "x"}]}], "gemini"),
+        ([{"id": "u", "type": "user", "content": "x"}, {"$set": {"lastUpdated": "t"}}], "gemini"),
+        ([{"$rewindTo": "u"}], "gemini"),
         ([{"display": "hi", "project": "/x", "timestamp": 1}], "side-file"),
     ],
 )
@@ -59,7 +63,13 @@ def test_by_what_is_not_json() -> None:
     assert found.name == "sqlite"
 
 
-@pytest.mark.parametrize("path", ["p/agent-a1.meta.json", "s/subagents/workflows/wf_1/journal.jsonl"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "p/agent-a1.meta.json", "s/subagents/workflows/wf_1/journal.jsonl", "s/a.jsonl.reset.1", "s/a.jsonl.deleted.1",
+        "s/a.jsonl.bak-1-2", "s/a.checkpoint.b.jsonl", "s/a.trajectory.jsonl", "s/a.unreadable-12.jsonl",
+    ],
+)  # fmt: skip
 def test_side_files_are_no_transcripts(path: str) -> None:
     assert name_of([{"role": "user", "content": "x"}], PurePosixPath(path)) == "side-file"
     assert name_of([{"role": "user", "content": "x"}], PurePosixPath("my/journal.jsonl")) == "messages"
@@ -83,10 +93,10 @@ def test_a_format_that_is_listed_is_found_by_its_records(monkeypatch: pytest.Mon
 
 def test_by_name() -> None:
     assert by_name("claude-code") is FORMATS["claude-code"]
-    assert set(NAMES) == {"claude-code", "codex", "messages", "now"}
+    assert {"claude-code", "codex", "pi", "openclaw", "gemini", "aider", "messages", "now"} <= set(NAMES)
     with pytest.raises(ConfigError, match="did you mean claude-code"):
         by_name("claude_code")
-    with pytest.raises(ConfigError, match="one of codex, claude-code, messages"):
+    with pytest.raises(ConfigError, match="one of codex, claude-code, "):
         by_name("zzz")
 
 

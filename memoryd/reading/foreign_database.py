@@ -1,0 +1,124 @@
+"""Read another program's SQLite database, while that program writes it.
+
+Such a database is never written, copied or checkpointed, and no write of its owner ever waits:
+
+- Where a write-ahead log is beside it, its owner has it open, or has crashed. Then each query is one short read
+  transaction beside the log, which sees all that is committed; a copy of the file alone would lack it. SQLite's
+  protocol for readers uses the index `-shm` for that, and the connection cannot check point (`mode=ro`).
+- Else the file is all there is. It is read without any lock (`immutable=1`), so nothing appears beside it, and what was
+  read counts only if the file is as it was afterwards.
+
+https://sqlite.org/wal.html#readers, https://sqlite.org/uri.html
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from memoryd.database.library import file_uri, load_library
+from memoryd.errors import StateError
+from memoryd.files import ranges
+from memoryd.reading.packed import unpack
+from memoryd.transcripts.whole import UNPACK
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+LOG = "-wal"
+BESIDE = (LOG, "-shm", "-journal")
+MAGIC = b"SQLite format 3\0"
+_PATIENCE_SECONDS = 1.0  # readers wait only while a crashed owner's log is being recovered
+_PAGES_KB = 2048
+_WHY_MAX = 200
+_LARGEST = 8 << 20  # bytes of one value
+
+
+class ForeignDatabase:
+    """Hold a read-only connection for one look at a database."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect.
+
+        Raises:
+            StateError: it cannot be read, or a crashed owner left it in the middle of a change.
+        """
+        self.path = path
+        self._seen = None if _exists(path, LOG) else ranges.observe(path)
+        if self._seen is not None and _exists(path, "-journal"):
+            hint = "open it once with the program it belongs to"
+            raise StateError("is in the middle of a change, or its program crashed there", str(path), hint)
+        self._library = load_library()
+        options = "mode=ro" if self._seen is None else "mode=ro&immutable=1"
+        try:
+            self._connection: Any = self._library.connect(
+                f"{file_uri(path)}?{options}", uri=True, timeout=_PATIENCE_SECONDS, isolation_level=None
+            )
+        except self._library.Error as error:
+            raise self._as_error(error) from error
+        self._connection.text_factory = _decode_text
+        self._connection.create_function(UNPACK, 1, _unpack, deterministic=True)
+        # Its schema is its owner's: functions that it calls in views and indexes have no say here.
+        for pragma in ("query_only=1", "trusted_schema=0", f"cache_size=-{_PAGES_KB}"):
+            try:
+                self.rows(f"PRAGMA {pragma}")
+            except StateError:
+                self._connection.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._connection.close()
+
+    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of one query, in a read transaction of its own.
+
+        Raises:
+            StateError: the database is damaged, encrypted or locked.
+        """
+        try:
+            return list(self._connection.execute(sql, values).fetchall())
+        except (self._library.Error, OverflowError) as error:
+            raise self._as_error(error) from error
+
+    def list_tables(self) -> dict[str, frozenset[str]]:
+        """Return the real tables and their columns: a view or a virtual table could run anything."""
+        sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND lower(sql) NOT LIKE 'create virtual%'"
+        return {
+            name: frozenset(column for (column,) in self.rows("SELECT name FROM pragma_table_info(?)", name))
+            for (name,) in self.rows(sql)
+        }
+
+    def is_sound(self) -> bool:
+        """Return True if what was read counts: nobody changed the file meanwhile, or the log kept it apart."""
+        return self._seen is None or (self._seen == ranges.observe(self.path) and not _exists(self.path, *BESIDE))
+
+    def _as_error(self, error: Exception) -> StateError:
+        why = " ".join(str(error).split())[:_WHY_MAX]
+        hint = "check its owner and mode, and whether its program can open it"
+        return StateError(f"cannot be read as a database: {why}", str(self.path), hint)
+
+
+def observe_with_log(path: Path, stat: ranges.Stat) -> ranges.Stat:
+    """Return the state of a database together with its write-ahead log's: a commit changes only that."""
+    log = ranges.observe(Path(f"{path}{LOG}"))
+    if log is None:
+        return stat
+    size, mtime, ctime = stat.size + log.size, max(stat.mtime_ns, log.mtime_ns), max(stat.ctime_ns, log.ctime_ns)
+    return stat._replace(size=size, mtime_ns=mtime, ctime_ns=ctime)
+
+
+def _exists(path: Path, *suffixes: str) -> bool:
+    return any(ranges.observe(Path(f"{path}{suffix}")) is not None for suffix in suffixes)
+
+
+def _unpack(data: object) -> str | None:
+    """Return the text of zstd-compressed bytes; None for anything else and for what is too large."""
+    content = unpack(data, _LARGEST) if isinstance(data, bytes) else None
+    return None if content is None else _decode_text(content)
+
+
+def _decode_text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

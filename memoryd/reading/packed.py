@@ -1,0 +1,15 @@
+"""Decompress what agents store as zstd: large events of OpenClaw, and old rollouts of Codex."""
+
+from __future__ import annotations
+
+
+def unpack(data: bytes, largest: int) -> bytes | None:
+    """Return the content of zstd-compressed bytes; None if they are damaged or hold more than `largest` bytes."""
+    import zstandard  # few transcripts are compressed
+
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=largest).stream_reader(data) as reader:
+            content: bytes = reader.read(largest + 1)
+    except (zstandard.ZstdError, MemoryError):
+        return None
+    return content if len(content) <= largest else None

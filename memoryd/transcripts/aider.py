@@ -1,0 +1,193 @@
+"""Aider's chat history, `.aider.chat.history.md`: Markdown that is appended for ever, many chats in one file.
+
+What is known was learned from aider's io.py and from its own history of 1,133 chats:
+
+- `# aider chat started at YYYY-MM-DD HH:MM:SS` begins a chat; it is the only time, and in local time.
+- What the person typed has `#### ` before each line. What aider and commands print has `> `, with the answers to its
+  questions among it. All else is the model's. Of the first two each line ends with two spaces, which tells them from
+  headings and quotations of the model.
+- `> Tokens: 12,566 sent, 84 received.` says how large the context is after a response; from a thousand on, newer
+  versions round it (`9.2k`), and put the cost on a line of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from memoryd.transcripts.fields import read_time
+from memoryd.transcripts.format import FileCut, Identity, LineFormat, RecordTurns
+from memoryd.transcripts.lines import Record, clean
+from memoryd.transcripts.record_text import Envelope, RecordText, read_message, turns_with_usage_last
+from memoryd.transcripts.turn import Origin, Role, TurnKind
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.format import Values
+    from memoryd.transcripts.lines import Pass
+
+FILE = ".aider.chat.history.md"
+_HEAD, _USER, _PRINTED, _MODEL, _BLANK = "head", "user", "printed", "model", "blank"
+_STARTED = re.compile(rb"# aider chat started at (\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})\s*\Z")
+_HEADED = re.compile(rb"(?:\A|\n)# aider chat started at \d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\s")
+_TYPED = re.compile(rb"####(?: .*)?  \r?\Z", re.DOTALL)
+_OUTPUT = re.compile(rb">(?: .*)?  \r?\Z|> Tokens: |Cost: \$[\d.]+ \w+, \$[\d.]+ session\.", re.DOTALL)
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
+# What aider itself sends in the person's name, when a check of the model's changes failed.
+_PROGRAM = re.compile(r"# Fix any (?:linting )?errors below")
+_CLEARS = frozenset({"/clear", "/reset"})  # the chat goes on without what was said before
+_TOKENS = re.compile(r"^Tokens: ([\d.,]+)([kM]?) sent(?:, [^\n]*?)?, ([\d.,]+)([kM]?) received", re.MULTILINE)
+_SCALE = {"": 1, "k": 1000, "M": 1_000_000}
+_MODEL_NAME = re.compile(r"^(?:Main model|Models?): (\S{1,200}?)⚡? with ", re.MULTILINE)
+# Only aider's own questions: a command may print anything that looks like one.
+_ANSWERED = re.compile(
+    r"((?:Add |Allow |Apply |Attempt to |Create |Edit |Fix |Install |Open |Proceed|Run |Use )[^\n?]{0,200}\?)"
+    r"(?: \(Y\)es[^\[\n]{0,80})?(?: \[[^\]\n]{1,10}\]:?)? (y|n|yes|no|a|all|s|skip|d)",
+    re.IGNORECASE,
+)
+
+
+class Aider(LineFormat):
+    """The reader. A session is one chat: its time, and a hash of the folder; its project is the folder."""
+
+    name = "aider"
+    program = "Aider"
+    many_sessions = True
+
+    def sniff(self, records: Values, path: PurePosixPath) -> bool:
+        """Return whether a file has the name of a history; there are no records to tell it by."""
+        del records
+        return path.name.endswith(FILE)
+
+    def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
+        """By the path: of what stands before the first chat."""
+        del records
+        folder = str(path.parent)
+        return Identity(f"aider-{sha256(folder.encode('utf-8', 'replace')).hexdigest()[:8]}", None, folder)
+
+    def cut(self, data: bytes, base: int, *, last: bool) -> FileCut:
+        """Take lines apart into what one speaker wrote; the last such part may still grow."""
+        records: list[Record] = []
+        kind, first, end, is_open = _BLANK, 0, 0, False
+
+        def close() -> None:
+            if kind != _BLANK:
+                records.append(Record({"kind": kind}, base + first, base + end, data[first:end]))
+
+        at = 0
+        for line in _LINE.findall(data):
+            found, start, at = _kind(line.rstrip(b"\n")), at, at + len(line)
+            if found == _BLANK:
+                is_open = is_open and kind != _USER
+                continue
+            if not is_open or found != kind:
+                close()
+                kind, first = found, start
+            is_open, end = found != _HEAD, start + len(line.rstrip(b"\r\n"))
+        if is_open and not last:
+            return FileCut(records, (), first)
+        close()
+        return FileCut(records, (), len(data))
+
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
+        """Return the turns of what one speaker wrote."""
+        chats = meetings.recall(lambda: _Chats(identity))
+        if started := _STARTED.match(record.data):
+            chats.begin(identity, started[1].decode())
+            return RecordTurns()
+        kind = record.value.get("kind")
+        text = clean(record.data.decode("utf-8", "replace"))
+        usage = model = None
+        if kind in (_USER, _PRINTED):
+            text = "\n".join(line.rstrip() for line in _PREFIX.sub("", text).split("\n")).strip("\n")
+        if kind == _USER:
+            said = [read_message(text, program=_PROGRAM.match(text) is not None)]
+            if text.strip() in _CLEARS:
+                said.append(RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""))
+        elif kind == _PRINTED:
+            said = [RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text), *_choices(text)]
+            usage = _context(text)
+            model = next((found[1] for found in _MODEL_NAME.finditer(text)), None)
+        else:
+            said = [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
+        envelope = Envelope(chats.count_next(record), chats.chat.started_at, model=model)
+        return RecordTurns(turns_with_usage_last(said, envelope, usage), session=chats.chat)
+
+
+def is_history(path: PurePosixPath, head: bytes) -> bool:
+    """Return whether a file is such a history, by its name or by the beginning of a chat."""
+    return path.name.endswith(FILE) or (path.suffix == ".md" and _HEADED.search(head) is not None)
+
+
+@dataclass(slots=True)
+class _Chats:
+    """Hold the chat that a file is at."""
+
+    chat: Identity
+    counts: Counter[bytes] = field(default_factory=Counter)  # what was said in it, and how often
+    started: Counter[str] = field(default_factory=Counter)  # chats that began in the same second
+
+    def begin(self, identity: Identity, at: str) -> None:
+        """Begin the next chat."""
+        self.started[at] += 1
+        stamp = at.replace("-", "").replace(" ", "T").replace(":", "")
+        again = f"-{self.started[at]}" if self.started[at] > 1 else ""
+        session = f"{identity.session_id}-{stamp}{again}"
+        self.chat = identity._replace(session_id=session, started_at=_read_local(at))
+        self.counts.clear()
+
+    def count_next(self, record: Record) -> str:
+        """Return an id of the next record: its chat, its text, and how often that was said in the chat."""
+        digest = sha256(record.data).digest()
+        self.counts[digest] += 1
+        seed = b"\n".join([self.chat.session_id.encode("utf-8", "replace"), digest, b"%d" % self.counts[digest]])
+        return f"sha256:{sha256(seed).hexdigest()}"
+
+
+def _read_local(at: str) -> str | None:
+    """Return a time of this machine's zone as UTC; None for one that is none."""
+    try:
+        return read_time(datetime.fromisoformat(at).astimezone().isoformat())
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _kind(line: bytes) -> str:
+    """Return who wrote a line, by how it begins and ends."""
+    if not line or line.isspace():
+        return _BLANK
+    if line.startswith(b"# ") and _STARTED.match(line):
+        return _HEAD
+    if line.startswith(b"####") and _TYPED.match(line):
+        return _USER
+    return _PRINTED if line[:1] in b">C" and _OUTPUT.match(line) else _MODEL
+
+
+def _context(text: str) -> int | None:
+    """Return the size of the context after the last response."""
+    found = _TOKENS.findall(text)
+    if not found:
+        return None
+    sent, scale, received, its_scale = found[-1]
+    try:
+        return round(_number(sent) * _SCALE[scale]) + round(_number(received) * _SCALE[its_scale]) or None
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> float:
+    """Return a number that may have commas."""
+    return float(text.replace(",", ""))
+
+
+def _choices(text: str) -> list[RecordText]:
+    """Return what the person answered to questions of aider."""
+    found = (_ANSWERED.fullmatch(line) for line in text.split("\n"))
+    said = (f'asked "{one[1]}", chose "{one[2]}"' for one in found if one)
+    return [RecordText(Role.USER, Origin.USER, TurnKind.CHOICE, one) for one in said]

@@ -1,0 +1,369 @@
+"""Chats of the Gemini CLI: an event log, one JSON record per line; and the messages of its older whole-file JSON.
+
+What is known was learned from the program's chatRecordingService and chatRecordingTypes, and from public chats:
+
+- The first line is `{sessionId, projectHash, startTime, kind}`. The other lines are messages and `$set`, `$rewindTo`.
+- A message is written again, with the same id, when it gains its tokens, tool calls or results: the last one counts.
+- `{"$rewindTo": id}` takes back that message and all after it. An id that is not in the list takes back nothing here,
+  though the program then forgets all.
+- `{"$set": {"messages": […]}}` is the model's context from now on, not what was said: it is how compression and masking
+  show. It repeats messages, some under new ids. What is missing at its beginning was compressed.
+- `tokens.input` includes what was cached, and `total` includes thoughts, which leave the context.
+- A subagent's chat is in the folder of its parent: `chats/<parent session>/<id>.jsonl`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from memoryd.transcripts.dialogs import read_answers
+from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
+from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
+from memoryd.transcripts.lines import clean, derived_id
+from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.format import Values
+    from memoryd.transcripts.lines import Pass, Record
+
+ASKS = "ask_user"
+ROOT_FILE = ".project_root"  # beside `chats/`: the path of the project, and nothing else
+_NOTICES = frozenset({"info", "warning", "error"})
+# A message may gain calls and results, so each kind of part has numbers of its own.
+_SLOT = 64
+_TEXT, _USAGE, _CALLS = 0, 1, 2
+
+# The program's own words in the user's name, one part of a message each.
+_PROGRAM = re.compile(
+    r"\s*(?:<session_context>|This is the Gemini CLI\. We are setting up the context|System: Please continue)"
+)
+_HOOK = re.compile(r"\s*<hook_context>")
+_SHELL = re.compile(
+    r"I ran the following shell command:\s*```\w*\n(.*?)\n```\s*This produced the following result:\s*", re.DOTALL
+)
+_SNAPSHOT = re.compile(r"\s*<state_snapshot>")
+_ACCEPTED = "Got it. Thanks for the additional context!"
+_FILES, _FILES_END = "--- Content from referenced files ---", "--- End of content ---"
+_FOLDER = re.compile(
+    r"(?:currently working in the (?:following )?director(?:y|ies):\s*(?:- )?|\*\*Workspace Directories:\*\*\s*- )"
+    r"([^\n]{1,4096})"
+)
+
+
+class Gemini(LineFormat):
+    """The reader. A session is known by the id in its first line, of which the file's name has the beginning."""
+
+    name = "gemini"
+    program = "Gemini CLI"
+
+    def sniff(self, records: Values, path: PurePosixPath) -> bool:
+        """Return whether any record is one that only the Gemini CLI writes."""
+        del path
+        return any("projectHash" in value and "sessionId" in value for value in records) or any(
+            "$rewindTo" in value or type(value.get("$set")) is dict for value in records
+        )
+
+    def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
+        """By the first line; else by the file's name."""
+        head = next((value for value in records if type(value.get("sessionId")) is str), {})
+        sidechain = head.get("kind") == "subagent"
+        parent = path.parent.name if path.parent.parent.name == "chats" else UNKNOWN_PARENT
+        started = read_time(head.get("startTime"))
+        session = read_word(head.get("sessionId")) or path.stem
+        return Identity(session, parent if sidechain else None, first_of(self.cwd_of, records), sidechain, started)
+
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
+        """Return the turns of one record, and which messages it takes back."""
+        value, log = record.value, meetings.recall(_Log)
+        if "$rewindTo" in value:
+            taken_back = log.rewind(value["$rewindTo"])
+            return RecordTurns((), None if taken_back else "rewind", taken_back)
+        patch = value.get("$set")
+        listed = [] if type(patch) is dict else mappings(value.get("messages"))
+        if "id" in value and not listed:
+            listed = [value]
+        if type(patch) is dict and type(patch.get("messages")) is list:
+            marker = derived_id(record, meetings, stamped=True)
+            return RecordTurns(log.take_context(mappings(patch["messages"]), identity, marker))
+        turns: list[Turn] = []
+        retracted: list[str] = []
+        resumed: list[str] = []
+        for message in listed:
+            taken = log.take(message, identity)
+            turns += taken.turns
+            retracted += taken.retracted
+            resumed += taken.resumed
+        skipped = None if turns or not listed else _name(value)
+        return RecordTurns(turns, skipped, retracted, resumed)
+
+    def cwd_of(self, value: dict[str, Any]) -> str | None:
+        """Return the folder that the program names to the model, or that a subagent's first line has."""
+        folders = value.get("directories")
+        if type(folders) is list and folders and type(folders[0]) is str:
+            return clean(folders[0])
+        patch = read_mapping(value.get("$set"))
+        for message in (value, *mappings(patch.get("messages"))[:2]):
+            found = _FOLDER.search(block_text(message.get("content"))) if message.get("type") == "user" else None
+            if found:
+                return clean(found[1]).strip() or None
+        return None
+
+    def root_file(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the file that holds the path of a chat's project."""
+        folders = [folder for folder in path.parents if folder.name == "chats"]
+        return folders[0].with_name(ROOT_FILE) if folders else None
+
+
+def turns_of_message(message: dict[str, Any], *, sidechain: bool = False) -> list[Turn]:
+    """Return the turns of one message; each part keeps its number when the message gains others.
+
+    The record's id is the message's own. A message without one has no turns.
+    """
+    own = read_word(message.get("id"))
+    if own is None or type(message.get("type")) is not str:
+        return []
+    envelope = Envelope(own, read_time(message.get("timestamp")), sidechain, own, read_word(message.get("model")))
+    turns = _number(_TEXT, turns_of(_texts(message), envelope))
+    results: list[Turn] = []
+    for slot, call in enumerate(_calls(message)):
+        turns += _number(_CALLS + 2 * slot, turns_of(call[:1], envelope))
+        results += _number(_CALLS + 2 * slot + 1, turns_of(call[1:], envelope))
+    # The context holds the calls, and not their results yet.
+    return [*turns, *_number(_USAGE, turns_of((), envelope, _context(message))), *results]
+
+
+def _number(slot: int, turns: list[Turn]) -> list[Turn]:
+    """Number the turns of one part of a message, so that parts that come later change no number."""
+    return [turn._replace(part=slot * _SLOT + min(place, _SLOT - 1)) for place, turn in enumerate(turns[:_SLOT])]
+
+
+def _name(value: dict[str, Any]) -> str:
+    """Return the name under which a record without turns is counted."""
+    kind = value.get("type")
+    return type_name(kind) if kind in ("user", "gemini", *_NOTICES) else f"{UNHEARD}{type_name(kind)}"
+
+
+def _context(message: dict[str, Any]) -> int | None:
+    """Return the size of the context after a response: the prompt with what was cached, and the answer."""
+    tokens = read_mapping(message.get("tokens"))
+    given = read_tokens(tokens.get("input"))
+    return given + read_tokens(tokens.get("output")) if given and message.get("type") == "gemini" else None
+
+
+def _texts(message: dict[str, Any]) -> list[RecordText]:
+    """Return what a message says, without its calls."""
+    kind, content = message["type"], message.get("content")
+    parts = [{"text": content}] if type(content) is str else mappings(content)
+    if kind == "user":
+        return list(_user_texts(message, parts))
+    if kind not in ("gemini", *_NOTICES):
+        return []
+    text = "\n".join(_part(part) for part in parts if part.get("thought") is not True)
+    if kind in _NOTICES or text.strip() == _ACCEPTED:
+        return [read_message(text, program=True)]
+    return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
+
+
+def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[RecordText]:
+    """Yield what a message in the user's name says: typed, put there by the program, or read from files."""
+    typed = message.get("displayContent")
+    if type(typed) is str or mappings(typed):
+        shown = typed if type(typed) is str else "\n".join(map(_part, mappings(typed)))
+        yield read_message(clean(shown), program=False)
+    is_file = False
+    for part in parts:
+        text = _part(part)
+        is_file = is_file or text.strip().startswith(_FILES)
+        if "functionResponse" in part:
+            continue
+        if is_file:
+            yield RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
+            is_file = text.strip() != _FILES_END
+        elif _HOOK.match(text):
+            yield RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, text)
+        elif _SNAPSHOT.match(text):
+            yield RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, text)
+        elif _PROGRAM.match(text):
+            yield read_message(text, program=True)
+        elif ran := _SHELL.match(text):
+            yield read_message(ran[1], program=False)
+            yield RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text[ran.end() :])
+        elif not typed:
+            yield read_message(text, program=False)
+
+
+def _part(part: dict[str, Any]) -> str:
+    """Return the text of a part; a file that was attached shows as a marker."""
+    if type(part.get("text")) is str:
+        return clean(part["text"])
+    if "functionCall" in part or "functionResponse" in part:
+        return ""
+    kind = next((key for key in ("inlineData", "fileData") if key in part), None)
+    return "" if kind is None else "[file]"
+
+
+def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
+    """Yield the calls of tools with what came back, and what the person answered in a dialog."""
+    calls = mappings(message.get("toolCalls"))
+    for call in calls:
+        own, tool, given = read_word(call.get("id")), read_word(call.get("name")), call.get("args")
+        texts = [tool_call(tool, given, own)]
+        result = _result_text(call.get("result")) or (
+            clean(call["resultDisplay"]) if type(call.get("resultDisplay")) is str else ""
+        )
+        if result or call.get("result"):
+            texts.append(tool_result(result, own, tool))
+        if tool == ASKS and call.get("status") == "success" and own is not None:
+            texts += read_answers(_answers(read_mapping(given), result), own, ASKS)
+        yield texts
+    for part in mappings(message.get("content")):
+        if "functionCall" in part and not calls:
+            called = read_mapping(part["functionCall"])
+            yield [tool_call(read_word(called.get("name")), called.get("args"), read_word(called.get("id")))]
+        elif "functionResponse" in part:
+            given = read_mapping(part["functionResponse"])
+            text = _result_text([part])
+            yield [tool_result(text, read_word(given.get("id")), read_word(given.get("name")))]
+
+
+def _result_text(result: object) -> str:
+    """Return what a tool gave back: its output or its error, else all of its response as JSON."""
+    texts: list[str] = []
+    for part in mappings(result):
+        response = read_mapping(read_mapping(part.get("functionResponse")).get("response"))
+        own = next((response[key] for key in ("output", "error") if type(response.get(key)) is str), None)
+        if own is None and response:
+            try:
+                own = orjson.dumps(response).decode()
+            except orjson.JSONEncodeError:
+                own = "[…]"
+        texts.append(clean(own) if own is not None else _part(part))
+    return "\n".join(text for text in texts if text)
+
+
+def _answers(given: dict[str, Any], result: str) -> dict[str, Any]:
+    """Return questions and answers keyed by question; the program keys its answers by the question's number."""
+    try:
+        answered = read_mapping(read_mapping(orjson.loads(result)).get("answers"))
+    except orjson.JSONDecodeError:
+        return {}
+    questions = mappings(given.get("questions"))
+    by_question = {
+        one["question"]: answered[str(place)]
+        for place, one in enumerate(questions)
+        if type(one.get("question")) is str and str(place) in answered
+    }
+    return {"questions": questions, "answers": by_question}
+
+
+@dataclass(slots=True)
+class _Message:
+    """Hold one message as it was read last."""
+
+    record_id: str
+    kind: str
+    parts: dict[int, str]  # number → hash of the text
+    version: int = 1
+
+    def build_key(self) -> tuple[str, ...]:
+        """Return what a copy of it has in common with it: its text, or else its calls; a copy may lack the results."""
+        texts = [text for part, text in self.parts.items() if part // _SLOT == _TEXT]
+        calls = (text for part, text in self.parts.items() if part >= _CALLS * _SLOT and part // _SLOT % 2 == 0)
+        return (self.kind, *(texts or calls))
+
+
+def _read(turns: Sequence[Turn], message: dict[str, Any]) -> _Message:
+    """Return a message as it is kept: the hash of each part is enough to notice a change."""
+    parts = {turn.part: sha256(turn.text.encode("utf-8", "replace")).hexdigest()[:16] for turn in turns}
+    return _Message(turns[0].record_id, str(message.get("type")), parts)
+
+
+@dataclass(slots=True)
+class _Log:
+    """Hold the messages of a chat so far, as the program's list has them."""
+
+    messages: dict[str, _Message] = field(default_factory=dict)
+    taken_back: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)  # calls whose result is known
+
+    def take(self, message: dict[str, Any], identity: Identity) -> RecordTurns:
+        """Add a message, or replace the one of the same id by it."""
+        turns = self._without_known_results(turns_of_message(message, sidechain=identity.sidechain))
+        if not turns:
+            return RecordTurns()
+        new = _read(turns, message)
+        known = self.messages.setdefault(turns[0].record_id, new)
+        retracted: list[str] = []
+        if known is not new:
+            if any(new.parts.get(part) != text for part, text in known.parts.items()):
+                retracted = [known.record_id]
+                known.version += 1
+                known.record_id = f"{turns[0].record_id}/{known.version}"
+            known.parts = new.parts
+        self.taken_back.update(retracted)
+        resumed = [known.record_id] if known.record_id in self.taken_back else []
+        self.taken_back.difference_update(resumed)
+        return RecordTurns([turn._replace(record_id=known.record_id) for turn in turns], None, retracted, resumed)
+
+    def rewind(self, to: object) -> list[str]:
+        """Take back a message and all after it; return their records."""
+        ids = list(self.messages)
+        left = ids[ids.index(to) :] if type(to) is str and to in self.messages else []
+        records = [self.messages.pop(one).record_id for one in left]
+        self.taken_back.update(records)
+        return records
+
+    def take_context(self, listed: list[dict[str, Any]], identity: Identity, marker: str) -> list[Turn]:
+        """Replace the list; return what was not said before, behind a mark if its beginning was compressed."""
+        before, self.messages = self.messages, {}
+        kept = {read_word(message.get("id")) for message in listed}
+        spare: dict[tuple[str, ...], list[_Message]] = {}  # what is listed under another id, or not at all
+        for own, one in before.items():
+            if own not in kept:
+                spare.setdefault(one.build_key(), []).append(one)
+        turns: list[Turn] = []
+        for message in listed:
+            if found := self._without_known_results(turns_of_message(message, sidechain=identity.sidechain)):
+                turns += self._place(found, _read(found, message), before, spare)
+        first = next((one for one in before.values() if one.kind in ("user", "gemini")), None)
+        if listed and first is not None and any(one is first for left in spare.values() for one in left):
+            said = RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, "")
+            at = next((turn.at for turn in turns), None)
+            turns = [*turns_of([said], Envelope(marker, at, identity.sidechain)), *turns]
+        return turns
+
+    def _place(
+        self,
+        found: list[Turn],
+        new: _Message,
+        before: dict[str, _Message],
+        spare: dict[tuple[str, ...], list[_Message]],
+    ) -> list[Turn]:
+        """Put a message of a context into the list; return its turns that were not said before."""
+        copies = spare.get(new.build_key())
+        known = before.get(new.record_id) or (copies.pop(0) if copies else None)
+        self.messages[new.record_id] = known or new
+        if known is None:
+            return found
+        if new.record_id not in before:
+            return []
+        # A text that changed was masked: what was said stays.
+        fresh = [turn._replace(record_id=known.record_id) for turn in found if turn.part not in known.parts]
+        known.parts = new.parts | known.parts
+        return fresh
+
+    def _without_known_results(self, turns: list[Turn]) -> list[Turn]:
+        """Drop a result that the user's name repeats for a call whose own record has it."""
+        if turns and turns[0].part // _SLOT >= _CALLS and all(one.kind is TurnKind.TOOL_RESULT for one in turns):
+            return [one for one in turns if one.tool_call_id is None or one.tool_call_id not in self.answered]
+        self.answered.update(one.tool_call_id or "" for one in turns if one.kind is TurnKind.TOOL_RESULT)
+        return turns

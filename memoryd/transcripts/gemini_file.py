@@ -1,0 +1,63 @@
+"""Chats of the Gemini CLI until early 2026: one JSON object `{sessionId, projectHash, startTime, messages}` a file.
+
+The file is rewritten with each message, and its last message gains tokens, calls and their results. When such a chat is
+resumed, a newer program writes it once more as an event log, with the same ids; both files remain.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.transcripts.fields import type_name
+from memoryd.transcripts.gemini import ROOT_FILE, Gemini, turns_of_message
+from memoryd.transcripts.lines import clean
+from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFormat, SessionRecords, parse_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.whole import DocumentFile
+
+_HEAD = re.compile(rb'\s*\{(?=.{0,4000}"sessionId"\s*:)(?=.{0,4000}"projectHash"\s*:)', re.DOTALL)
+_LOG = Gemini()
+_ROOT = f"../{ROOT_FILE}"
+_FIRST = 3  # messages in which the program names the folder to the model
+
+
+class GeminiFile(DocumentFormat):
+    """The reader of one such file; what a message says is read as in the event log."""
+
+    name = Gemini.name
+    program = "Gemini CLI"
+
+    def sniff(self, head: bytes, path: PurePosixPath) -> bool:
+        """By the first members."""
+        del path
+        return bool(_HEAD.match(head))
+
+    def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
+        """Name the file that holds the path of the project."""
+        del found
+        return (_ROOT,) if path.parent.name == "chats" else ()
+
+    def read(self, document: DocumentFile) -> SessionRecords | None:
+        """Return the chat; its last answer only once it is finished."""
+        parsed = parse_document(document.data)
+        if parsed is None:
+            return None
+        members, records = parsed
+        identity = _LOG.identify([members, *(one.value for one in records[:_FIRST])], document.path)
+        if identity is None:
+            return None
+        root = clean(document.beside.get(_ROOT, b"").decode("utf-8", "replace")).strip()
+        found = SessionRecords(identity if identity.cwd or not root else identity._replace(cwd=root))
+        last = records[-1].value if records else {}
+        found.held = last.get("type") == "gemini" and document.age < RESTED_SECONDS
+        for record in records[:-1] if found.held else records:
+            turns = turns_of_message(record.value, sidechain=identity.sidechain)
+            found.add(turns, record)
+            if not turns:
+                found.skipped[type_name(record.value.get("type"))] += 1
+        return found

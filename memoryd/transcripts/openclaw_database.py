@@ -1,0 +1,122 @@
+"""OpenClaw's SQLite database of one agent, since mid 2026: `agents/<agent>/agent/openclaw-agent.sqlite`.
+
+Learned from OpenClaw's schema of 2026.9. `transcript_events` holds one entry of pi's format a row, in the order of
+`seq` within a session; since 2026.9.6 large ones are compressed. `session_windows` says to which conversation a session
+belongs: a subagent's has `subagent` in its key, and `spawned_by` is the key of the one that started it.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from memoryd.transcripts.fields import read_word
+from memoryd.transcripts.format import UNKNOWN_PARENT, Identity
+from memoryd.transcripts.lines import Record
+from memoryd.transcripts.pi import OpenClaw
+from memoryd.transcripts.whole import (
+    UNPACK,
+    DatabaseFormat,
+    FoundRecord,
+    SessionRecords,
+    SessionStretch,
+    parse_object,
+)
+
+if TYPE_CHECKING:
+    from memoryd.transcripts.whole import Rows, StretchStart
+
+WINDOW = 500  # events of one reading
+_FIRST = 10
+_EVENTS = OpenClaw()
+_SUBAGENT = ":subagent:"
+
+
+class OpenClawDatabase(DatabaseFormat):
+    """The reader; what an event says is read as in OpenClaw's files."""
+
+    name = OpenClaw.name
+    program = "OpenClaw"
+    events = "transcript_events"
+    tables = {"transcript_events": frozenset({"session_id", "seq", "event_json"})}  # noqa: RUF012 - a constant
+
+    def identify(self, rows: Rows, session_id: str) -> Identity:
+        """By the first events and, where there is one, by the row of the session."""
+        sql = f"SELECT {_text_of(rows)} FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT {_FIRST}"  # noqa: S608
+        values = [parse_object(data) for (data,) in rows(sql, session_id) if type(data) is str]
+        own = read_word(session_id) or f"sha256:{sha256(session_id.encode('utf-8', 'replace')).hexdigest()}"
+        found = _EVENTS.identify(values, PurePosixPath("session")) or Identity(own)
+        parent, is_child = _find_parent(rows, session_id)
+        sidechain = found.sidechain or is_child
+        if sidechain:
+            known = found.parent_session_id if found.parent_session_id != UNKNOWN_PARENT else None
+            found = found._replace(parent_session_id=parent or known or UNKNOWN_PARENT)
+        return found._replace(session_id=own, sidechain=sidechain)
+
+    def mark_of(self, rows: Rows, session_id: str, position: int) -> str | None:
+        """Return the hash of an event."""
+        sql = f"SELECT {_text_of(rows)} FROM transcript_events WHERE rowid = ? AND session_id = ?"  # noqa: S608
+        found = rows(sql, position, session_id)
+        return _hash(found[0][0]) if found else None
+
+    def read(self, rows: Rows, identity: Identity, start: StretchStart) -> SessionStretch:
+        """Return the next events; those before say which of them lie on a branch that was left."""
+        records = SessionRecords(identity)
+        columns = f"SELECT rowid, seq, {_text_of(rows)} FROM transcript_events"  # noqa: S608 - of this program
+        span = "WHERE session_id = ? AND rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?"
+        counted = start.counted
+        while counted < start.position:
+            before = rows(f"{columns} {span}", start.session_id, counted, start.position, WINDOW)
+            if not before:
+                break
+            for record in _in_order(before):
+                _EVENTS.turns(record, identity, start.meetings)
+            counted = before[-1][0]
+        window = rows(f"{columns} {span}", start.session_id, start.position, _LAST, WINDOW)
+        for record in _in_order(window):
+            turns, skipped, retracted, resumed, _ = _EVENTS.turns(record, identity, start.meetings)
+            if turns:
+                records.found.append(FoundRecord(turns, 0, 0, sha256(record.data).digest()))
+            if skipped:
+                records.skipped[skipped] += 1
+            records.live |= dict.fromkeys(retracted, False) | dict.fromkeys(resumed, True)
+        position, mark = (window[-1][0], _hash(window[-1][2])) if window else (start.position, "")
+        return SessionStretch(records, frozenset(), position, mark, len(window) == WINDOW)
+
+
+_LAST = 2**63 - 1
+
+
+def _text_of(rows: Rows) -> str:
+    """Return the SQL of an event's text."""
+    packed = rows("SELECT 1 FROM pragma_table_info('transcript_events') WHERE name = 'event_zstd'")
+    text = f"coalesce(event_json, {UNPACK}(event_zstd))" if packed else "event_json"
+    return f"CASE WHEN length({text}) <= 8388608 THEN {text} END"
+
+
+def _in_order(window: list[tuple[Any, ...]]) -> list[Record]:
+    """Return the events of some rows, in their session's order."""
+    order = sorted(window, key=lambda row: row[1] if type(row[1]) is int else 0)
+    texts = (data if type(data) is str else "" for _, _, data in order)
+    return [Record(parse_object(text), 0, 0, text.encode("utf-8", "replace")) for text in texts]
+
+
+def _find_parent(rows: Rows, session_id: str) -> tuple[str | None, bool]:
+    """Return the session that started this one, and whether it is a subagent's."""
+    columns = {name for (name,) in rows("SELECT name FROM pragma_table_info('session_windows')")}
+    if not {"session_id", "session_key"} <= columns:
+        return None, False
+    spawned = "spawned_by" if "spawned_by" in columns else "NULL"
+    sql = f"SELECT session_key, {spawned} FROM session_windows WHERE session_id = ?"  # noqa: S608
+    key, by = next(iter(rows(sql, session_id)), (None, None))
+    is_child = (type(key) is str and _SUBAGENT in key) or type(by) is str
+    nodes = {name for (name,) in rows("SELECT name FROM pragma_table_info('session_nodes')")}
+    if not is_child or type(by) is not str or not {"session_key", "current_session_id"} <= nodes:
+        return None, is_child
+    found = rows("SELECT current_session_id FROM session_nodes WHERE session_key = ?", by)
+    return (read_word(found[0][0]) if found else None), True
+
+
+def _hash(data: object) -> str:
+    return sha256(data.encode("utf-8", "replace") if type(data) is str else b"").hexdigest()

@@ -1,0 +1,329 @@
+"""Sessions of OpenCode: its SQLite database since 1.2, the tree of JSON files before, and its exports.
+
+All three hold sessions, their messages, and the parts of each message. Learned from `packages/opencode/src/session` and
+from a database of 1.18:
+
+- Parts are changed in place while the agent speaks. An assistant's message is finished when it has `time.completed` or
+  an error; one that a crash left open is when the next answer follows, for the agent answers one prompt at a time.
+- Text in the user's name may be the program's: `synthetic` parts, and `ignored` ones, which the model does not see.
+- `tokens.total` of an answer is the context after it; the results of its tools come on top. `tokens.input` leaves out
+  what was cached, and the sums in `session` are all that was ever spent.
+- A compaction is a user's message with a part of that type, and then an answer with `summary: true`, whose figure is
+  that of the context it cleared. The size of the context window is written nowhere.
+- A session with a parent is a subagent's. What the person answered stands in the metadata of the tool `question`.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from memoryd.transcripts.dialogs import read_answers
+from memoryd.transcripts.fields import (
+    block_text,
+    mappings,
+    read_mapping,
+    read_time,
+    read_tokens,
+    read_word,
+    type_name,
+)
+from memoryd.transcripts.format import Identity
+from memoryd.transcripts.lines import clean
+from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
+from memoryd.transcripts.turn import Origin, Role, TurnKind
+from memoryd.transcripts.whole import (
+    DatabaseFormat,
+    DocumentFormat,
+    FoundRecord,
+    SessionRecords,
+    SessionStretch,
+    end_of,
+    parse_document,
+    parse_object,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.turn import Turn
+    from memoryd.transcripts.whole import DocumentFile, Rows, StretchStart
+
+NAME = "opencode"
+WINDOW = 100  # messages of one reading
+LARGEST_DATA = 8 << 20  # characters of one row
+PROMPT_SECONDS = 60.0  # after which a prompt without an answer is whole
+ABANDONED_SECONDS = 6 * 3600.0  # no tool runs that long without writing
+_ASKS = "question"
+_TREE = re.compile(r"(?:.*/)?storage/session/[^/]+/ses_[^/]+\.json", re.DOTALL)
+_SIDE = re.compile(r"(?:.*/)?storage/(?:session/)?(?:message|part)/.*\.json", re.DOTALL)
+_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{\s*"id"\s*:\s*"ses_')
+
+
+class StoredMessage:
+    """Hold one message with its parts, however they are stored."""
+
+    __slots__ = ("id", "parts", "raw", "value")
+
+    def __init__(self, message_id: object, value: dict[str, Any], parts: Sequence[dict[str, Any]], raw: bytes) -> None:
+        self.raw = raw  # all it is written as
+        self.id = read_word(message_id) or f"sha256:{sha256(raw).hexdigest()}"
+        self.value = value
+        self.parts = parts
+
+    @property
+    def answers(self) -> bool:
+        """Return whether it is the assistant's."""
+        return self.value.get("role") == "assistant"
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether the program says that nothing more comes."""
+        return bool(read_mapping(self.value.get("time")).get("completed") or self.value.get("error"))
+
+    def read(self, identity: Identity, records: SessionRecords) -> None:
+        """Add the turns of this message: what is said, the context it makes, and then what its tools gave back."""
+        before: list[Turn] = []
+        after: list[Turn] = []
+        at = read_time(read_mapping(self.value.get("time")).get("created"))
+        model = read_word(self.value.get("modelID"))
+        for number, part in enumerate(self.parts):
+            said = self._read_part(part)
+            if isinstance(said, str):
+                records.skipped[said] += 1
+                continue
+            times = read_mapping(part.get("time")) or read_mapping(read_mapping(part.get("state")).get("time"))
+            record_id = read_word(part.get("id")) or f"{self.id}/{number}"
+            envelope = Envelope(record_id, read_time(times.get("start")) or at, identity.sidechain, self.id, model)
+            turns = turns_of(said, envelope)
+            calls = next((i for i, turn in enumerate(turns) if turn.kind is TurnKind.TOOL_RESULT), len(turns))
+            before += turns[:calls]
+            after += turns[calls:]
+        usage = None if self.value.get("summary") is True else _context(self.value.get("tokens"))
+        if self.answers and usage:
+            before += turns_of((), Envelope(self.id, at, identity.sidechain, self.id, model), usage)
+        if before or after:
+            records.found.append(FoundRecord([*before, *after], 0, 0, sha256(self.raw).digest()))
+
+    def _read_part(self, part: dict[str, Any]) -> list[RecordText] | str:
+        """Return what a part says, or the name of what is passed over."""
+        kind, text = part.get("type"), block_text(part.get("text"))
+        if kind == "compaction":
+            return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, "")]
+        if kind == "tool":
+            return _read_tool(part)
+        if kind == "subtask":
+            return [read_message(block_text(part.get("prompt")), program=True)]
+        if kind == "text" and (part.get("synthetic") is True or part.get("ignored") is True):
+            return [read_message(text, program=True)]
+        if kind == "text" and self.answers:
+            if self.value.get("summary") is True:
+                return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, text)]
+            return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
+        if self.value.get("role") == "user" and kind in {"text", "file"}:
+            shown = text if kind == "text" else f"[file {block_text(part.get('filename'))}]"
+            return [read_message(shown, program=False)]
+        return type_name(kind)
+
+
+def _read_tool(part: dict[str, Any]) -> list[RecordText]:
+    """Return the call of a tool, what it gave back, and what the person answered, if it asked them."""
+    state, call, name = read_mapping(part.get("state")), read_word(part.get("callID")), read_word(part.get("tool"))
+    said = [tool_call(name, state.get("input"), call)]
+    given = next((state[key] for key in ("output", "error") if type(state.get(key)) is str), None)
+    if given is None:
+        return said
+    said.append(tool_result(clean(given), call, name))
+    answers = read_mapping(state.get("metadata")).get("answers")
+    if name == _ASKS and call is not None and type(answers) is list:
+        asked = mappings(read_mapping(state.get("input")).get("questions"))
+        by_question = {one.get("question"): answer for one, answer in zip(asked, answers, strict=False)}
+        plain = {question: answer for question, answer in by_question.items() if type(question) is str}
+        said += read_answers({"questions": asked, "answers": plain}, call, _ASKS)
+    return said
+
+
+def _context(tokens: object) -> int | None:
+    counts = read_mapping(tokens)
+    cache = read_mapping(counts.get("cache"))
+    parts = (counts.get("input"), counts.get("output"), counts.get("reasoning"), cache.get("read"), cache.get("write"))
+    return read_tokens(counts.get("total")) or sum(map(read_tokens, parts)) or None
+
+
+def _order(time: object, message_id: object) -> tuple[float, str]:
+    return (float(time) if type(time) is int or type(time) is float else 0.0), str(message_id)
+
+
+def _find_held(messages: Sequence[StoredMessage], ages: Sequence[float], *, more: bool) -> int:
+    """Return how many of the messages are whole.
+
+    Args:
+        messages: of one session, in their order.
+        ages: seconds since each was changed last.
+        more: whether further ones follow.
+    """
+    for number, message in enumerate(messages):
+        following = messages[number + 1 :]
+        if message.answers:
+            is_whole = message.is_finished or any(one.answers for one in following) or more
+            patience = ABANDONED_SECONDS
+        else:
+            is_whole, patience = bool(following) or more, PROMPT_SECONDS
+        if not is_whole and ages[number] < patience:
+            return number
+    return len(messages)
+
+
+class OpenCodeDatabase(DatabaseFormat):
+    """The database of 1.2 and later."""
+
+    name = NAME
+    program = "OpenCode"
+    events = "message"
+    tables = {  # noqa: RUF012 - a constant
+        "session": frozenset({"id", "parent_id", "directory", "time_created"}),
+        "message": frozenset({"id", "session_id", "time_created", "time_updated", "data"}),
+        "part": frozenset({"id", "message_id", "time_updated", "data"}),
+    }
+
+    def identify(self, rows: Rows, session_id: str) -> Identity:
+        """By the row of the session, which is written before its first message."""
+        found = rows("SELECT parent_id, directory, time_created FROM session WHERE id = ?", session_id)
+        parent, folder, created = found[0] if found else (None, None, None)
+        return _identity(session_id, parent, folder, created)
+
+    def mark_of(self, rows: Rows, session_id: str, position: int) -> str | None:
+        """Return the id of a message."""
+        found = rows("SELECT id FROM message WHERE rowid = ? AND session_id = ?", position, session_id)
+        return str(found[0][0]) if found else None
+
+    def read(self, rows: Rows, identity: Identity, start: StretchStart) -> SessionStretch:
+        """Return the next messages, by their times: a migration wrote old ones in no order."""
+        sql = "SELECT rowid, id, time_created FROM message WHERE session_id = ? AND rowid > ?"
+        listed = {row[0]: row for row in rows(sql, start.session_id, start.position)}
+        left = [row for row in listed.values() if str(row[1]) not in start.done]
+        left.sort(key=lambda row: _order(row[2], row[1]))
+        window, more = left[:WINDOW], len(left) > WINDOW
+        messages, ages = _load(rows, window, start.now)
+        whole = _find_held(messages, ages, more=more)
+        records = SessionRecords(identity, held=whole < len(messages))
+        for message in messages[:whole]:
+            message.read(identity, records)
+        done = {*start.done, *(str(row[1]) for row in window[:whole])}
+        position, mark = end_of(start.position, {number: str(row[1]) for number, row in listed.items()}, done)
+        return SessionStretch(records, done, position, mark, more and not records.held)
+
+
+def _load(rows: Rows, window: Sequence[tuple[Any, ...]], now: float) -> tuple[list[StoredMessage], list[float]]:
+    """Return messages with their parts, and how many seconds ago each was changed."""
+    marks = ", ".join("?" * len(window))
+    data = f"CASE WHEN length(data) <= {LARGEST_DATA} THEN data END"
+    values = {
+        row[0]: row[1:]
+        for row in rows(
+            f"SELECT rowid, {data}, time_updated FROM message WHERE rowid IN ({marks})",  # noqa: S608
+            *(row[0] for row in window),
+        )
+    }
+    parts: dict[Any, list[tuple[Any, ...]]] = {}
+    for owner, *part in rows(
+        f"SELECT message_id, id, {data}, time_updated FROM part WHERE message_id IN ({marks})",  # noqa: S608
+        *(row[1] for row in window),
+    ):
+        parts.setdefault(owner, []).append(tuple(part))
+    messages, ages = [], []
+    for number, message_id, _ in window:
+        text, updated = values.get(number, (None, None))
+        own = sorted(parts.get(message_id, ()), key=lambda part: str(part[0]))
+        raw = b"\n".join(_as_bytes(one) for one in (text, *(part[1] for part in own)))
+        found = [parse_object(_as_bytes(part[1])) | {"id": part[0]} for part in own]
+        messages.append(StoredMessage(message_id, parse_object(_as_bytes(text)), found, raw))
+        ages.append(now - max(_order(one, "")[0] for one in (updated, *(part[2] for part in own))) / 1000)
+    return messages, ages
+
+
+def _as_bytes(data: object) -> bytes:
+    return data if type(data) is bytes else data.encode("utf-8", "replace") if type(data) is str else b""
+
+
+def _identity(session_id: object, parent: object, folder: object, created: object) -> Identity:
+    parent = read_word(parent)
+    cwd = clean(folder) if type(folder) is str and folder else None
+    own = read_word(session_id) or f"sha256:{sha256(str(session_id).encode('utf-8', 'replace')).hexdigest()}"
+    return Identity(own, parent, cwd, sidechain=parent is not None, started_at=read_time(created))
+
+
+def _identity_of(info: dict[str, Any]) -> Identity:
+    created = read_mapping(info.get("time")).get("created")
+    return _identity(info.get("id"), info.get("parentID"), info.get("directory"), created)
+
+
+def _read_messages(info: dict[str, Any], messages: list[StoredMessage], age: float) -> SessionRecords:
+    messages.sort(key=lambda one: _order(read_mapping(one.value.get("time")).get("created"), one.id))
+    whole = _find_held(messages, [age] * len(messages), more=False)
+    records = SessionRecords(_identity_of(info), held=whole < len(messages))
+    for message in messages[:whole]:
+        message.read(records.identity, records)
+    return records
+
+
+class OpenCodeTree(DocumentFormat):
+    """The tree before 1.2, `storage/session/PROJECT/SESSION.json` with its messages and parts; and an export."""
+
+    name = NAME
+    program = "OpenCode"
+
+    def sniff(self, head: bytes, path: PurePosixPath) -> bool:
+        """By the place in the tree; an export by its first member."""
+        return bool(_TREE.fullmatch(str(path)) or _SIDE.fullmatch(str(path)) or _EXPORT.match(head))
+
+    def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
+        """List the session's messages, and then the parts of those."""
+        if not _TREE.fullmatch(str(path)):
+            return ()
+        messages, parts = _folders(path)
+        names = [name.rpartition("/")[2].removesuffix(".json") for name in found]
+        return [f"{parts}{name}/" for name in names] or [messages]
+
+    def read(self, document: DocumentFile) -> SessionRecords | str | None:
+        """Return the session of a tree or of an export."""
+        path = str(document.path)
+        if _SIDE.fullmatch(path):
+            return "a part of a session, read with the file of its session"
+        if not _TREE.fullmatch(path):
+            return _read_export(document)
+        info = parse_object(document.data)
+        if not info:
+            return None
+        files: dict[str, list[tuple[str, bytes]]] = {}
+        for name, data in sorted(document.beside.items()):
+            folder, _, file = name.rpartition("/")
+            files.setdefault(folder, []).append((file.removesuffix(".json"), data))
+        messages = []
+        messages_folder, parts_folder = _folders(document.path)
+        for message_id, data in files.get(messages_folder[:-1], ()):
+            own = files.get(f"{parts_folder}{message_id}", [])
+            parts = [{"id": part_id} | parse_object(part) for part_id, part in own]
+            raw = b"\n".join((data, *(part for _, part in own)))
+            messages.append(StoredMessage(message_id, parse_object(data), parts, raw))
+        return _read_messages({"id": document.path.stem} | info, messages, document.age)
+
+
+def _folders(path: PurePosixPath) -> tuple[str, str]:
+    """Return the folder of a session's messages and that of their parts; in 2025, they were in other places."""
+    if path.parent.name == "info":
+        return f"../message/{path.stem}/", f"../part/{path.stem}/"
+    return f"../../message/{path.stem}/", "../../part/"
+
+
+def _read_export(document: DocumentFile) -> SessionRecords | None:
+    parsed = parse_document(document.data)
+    if parsed is None:
+        return None
+    messages = []
+    for record in parsed[1]:
+        info = read_mapping(record.value.get("info"))
+        messages.append(StoredMessage(info.get("id"), info, mappings(record.value.get("parts")), record.data))
+    return _read_messages(read_mapping(parsed[0].get("info")), messages, document.age)

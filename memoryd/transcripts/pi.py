@@ -1,0 +1,320 @@
+"""Sessions of pi (format 1 to 3) and of OpenClaw, which writes pi's format: one JSON entry per line.
+
+What is known was learned from pi's session-manager, from OpenClaw's inbound-meta and strip-inbound-meta, and from
+public sessions of 2025 and 2026:
+
+- Since format 2 the entries are a tree: each has an `id` and a `parentId`, and the conversation is the path from the
+  last entry of the file to its root. What lies on a branch that was left is retracted; it is resumed when an entry is
+  added behind it again. Format 1 has neither, and is a list.
+- pi rewrites a file of an older format as a whole and gives ids to its entries, and a fork copies entries. So a record
+  is known by what it says and when, not by its id.
+- `usage.totalTokens` is the context after the response; that of an aborted or failed response is zero.
+- OpenClaw puts who wrote what, and when, around a message. Its blocks begin with a line such as `Sender (untrusted
+  metadata):`, since mid 2026 with its own mark. In a group, the message may be anybody's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
+from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
+from memoryd.transcripts.lines import derived_id
+from memoryd.transcripts.record_text import (
+    Envelope,
+    RecordText,
+    of_blocks,
+    read_message,
+    tool_call,
+    tool_result,
+    turns_with_usage_last,
+)
+from memoryd.transcripts.turn import Origin, Role, TurnKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from memoryd.transcripts.format import Values
+    from memoryd.transcripts.lines import Pass, Record
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_ENTRIES = frozenset({
+    "message", "compaction", "branch_summary", "custom", "custom_message", "model_change", "thinking_level_change",
+    "label", "session_info",
+})  # fmt: skip
+_PLACE = ("id", "parentId", "firstKeptEntryId", "firstKeptEntryIndex")  # where an entry is, not what it says
+_FAILED = frozenset({"aborted", "error"})
+_OWN_PROVIDER = "openclaw"  # on what OpenClaw itself writes in the model's name: copies of what it delivered
+_HOMES = frozenset({".openclaw", ".clawdbot", ".moltbot"})
+_MARK = "⟦openclaw:ctx⟧"
+
+# The program's own words in the user's name.
+_PROGRAM = re.compile(
+    r"\s*(?:\[(?:Subagent Context|OpenClaw heartbeat poll|System Message|Queued announce messages[^\]\n]{0,80})\]"
+    r"|\[cron:|Read HEARTBEAT\.md if it exists|Pre-compaction memory flush"
+    r"|A new session was started via /(?:new|reset)\b)"
+)
+_SUBAGENT = re.compile(r"(?:\[[^\]\n]{0,80}\] *)?\[Subagent Context\]")
+# What stands before and behind a message: blocks of metadata, notices of the program, the time, media.
+_BEFORE = re.compile(
+    r"\s*(?:"
+    rf"[^\n]{{1,200}}(?:\(untrusted[^\n)]{{0,100}}\):|{_MARK})[ \t]*\n"
+    r"(?:```json\n.*?\n```[ \t]*(?:\n|\Z)|(?:[^\n]+\n)+(?=\n|\Z))"
+    r"|(?:Context:|Untrusted context \(metadata[^\n]*)[ \t]*\n<active_memory_plugin>.*?"
+    r"</active_memory_plugin>[ \t]*(?:\n|\Z)"
+    r"|<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>.*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|\Z)"
+    r"|(?:System: \[[^\]\n]{1,60}\]|System \(untrusted\):)[^\n]*(?:\n|\Z)"
+    r"|\[media attached[^\n]*(?:\n|\Z)"
+    r"|To send an image back, prefer the message tool[^\n]*(?:\n|\Z)"
+    r"|\[(?:iMessage|[A-Z][a-z][A-Za-z]*)(?: [^\[\]\n]{0,200})? \d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}[^\[\]\n]{0,40}\][ \t]*"
+    r")",
+    re.DOTALL,
+)
+_BEHIND = re.compile(
+    r"\n[ \t]*(?:\[message_id: [^\]\n]{1,200}\]\s*|Untrusted context \(metadata[^\n]*\n.*"
+    rf"|Context: {_MARK}[ \t]*\n.*)\Z",
+    re.DOTALL,
+)
+_ATTACHED = '<file name="'  # begins the text of a file that came with a message
+_FENCED = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
+_NAMES = ("name", "label", "username", "sender", "id")
+
+
+@dataclass(slots=True)
+class _Tree:
+    """Hold the entries of a file so far."""
+
+    entries: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)  # id → parent, and the record's id
+    leaf: str | None = None
+
+    def grow(self, value: dict[str, Any], record_id: str | None) -> tuple[list[str], list[str]]:
+        """Add an entry; return the records that are no longer on the path to the leaf, and those that are again."""
+        own, parent = read_word(value.get("id")), value.get("parentId", self.leaf)
+        if own is None or own in self.entries:
+            return [], []
+        if parent is not None and (type(parent) is not str or parent not in self.entries):
+            parent = self.leaf  # its parent is lost: it goes on where it stands
+        self.entries[own] = parent, record_id
+        before, self.leaf = self.leaf, own
+        if parent == before:
+            return [], []
+        left = list(self._path(before))
+        known = set(left)
+        resumed = [one for one in self._path(parent) if one not in known]
+        known = set(self._path(parent))
+        return self._records(one for one in left if one not in known), self._records(iter(resumed))
+
+    def _path(self, entry: str | None) -> Iterator[str]:
+        """Yield the entries from one to its root."""
+        while entry is not None:
+            yield entry
+            entry = self.entries[entry][0]
+
+    def _records(self, entries: Iterator[str]) -> list[str]:
+        """Return the records of entries, without those that say nothing."""
+        return [record_id for one in entries if (record_id := self.entries[one][1]) is not None]
+
+
+class Pi(LineFormat):
+    """The reader. A session is known by the id in its first line, which is also in its file's name."""
+
+    name = "pi"
+    program: str | None = "pi"
+
+    def sniff(self, records: Values, path: PurePosixPath) -> bool:
+        """Return whether any record is the first line of a session, or an entry of its tree."""
+        del path
+        return any(map(_is_ours, records))
+
+    def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
+        """By the first line; else by the file's name."""
+        head = next((value for value in records if value.get("type") == "session"), {})
+        named = _UUID.findall(path.stem)
+        session = read_word(head.get("id")) or (named[-1].lower() if named else path.stem)
+        came = head.get("parentSession", head.get("branchedFrom"))
+        parents = _UUID.findall(PurePosixPath(came).name) if type(came) is str else []
+        sidechain = _SUBAGENT.match(next((one for one in map(_user_text, records) if one), "")) is not None
+        parent = parents[-1] if parents else UNKNOWN_PARENT if sidechain else None
+        started = read_time(head.get("timestamp"))
+        return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
+
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
+        """Return the turns of one entry, and which entries it left or resumed."""
+        value = record.value
+        kind = value.get("type")
+        said = _READERS[kind](value) if type(kind) is str and kind in _READERS else type_name(kind)
+        record_id = None if isinstance(said, str) else _record_id(record, meetings)
+        retracted, resumed = meetings.recall(_Tree).grow(value, record_id)
+        if isinstance(said, str) or record_id is None:
+            return RecordTurns((), str(said), retracted, resumed)
+        message = read_mapping(value.get("message"))
+        model = read_word(message.get("model")) if message.get("provider") != _OWN_PROVIDER else None
+        response = read_word(message.get("responseId")) or record_id
+        at = read_time(value.get("timestamp")) or read_time(message.get("timestamp"))
+        envelope = Envelope(record_id, at, identity.sidechain, response, model)
+        return RecordTurns(turns_with_usage_last(said, envelope, _context(message)), None, retracted, resumed)
+
+    def cwd_of(self, value: dict[str, Any]) -> str | None:
+        """Return the folder that the first line names."""
+        return super().cwd_of(value) if value.get("type") == "session" else None
+
+
+class OpenClaw(Pi):
+    """The reader of pi's format where OpenClaw wrote it: below its own folder, `agents/<agent>/sessions/`."""
+
+    name = "openclaw"
+    program = "OpenClaw"
+
+    def sniff(self, records: Values, path: PurePosixPath) -> bool:
+        """Return whether records are pi's, in a folder of OpenClaw's."""
+        folders = path.parts[:-1]
+        is_here = bool(_HOMES.intersection(folders)) or (folders[-1:] == ("sessions",) and "agents" in folders[-3:-1])
+        return is_here and super().sniff(records, path)
+
+
+def _is_ours(value: dict[str, Any]) -> bool:
+    """Return whether this is the first line of a session, or an entry with a place in its tree."""
+    kind = value.get("type")
+    if kind == "session":
+        return type(value.get("id")) is str and ("version" in value or "cwd" in value)
+    return type(kind) is str and kind in _ENTRIES and "parentId" in value and type(value.get("id")) is str
+
+
+def _record_id(record: Record, meetings: Pass) -> str:
+    """Return an id from what an entry says and when: a rewritten file gives it another place and another id."""
+    value = record.value
+    if read_time(value.get("timestamp")) is None:
+        return derived_id(record, meetings, stamped=type(value.get("id")) is str)
+    said = {key: one for key, one in value.items() if key not in _PLACE}
+    try:
+        return f"sha256:{sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()}"
+    except orjson.JSONEncodeError:
+        return derived_id(record, meetings, stamped=True)
+
+
+def _user_text(value: dict[str, Any]) -> str:
+    """Return the text of a message in the user's name; empty for any other record."""
+    message = read_mapping(value.get("message"))
+    return block_text(message.get("content")) if message.get("role") == "user" else ""
+
+
+def _context(message: dict[str, Any]) -> int | None:
+    """Return the size of the context after a response."""
+    usage = read_mapping(message.get("usage"))
+    if message.get("role") != "assistant" or message.get("stopReason") in _FAILED:
+        return None
+    parts = sum(read_tokens(usage.get(key)) for key in ("input", "output", "cacheRead", "cacheWrite"))
+    return read_tokens(usage.get("totalTokens")) or parts or None
+
+
+def _message(value: dict[str, Any]) -> list[RecordText] | str:
+    """Return what a message says by its role, or the name of a role that nobody knows."""
+    message = read_mapping(value.get("message"))
+    role = message.get("role")
+    read = _ROLES.get(role) if type(role) is str else None
+    return read(message) if read is not None else f"{UNHEARD}{type_name(role)}"
+
+
+def _user(message: dict[str, Any]) -> list[RecordText]:
+    """Return what comes in the user's name, without the wrappers of OpenClaw."""
+    content = message.get("content")
+    return _split_authors(block_text(content)) if type(content) is str else of_blocks(content, _split_authors)
+
+
+def _split_authors(text: str) -> list[RecordText]:
+    """Return a text in the user's name without what OpenClaw put around it, and that as the program's."""
+    start = 0
+    while found := _BEFORE.match(text, start):
+        start = found.end()
+    behind = _BEHIND.search(text, start)
+    end = behind.start() if behind else len(text)
+    wrapper = [text[:start].strip(), text[end:].strip()]
+    said, about = text[start:end].strip() if start or behind else text, _metadata(text[:start])
+    said, opening, attached = said.partition(_ATTACHED)
+    said = said.rstrip() if opening else said
+    if _PROGRAM.match(said):
+        return [read_message(text, program=True)]
+    if about.get("is_group_chat") is True:
+        name = next((one for key in _NAMES if (one := read_word(about.get(key)))), "somebody")
+        message = RecordText(Role.USER, Origin.UNKNOWN, TurnKind.MESSAGE, f"{name}: {said}")
+    else:
+        message = read_message(said, program=False)
+    files = RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, opening + attached)
+    return [*(read_message(one, program=True) for one in wrapper if one), message, files]
+
+
+def _metadata(wrapper: str) -> dict[str, Any]:
+    """Return what the blocks before a message say of it and of who wrote it; the last one about a sender counts."""
+    about: dict[str, Any] = {}
+    for block in _FENCED.findall(wrapper):
+        try:
+            value = orjson.loads(block)
+        except orjson.JSONDecodeError:
+            continue
+        about |= read_mapping(value)
+    return about
+
+
+def _assistant(message: dict[str, Any]) -> list[RecordText]:
+    """Return the texts and calls of a response; its thinking is no part of what was said."""
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if type(content) is str else mappings(content)
+    said: list[RecordText] = []
+    for block in blocks:
+        kind = block.get("type")
+        if kind == "text":
+            said.append(RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, block_text([block])))
+        elif kind == "toolCall":
+            said.append(tool_call(block.get("name"), block.get("arguments"), read_word(block.get("id"))))
+    return said
+
+
+def _result(message: dict[str, Any]) -> list[RecordText]:
+    """Return what a tool gave back."""
+    call, tool = read_word(message.get("toolCallId")), read_word(message.get("toolName"))
+    return [tool_result(block_text(message.get("content")), call, tool)]
+
+
+def _shell(message: dict[str, Any]) -> list[RecordText]:
+    """Return a command that the person ran, and its output."""
+    output = RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, block_text(message.get("output")))
+    return [read_message(block_text(message.get("command")), program=False), output]
+
+
+def _read_injected(message: dict[str, Any]) -> list[RecordText]:
+    """Return what an extension put into the context."""
+    return [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, block_text(message.get("content")))]
+
+
+def _summary(value: dict[str, Any]) -> list[RecordText]:
+    """Return the summary that the agent wrote of a branch, or of what it cleared."""
+    return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(value.get("summary")))]
+
+
+def _compaction(value: dict[str, Any]) -> list[RecordText]:
+    """Return the mark of a compaction and its summary; the entries that it keeps were read before."""
+    return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""), *_summary(value)]
+
+
+_ROLES: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
+    "user": _user,
+    "assistant": _assistant,
+    "toolResult": _result,
+    "bashExecution": _shell,
+    "custom": _read_injected,
+    "hookMessage": _read_injected,
+    "branchSummary": _summary,
+    "compactionSummary": _summary,
+}
+_READERS: dict[str, Callable[[dict[str, Any]], list[RecordText] | str]] = {
+    "message": _message,
+    "compaction": _compaction,
+    "branch_summary": _summary,
+    "custom_message": _read_injected,
+}
