@@ -313,6 +313,8 @@ CREATE TABLE transcript (
   fate_at VARCHAR NOT NULL,
   skipped VARCHAR NOT NULL,
   note VARCHAR,
+  records INTEGER DEFAULT '0' NOT NULL,
+  version VARCHAR,
   PRIMARY KEY (id),
   FOREIGN KEY(agent_id) REFERENCES agent (id),
   FOREIGN KEY(session_id) REFERENCES session (id)

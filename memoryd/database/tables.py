@@ -103,6 +103,8 @@ class TranscriptRow(SQLModel, table=True):
     fate_at: str
     skipped: str = "{}"
     note: str | None = None
+    records: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    version: str | None = None  # of the program that wrote it last
 
 
 class TurnRow(SQLModel, table=True):

@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     ),
     "transcript": _kinds(
         session="session_id", names="skipped", text="path note",
-        ours="agent_id format head_sha256 marker_sha256 prefix_sha256 fate fate_at",
+        ours="agent_id format version head_sha256 marker_sha256 prefix_sha256 fate fate_at",
     ),
     "turn": _kinds(
         session="session_id", name="record_id message_id model tool_call_id tool_name", text="text",

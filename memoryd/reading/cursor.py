@@ -61,6 +61,8 @@ class Cursor:
     fate: str = "new"
     fate_at: str = ""
     note: str | None = None
+    records: int = 0
+    version: str | None = None  # of the program that wrote it last
     skipped: Counter[str] = field(default_factory=Counter)
     # Known to this process only:
     hasher: Any = None
@@ -180,7 +182,7 @@ def start(cursor: Cursor) -> None:
     cursor.hasher = hashlib.sha256()
     cursor.since_verified = 0
     cursor.head_length, cursor.head_sha256, cursor.marker_sha256 = 0, "", ""
-    cursor.skipped = Counter()
+    cursor.skipped, cursor.records = Counter(), 0
     cursor.reader, cursor.identity, cursor.meetings = None, None, None
 
 
@@ -382,8 +384,10 @@ def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
     assert cursor.meetings is not None  # noqa: S101
     turns_of, identity, meetings = cursor.reader.turns, cursor.identity, cursor.meetings
     sha256, result = hashlib.sha256, CursorReading()
-    found = result.found
+    found, version_of = result.found, cursor.reader.version_of
+    cursor.records += len(records)
     for record in records:
+        cursor.version = version_of(record.value) or cursor.version
         turns, skipped, retracted, resumed, owner = turns_of(record, identity, meetings)
         if turns:
             _, first, last, data = record

@@ -279,6 +279,7 @@ class Documents:
         cursor.session_id = cursor.session_id or self.ingest.session_for(cursor, identity)
         meetings = Pass(cursor.session_id)
         readings = [(record, reader.turns(record, identity, meetings)) for record in records]
+        cursor.records = len(readings)
         cursor.skipped = Counter(read.skipped for _, read in readings if read.skipped)
         return [
             FoundTurn(cursor, turn, record.first_byte, record.last_byte, hashlib.sha256(record.data).digest())

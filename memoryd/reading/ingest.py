@@ -22,7 +22,7 @@ from memoryd.database import query, sqlite
 from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
 from memoryd.files import ranges, sources
 from memoryd.reading import cursor as reading
-from memoryd.reading import store, unreadable_paths
+from memoryd.reading import drift, store, unreadable_paths
 from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
 from memoryd.reading.databases import Databases
@@ -430,7 +430,7 @@ class Ingest:
                 told = self._tell(source, cursor, handle, size, reading.HEAD_READ_MAX)
             if not told:
                 cursor.unfinished = False
-                cursor.note = cursor.note or "its format, session or folder is not known yet"
+                cursor.note = cursor.note or drift.NOT_KNOWN
                 self.batch.cursors[id(cursor)] = cursor
                 self.log.debug("transcript not read", agent=cursor.agent_id, path=cursor.path, why=cursor.note)
                 return False
@@ -684,7 +684,7 @@ def _still_there(cursor: Cursor) -> bool:
 def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
     path = reading.to_posix(cursor.path)
     if name != "auto":
-        return registry.find_side_file(path) or registry.by_name(name)
+        return registry.find_side_file(path) or registry.find_foreign_schema(name, begin) or registry.by_name(name)
     reader = registry.detect(head.whole, path, begin)
     if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
         # The inside of another format's broken record looks like a generic message.

@@ -15,6 +15,7 @@ from pathlib import Path
 from memoryd.clock import moment_of
 from memoryd.database import alarms, sqlite
 from memoryd.database.alarms import Alarm
+from memoryd.reading import drift
 from memoryd.running import nights, proposing, self_test
 from memoryd.running.answering import OFFLINE
 from memoryd.running.hooks import HookResult, run_hook
@@ -33,7 +34,7 @@ def clear_at_start(runner: Runner) -> None:
 
 
 def review(runner: Runner) -> None:
-    """Clear the alarms whose cause is over and that no run clears; check the last nights.
+    """Clear the alarms whose cause is over and that no run clears; check the last nights and the formats.
 
     Also withdraws again the proposals that could not be withdrawn.
     """
@@ -42,6 +43,7 @@ def review(runner: Runner) -> None:
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
     nights.review(runner)
+    drift.review(runner.engine, runner.settings, runner.clock, runner.log)
 
 
 def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:

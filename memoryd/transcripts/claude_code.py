@@ -28,6 +28,7 @@ from memoryd.transcripts.fields import (
     read_mapping,
     read_time,
     read_tokens,
+    read_version,
     read_word,
     type_name,
 )
@@ -104,6 +105,14 @@ class ClaudeCode(LineFormat):
         session = f"{parent}/{path.stem}" if parent else path.stem
         started = first_of(lambda value: read_time(value.get("timestamp")), records)
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
+
+    def is_known(self, skipped: str) -> bool:
+        """Return whether this is a type of record that the program is known to write; its subtypes come and go."""
+        return skipped.partition("/")[0] in _SESSION_TYPES
+
+    def version_of(self, value: dict[str, Any]) -> str | None:
+        """Return the program's version, which most records repeat."""
+        return read_version(value.get("version"))
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one record."""

@@ -30,6 +30,7 @@ from memoryd.transcripts.fields import (
     read_mapping,
     read_time,
     read_tokens,
+    read_version,
     read_word,
     type_name,
 )
@@ -55,6 +56,22 @@ if TYPE_CHECKING:
     from memoryd.transcripts.lines import Pass, Record
 
 _ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+# What says nothing new: the model's reasoning, notices, and what stands in another record as well.
+_PASSED_OVER = frozenset({
+    *_ENVELOPES, "world_state", "token_usage_record", "inter_agent_communication_metadata", "state", "reasoning",
+    *(f"response_item/{name}" for name in ("reasoning", "message/user", "compaction", "ghost_snapshot")),
+    *(f"event_msg/{name}" for name in (
+        "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "agent_reasoning_section_break",
+        "token_count", "task_started", "task_complete", "turn_aborted", "context_compacted", "exec_command_end",
+        "patch_apply_end", "mcp_tool_call_end", "web_search_end", "sub_agent_activity", "entered_review_mode",
+        "exited_review_mode", "thread_name_updated", "thread_settings_applied", "error", "warning", "plan_update",
+    )),
+    *(f"item_completed/{name}" for name in (
+        "AgentMessage", "CommandExecution", "ContextCompaction", "Reasoning", "FileChange", "McpToolCall", "WebSearch",
+        "Plan", "ImageView", "EnteredReviewMode", "ExitedReviewMode",
+    )),
+})  # fmt: skip
+_COLLABORATION = "event_msg/collab_"
 _NAME = re.compile(
     r"rollout-.{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.jsonl)?", re.IGNORECASE | re.DOTALL
 )
@@ -95,6 +112,14 @@ class Codex(LineFormat):
         parent, cwd = _parent(meta), first_of(self.cwd_of, records)
         started = read_time(meta.get("timestamp"))
         return Identity(session, parent, cwd, sidechain=parent is not None, started_at=started)
+
+    def is_known(self, skipped: str) -> bool:
+        """Return whether this is a kind of record that says nothing new."""
+        return skipped in _PASSED_OVER or skipped.startswith(_COLLABORATION)
+
+    def version_of(self, value: dict[str, Any]) -> str | None:
+        """Return the program's version, which the first line of a session gives."""
+        return read_version((_meta(value) or {}).get("cli_version"))
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one record."""

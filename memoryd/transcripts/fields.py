@@ -16,6 +16,7 @@ _CUT = re.compile(r"… \[[\d,]+ characters left out\]\Z")
 _WORD_MAX = 256
 _OUTPUTS = ("_result", "_results", "_output")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
+_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,6}){1,3}(?:[-+][A-Za-z0-9.]{1,16})?")
 # Seconds since 1970 reach the upper bound in the year 5138; milliseconds passed it in 1973. Below the lower one, the
 # year 2000, a number is a duration or a counter.
 _SECONDS_MAX = 100_000_000_000
@@ -43,6 +44,11 @@ def read_word(value: object) -> str | None:
 def type_name(value: object) -> str:
     """Return a record's type as a name fit for counters and logs, which must not carry content."""
     return value if type(value) is str and _NAME.fullmatch(value) else "other"
+
+
+def read_version(value: object) -> str | None:
+    """Return a program's version, such as `2.1.218` or `0.9.0-beta.2`; None for anything else."""
+    return value if type(value) is str and _VERSION.fullmatch(value) else None
 
 
 def read_tokens(value: object) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from memoryd.transcripts.lines import BadSpan, Pass, Record
     from memoryd.transcripts.turn import Turn
 
+DRIFTED = "its schema is not known"  # in the reason for not reading a file that its agent's format should be
 UNHEARD = "role/"  # what begins the name of something passed over that is a message by its shape, not by its role
 UNKNOWN_PARENT = "unknown"  # of a subagent whose file does not name the session that started it
 
@@ -99,6 +100,15 @@ class LineFormat(ABC):
             if found.bad:
                 bad += found.bad
         return FileCut(records, bad, consumed)
+
+    def is_known(self, skipped: str) -> bool:
+        """Return whether this name of what was passed over is one that the reader passes over on purpose."""
+        return not skipped.startswith(UNHEARD)
+
+    def version_of(self, value: dict[str, Any]) -> str | None:
+        """Return the version of the program that wrote this record, if the record gives it."""
+        del value
+        return None
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """Return the folder this record says the agent works in."""

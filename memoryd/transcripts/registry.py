@@ -14,7 +14,7 @@ from memoryd.transcripts import aider, now_file
 from memoryd.transcripts.claude_code import ClaudeCode
 from memoryd.transcripts.cline import Cline
 from memoryd.transcripts.codex import Codex
-from memoryd.transcripts.format import Unsupported
+from memoryd.transcripts.format import DRIFTED, Unsupported
 from memoryd.transcripts.gemini import Gemini
 from memoryd.transcripts.gemini_file import GeminiFile
 from memoryd.transcripts.messages import Messages
@@ -61,6 +61,11 @@ def by_name(name: str) -> LineFormat:
     near = difflib.get_close_matches(name, FORMATS, 1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)}, or auto"
     raise ConfigError(f"unknown transcript format {name!r}", hint=hint)
+
+
+def find_foreign_schema(name: str, head: bytes) -> Unsupported | None:
+    """Return why a file with this beginning cannot be in the line format that the configuration names; else None."""
+    return Unsupported(name, f"{DRIFTED}: it is a database, not lines") if head.startswith(_SQLITE) else None
 
 
 def program_of(name: str) -> str | None:

@@ -1,0 +1,89 @@
+"""Find agents whose newest transcripts memoryd no longer understands: their program changes its format by an update.
+
+A transcript of an unknown type of record, without token usage, or in another schema is still read as far as possible,
+and the other sources are read as ever. The alarm is over when newer transcripts are understood, as after an update of
+memoryd: what was passed over is known by its name, so nothing has to be read again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from memoryd.database import alarms, query, sqlite
+from memoryd.transcripts.format import DRIFTED
+from memoryd.transcripts.registry import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Engine, RowMapping
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+    from memoryd.files.log import Log
+    from memoryd.transcripts.format import LineFormat
+
+KIND = "drift"
+MOST_UNKNOWN = 0.2  # of a transcript's records
+LEAST = 10  # records, or turns: fewer say nothing about a format
+NEWEST = 5  # transcripts of a format: older ones are of an older version
+NAMED = 5  # types
+NOT_KNOWN = "its format, session or folder is not known yet"  # why a transcript is not read
+
+_NEWEST = (
+    "SELECT * FROM (SELECT t.*, s.turns, s.gauge, row_number() OVER (PARTITION BY t.format, t.note ORDER BY"
+    " t.mtime_ns DESC) AS place FROM transcript t LEFT JOIN session s ON s.id = t.session_id AND s.parent_id IS NULL"
+    " WHERE t.agent_id = ? AND t.fate NOT IN ('deleted', 'still-gone')) WHERE place <= ? ORDER BY mtime_ns DESC"
+)
+
+
+def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
+    """Raise the alarm of each agent and format that has drifted, and clear it where the newest transcripts are fine."""
+    for agent in settings.agents:
+        with sqlite.begin_read(engine) as connection:
+            rows = query.fetch_mappings(connection, _NEWEST, agent.id, NEWEST)
+        found = {
+            name: _describe(reader, [row for row in rows if row["format"] == name]) for name, reader in FORMATS.items()
+        }
+        for subject, text in {**found, "": _describe_unread(rows)}.items():
+            if alarms.set_alarm(engine, KIND, text, clock.text(), agent.id, subject):
+                log.error("alarm", kind=KIND, agent=agent.id, subject=subject, text=text)
+
+
+def _describe(reader: LineFormat, rows: Sequence[RowMapping]) -> str | None:
+    """Return what of a format's newest transcripts is not understood; None if nothing is."""
+    for row in rows:
+        skipped = json.loads(row["skipped"])
+        unknown = {name: count for name, count in skipped.items() if not reader.is_known(name)}
+        count, records = sum(unknown.values()), row["records"]
+        # Records that an earlier version of memoryd read were not counted.
+        if records >= max(LEAST, sum(skipped.values())) and count > MOST_UNKNOWN * records:
+            named = sorted(unknown, key=lambda name: (-unknown[name], name))
+            told = ", ".join(f"{name} {unknown[name]}" for name in named[:NAMED])
+            more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+            return f"{_name(reader, row)}: {count} of {records} records are of unknown types and skipped: {told}{more}"
+    main = next((row for row in rows if (row["turns"] or 0) >= LEAST), None)
+    # A program that many formats' files come from writes no usage; nor did versions that did not write their number.
+    if main is None or reader.program is None or not main["version"] or json.loads(main["gauge"]).get("usages"):
+        return None
+    return f"{_name(reader, main)}: no token usage is found in {main['turns']} turns, so the context usage is estimated"
+
+
+def _describe_unread(rows: Sequence[RowMapping]) -> str | None:
+    """Return which of the newest transcripts are in another schema than before; None if they are read."""
+    for row in rows:
+        if DRIFTED in (row["note"] or ""):
+            return f"{row['path']} is skipped: {row['note']}"
+    known = next((row for row in rows if row["format"] is not None), None)
+    lost = [
+        row for row in rows if row["note"] == NOT_KNOWN and known is not None and row["mtime_ns"] > known["mtime_ns"]
+    ]
+    if known is None or len(lost) < NEWEST:
+        return None
+    last = _name(FORMATS[known["format"]], known) if known["format"] in FORMATS else known["format"]
+    return f"the {len(lost)} newest transcripts are skipped, in no known format; what was read before is of {last}"
+
+
+def _name(reader: LineFormat, row: RowMapping) -> str:
+    return f"{reader.program or reader.name} {row['version'] or 'of an unknown version'}"
