@@ -68,7 +68,6 @@ COMPLEX = {
     "memoryd.finding.recall._read_known",
     "memoryd.interfaces.connect.connect",
     "memoryd.interfaces.ledger.rollback",
-    "memoryd.interfaces.status._agent_lines",
     "memoryd.jobs.condensation.judge_draft",
     "memoryd.jobs.consolidation._operate",
     "memoryd.jobs.consolidation._rows",

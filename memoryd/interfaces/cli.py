@@ -17,7 +17,7 @@ from memoryd.interfaces import agents, evidence, facts, grants, ledger, operatio
 from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, render_table
-from memoryd.requests import access, daemon_client
+from memoryd.requests import access
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
@@ -106,33 +106,6 @@ def demo(call: Call, keep: Path | None) -> None:
     from memoryd.interfaces import demo as show
 
     show.run(call.output, keep)
-
-
-@cli.command()
-@click.option("--all", "everything", is_flag=True, help="Show all sessions, not only the newest 20 of each agent.")
-@click.option("--agent", "agent_id", metavar="ID", help="This agent only, and the alarms of no other agent.")
-@passed
-def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa: FBT001
-    """Show agents, context usage, runs and alarms."""
-    from memoryd import config
-    from memoryd.interfaces import status as shown
-
-    try:
-        settings = call.settings()
-    except ConfigError as error:
-        # A daemon may run on with its old settings while this file is broken.
-        state_dir = config.state_dir_of(call.config_path())
-        error.data = shown.of_agent({} if state_dir is None else daemon_client.ask_data(state_dir, "status"), agent_id)
-        if error.data and not call.output.json:
-            with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
-                call.output.result(error.data, shown.as_text(error.data))
-        raise
-    if agent_id is not None:
-        call.agent(settings, agent_id)
-    waits = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
-    with call.reader(settings) as reader:
-        data = shown.of_agent(shown.status(settings, reader, everything=everything, waits=waits), agent_id)
-    call.output.result(data, shown.as_text(data))
 
 
 def _add_pause_command(verb: str, does: str) -> None:
@@ -274,7 +247,8 @@ def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
         if content:
             texts = timeline.read_contents(settings, call.agent(settings, row["agent_id"]), reader, row["id"])
         claims = timeline.read_claims(settings, reader, row, wanted=content or call.output.json)
-    lines = [f"{name:14} {value}" for name, value in row.items() if name != "receipt" and value not in (None, "", {})]
+    lines = [timeline.describe_run(row, settings.zone), ""]
+    lines += [f"{name:14} {value}" for name, value in row.items() if name != "receipt" and value not in (None, "", {})]
     receipt = dict(row["receipt"])
     if timeline.REFINE in receipt:
         lines += timeline.render_lines(receipt.pop(timeline.REFINE), texts)
@@ -500,7 +474,7 @@ def config_default(call: Call) -> None:
 
 session.add_command(evidence.session_show)
 for _command in (
-    *(operation.service, operation.doctor, operation.backup, operation.restore),
+    *(operation.status, operation.service, operation.doctor, operation.backup, operation.restore),
     *(agents.context, agents.connect, agents.hook),
     *(
         facts.facts,

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memoryd.counted import count_noun
 from memoryd.database import library, reads
 from memoryd.database.reads import DATABASE
 from memoryd.errors import MemorydError
@@ -26,6 +27,7 @@ from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces import status
+from memoryd.interfaces.output import make_list, style, tell_time
 from memoryd.reading.sources import sources_of
 from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.tiers import proposal
@@ -37,11 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from rich.text import Text
+
     from memoryd.config import Settings
     from memoryd.errors import ConfigError
     from memoryd.llm.endpoint import Endpoint
 
 OK, WARN, FAIL = "ok", "warn", "fail"
+_STYLES = {FAIL: "bold red", WARN: "yellow", OK: "green"}  # in the order that people are shown
 MIB = 1024 * 1024
 LITTLE_SPACE = 1024 * MIB
 NO_SPACE = 64 * MIB
@@ -74,14 +79,18 @@ def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()
     return {"ok": all(check.level != FAIL for check in checks), "checks": [asdict(check) for check in checks]}
 
 
-def as_text(data: dict[str, Any]) -> str:
-    """Render the checks for people."""
-    lines = []
-    for check in data["checks"]:
-        lines.append(f"{check['level']:4} {check['name']:12} {check['text']}")
-        if check["hint"]:
-            lines.append(f"{'':18}→ {check['hint']}")
-    return "\n".join(lines)
+def list_parts(data: dict[str, Any]) -> list[Any]:
+    """Return the answer and the checks for people, those that need a person first."""
+    checks = sorted(data["checks"], key=lambda check: [*_STYLES].index(check["level"]))
+    counts = {level: sum(check["level"] == level for check in checks) for level in _STYLES}
+    failed, warned = count_noun(counts[FAIL], "check fails", "checks fail"), count_noun(counts[WARN], "warning")
+    worst = checks[0]["level"] if checks else OK
+    answer = f"Not well: {failed}, {warned}." if counts[FAIL] else f"Well: no check fails, {warned}."
+    lines: list[tuple[str | Text, ...]] = []
+    for check in checks:
+        lines.append((style(check["level"], _STYLES[check["level"]]), check["name"], check["text"]))
+        lines += [("", "", f"→ {check['hint']}")] if check["hint"] else []
+    return [style(answer, _STYLES[worst]), make_list(lines)]
 
 
 def _run_look(
@@ -128,8 +137,10 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
         watching, last = reads.read_daemon(reader), reader.row("SELECT max(last_turn_at) AS at FROM session")
         size = (settings.state_dir / DATABASE).stat().st_size
         yield Check("database", OK, f"opens, schema {reads.newest_schema()}, {size / MIB:.1f} MiB")
-        for alarm in reads.list_alarms(reader):
-            yield Check("alarm", WARN, f"{alarm['kind']} since {alarm['since']}: {alarm['text']}")
+        for alarm in status.list_alarms(settings, reader):
+            whose = f" of {alarm['agent']}" if alarm["agent"] else ""
+            since = tell_time(alarm["since"], settings.zone, now)
+            yield Check("alarm", WARN, f"{alarm['kind']}{whose} since {since}: {alarm['text']}", alarm["fix"])
     if watching and watching["watching"] == "polling" and settings.ingest.polling != "always":
         why = watching["watching_note"] or "no reason was noted"
         yield Check("watching", WARN, f"by polling: {why}", "nothing is lost, it is noticed later")

@@ -1,12 +1,16 @@
-"""Define the commands for operators: service, doctor, backup, restore."""
+"""Define the commands for operators: status, service, doctor, backup, restore."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from memoryd.errors import ConfigError
+from memoryd.requests import daemon_client
 
 if TYPE_CHECKING:
     from memoryd.interfaces.call import Call
@@ -14,6 +18,41 @@ if TYPE_CHECKING:
 
 _launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="Use launchd (macOS).")
 _system = click.option("--system", is_flag=True, help="Use a service of the machine, not of your session.")
+
+
+_check = click.option("--check", is_flag=True, help="Exit with 1 if there is an alarm.")
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="All about each agent, and all sessions, not the newest 20.")
+@click.option("--agent", "agent_id", metavar="ID", help="All about this agent, and the alarms of no other agent.")
+@_check
+@click.pass_obj
+def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
+    """Show whether all is well, each alarm with the command that ends it, and one line per agent."""
+    from memoryd import config
+    from memoryd.interfaces import status as shown
+    from memoryd.interfaces import status_view as view
+
+    at_length = everything or agent_id is not None
+    try:
+        settings = call.settings()
+    except ConfigError as error:
+        # A daemon may run on with its old settings while this file is broken.
+        state_dir = config.state_dir_of(call.config_path())
+        told = {} if state_dir is None else daemon_client.ask_data(state_dir, "status")
+        error.data = data = shown.of_agent(told, agent_id)
+        if data and not call.output.json:
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
+                call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
+        raise
+    if agent_id is not None:
+        call.agent(settings, agent_id)
+    waits = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
+    with call.reader(settings) as reader:
+        data = shown.of_agent(shown.status(settings, reader, everything=everything, waits=waits), agent_id)
+    call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
+    return int(check and bool(data["alarms"]))
 
 
 @click.group()
@@ -68,8 +107,9 @@ def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa:
 
 
 @click.command()
+@_check
 @click.pass_obj
-def doctor(call: Call) -> int:
+def doctor(call: Call, check: bool) -> int:  # noqa: FBT001
     """Check machine, configuration and model server, with a remedy for each fault; exit with 1 if a check fails."""
     from datetime import UTC, datetime
 
@@ -77,8 +117,8 @@ def doctor(call: Call) -> int:
 
     settings, broken = call.settings_or_defaults()
     data = checks.doctor(settings, datetime.now(UTC), broken)
-    call.output.result(data, checks.as_text(data))
-    return 0 if data["ok"] else 1
+    call.output.result(data, lambda: checks.list_parts(data))
+    return int(not data["ok"] or (check and any(one["name"] == "alarm" for one in data["checks"])))
 
 
 _file = click.argument("path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, resolve_path=False))

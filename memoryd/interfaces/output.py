@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from memoryd.clock import moment_of
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from datetime import tzinfo
+
+    from rich.table import Table
+    from rich.text import Text
 
     from memoryd.errors import MemorydError
 
 # A file name or a transcript's own words must not move the cursor, colour the text or reorder it.
+_UNITS = (86400, "d"), (3600, "h"), (60, "min")
+_RECENT_SECONDS = 7 * 86400
+_UNBOUND = 100_000  # columns of a pipe: who reads a pipe wants whole lines
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
@@ -25,19 +36,25 @@ class Output:
     json: bool = False
     quiet: bool = False
 
-    def result(self, data: Any, text: str = "") -> None:
-        """Print a command's result: the data for programs, the text for people."""
+    def result(self, data: Any, shown: str | Callable[[], Sequence[Any]] = "") -> None:
+        """Print a command's result: the data for programs; for people a text, or lines and tables that are made now."""
         if self.json:
             print(json.dumps({"ok": True, "data": data}, ensure_ascii=False))
-        elif text:
-            print(make_visible(text))
+        elif isinstance(shown, str):
+            if shown:
+                print(make_visible(shown))
+        else:
+            print(render(shown()))
 
     def show(
-        self, data: Mapping[str, Any] | Sequence[Mapping[str, Any]], text: str, error: MemorydError | None
+        self,
+        data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        shown: str | Callable[[], Sequence[Any]],
+        error: MemorydError | None,
     ) -> None:
         """Print a result as `result` does; if it raises, the error carries the data."""
         if error is None or not self.json:
-            self.result(data, text)
+            self.result(data, shown)
         if error is not None:
             error.data = data if isinstance(data, Mapping) else {"rows": data}
             raise error
@@ -73,11 +90,59 @@ def one_line(value: object) -> str:
     return " ".join(str(value).splitlines())
 
 
+def render(parts: Sequence[Any]) -> str:
+    """Return lines and tables as text: on a terminal coloured (unless NO_COLOR is set) and fitted to its width."""
+    from rich.console import Console  # dear to import: only where something is printed
+
+    is_terminal = sys.stdout.isatty()
+    console = Console(
+        color_system="auto" if is_terminal and not os.environ.get("NO_COLOR") else None,
+        width=None if is_terminal else _UNBOUND,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    with console.capture() as captured:
+        for part in parts:
+            console.print(make_visible(part) if isinstance(part, str) else part)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def style(value: object, how: str = "", *, cut: bool = False) -> Text:
+    """Return a value as one line of text in a style of rich, such as `bold red`; with `cut`, as much as fits."""
+    from rich.text import Text
+
+    return Text(make_visible(one_line(value)), how, no_wrap=cut, overflow="ellipsis" if cut else "fold")
+
+
 def render_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Return rows as aligned columns with a heading."""
+    """Return rows as aligned columns with a heading; quick also for many rows, which rich is not."""
     cells = [[column.replace("_", " ") for column in columns]]
     cells += [["" if row.get(column) is None else one_line(row[column]) for column in columns] for row in rows]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
     )
+
+
+def make_list(lines: Sequence[tuple[str | Text, ...]]) -> Table:
+    """Return labels and texts as columns, so that a long text stays beside its label."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for line in lines:
+        table.add_row(*(style(value) if isinstance(value, str) else value for value in line))
+    return table
+
+
+def tell_time(at: str | None, zone: tzinfo, now: datetime | None = None) -> str:
+    """Return a time of the database for people: relative within a week, else local; `never` for None."""
+    if at is None:
+        return "never"
+    moment = moment_of(at)
+    seconds = round(((now or datetime.now(UTC)) - moment).total_seconds())
+    for size, unit in _UNITS:
+        if size <= abs(seconds) < _RECENT_SECONDS:
+            told = f"{abs(seconds) // size} {unit}"
+            return f"{told} ago" if seconds > 0 else f"in {told}"
+    return "just now" if abs(seconds) < _RECENT_SECONDS else f"{moment.astimezone(zone):%Y-%m-%d %H:%M}"

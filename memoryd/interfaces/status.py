@@ -1,11 +1,12 @@
-"""Report the status: agents, context usage, runs, alarms. Numbers, names and times, never content."""
+"""Collect the status: agents, context usage, runs, alarms. Numbers, names and times, never content."""
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
-from textwrap import shorten
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import text_of
@@ -24,11 +25,12 @@ from memoryd.index.database import Index, RebuiltError
 from memoryd.interfaces.output import one_line
 from memoryd.llm.endpoint import has_reader
 from memoryd.recall import injection
-from memoryd.recall.load_cap import CAPS, WARN_AT
+from memoryd.recall.load_cap import CAPS
 from memoryd.transcripts.format import UNHEARD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader, Row
@@ -36,7 +38,35 @@ if TYPE_CHECKING:
 
 NEWEST = 20
 _COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # of `jobs.reader.Fitness`
-_WHY = 120  # characters of why a run ended so; `job show` has all of it
+# What ends an alarm, by its kind; its cause is in its text. {braces} are filled in from the alarm and the settings.
+_FIXES = {
+    "blocked": "memoryd job show {run}",
+    "canary": "memoryd job run canary",
+    "config": "memoryd config check",
+    "conflict": "solve the merge, or close the <private>, in {workspace}/MEMORY.md",
+    "constitutional": "memoryd core unprotect {memory}{agent}, if the edit was meant; then edit again",
+    "core": "memoryd job run refine{agent}",
+    "database": "look at {state}/{subject}, then rm {state}/{subject}",
+    "dead": "memoryd job show {run}",
+    "disk": "df -h {state}",
+    "dream-loses": "memoryd job trust dream{agent}",
+    "drift": "update memoryd: git pull && pipx install --force .",
+    "emptied": "{command}",
+    "late-edit": "take over what you need, then rm {workspace}/{subject}",
+    "model": "memoryd doctor",
+    "nights": "memoryd job show {run}",
+    "proposals": "ls -ld {workspace}/memory/proposals",
+    "reader": "set llm.verifier to another model, then memoryd config check",
+    "secret": "memoryd scrub --again",
+    "settle": "memoryd logs --run {run}",
+    "spend": "raise llm.daily_tokens, then memoryd config check; or wait for tomorrow",
+    "unreadable": "ls -l {subject}",
+    "unscanned": "memoryd doctor",
+    "waiting": "memoryd job show {run}",
+}
+_NAMED = {name: re.compile(regex) for name, regex in {
+    "run": r"run-\d{8}T\d{6}-[0-9a-f]{6}", "memory": r"core_[0-9a-f]{8}", "command": r"memoryd rollback --to .*",
+}.items()}  # fmt: skip
 
 
 def status(settings: Settings, reader: DatabaseReader, *, everything: bool, waits: bool = False) -> dict[str, Any]:
@@ -55,7 +85,8 @@ def status(settings: Settings, reader: DatabaseReader, *, everything: bool, wait
             | {"embedded": known_texts.get(agent.id)}
             for agent in settings.agents
         ],
-        "alarms": _alarms(settings, reader, waits=waits),
+        "timezone": settings.zone.key,
+        "alarms": list_alarms(settings, reader, waits=waits),
         "spend": {
             "today_tokens": reads.count_spent(reader, datetime.now(settings.zone).date().isoformat()),
             "daily_tokens": settings.llm.daily_tokens,
@@ -122,15 +153,28 @@ def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
     return {agent_id: {"done": one.done, "of": one.wanted} for agent_id, one in found.items()}
 
 
-def _alarms(settings: Settings, reader: DatabaseReader, *, waits: bool) -> list[Row]:
-    """Return the open alarms; for a disk that cannot store an alarm, ask the disk and the daemon."""
+def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = False) -> list[Row]:
+    """Return the open alarms with what ends them; ask disk and daemon about a disk that cannot store an alarm."""
     found = reads.list_alarms(reader)
     why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
-    if why is None or any(alarm["kind"] == "disk" for alarm in found):
-        return found
-    text = f"the disk of the state folder {why}; ingest waits"
-    since = text_of(datetime.now(UTC))
-    return [*found, {"kind": "disk", "agent": None, "subject": "", "since": since, "text": text}]
+    if why is not None and all(alarm["kind"] != "disk" for alarm in found):
+        text = f"the disk of the state folder {why}; ingest waits"
+        since = text_of(datetime.now(UTC))
+        found.append({"kind": "disk", "agent": None, "subject": "", "since": since, "text": text})
+    workspaces = {agent.id: agent.workspace for agent in settings.agents}
+    return [one | {"fix": _find_fix(one, settings.state_dir, workspaces.get(one["agent"]))} for one in found]
+
+
+def _find_fix(alarm: Row, state_dir: Path, workspace: Path | None) -> str:
+    """Return the command that ends an alarm, or what a person has to do before it ends."""
+    found = {name: regex.search(alarm["text"]) for name, regex in _NAMED.items()}
+    return _FIXES.get(alarm["kind"], "memoryd doctor").format(
+        agent=f" --agent {alarm['agent']}" if alarm["agent"] else "",
+        subject=quote(alarm["subject"]),
+        state=quote(str(state_dir)),
+        workspace=quote(str(workspace or "")),
+        **{name: match[0] if match else name.upper() for name, match in found.items()},
+    )
 
 
 def _agent(
@@ -267,85 +311,3 @@ def _disk(settings: Settings) -> dict[str, Any]:
         "backup_bytes": sum(map(state_files.disk_use, backups)),
         "retention": {name: span and duration_text(span) for name, span in kept.items()},
     }
-
-
-def _disk_line(disk: dict[str, Any]) -> str:
-    parts = ", ".join(f"{kind} {disk[f'{kind}_bytes'] / 1048576:,.1f}" for kind in state_files.KINDS)
-    backups = f"; backups in workspaces {disk['backup_bytes'] / 1048576:,.1f} MiB"
-    kept = ", ".join(f"{name} {span}" for name, span in disk["retention"].items() if span) or "all"
-    return f"disk     {disk['state_bytes'] / 1048576:,.1f} MiB in the state folder: {parts}{backups}; kept: {kept}"
-
-
-def as_text(data: dict[str, Any]) -> str:
-    """Render the status for people."""
-    daemon = data["daemon"]
-    lines = [
-        f"daemon   pid {daemon['pid']}, version {daemon['version']}, since {daemon['started_at']}"
-        if daemon
-        else "daemon   not running"
-    ]
-    if daemon:
-        note = f" ({data['watching_note']})" if data["watching_note"] else ""
-        lines.append(f"watching {data['watching']}{note}")
-    lines.append(_disk_line(data["disk"]))
-    lines += vault.describe(data["disk"].get("vault"))
-    for agent in data["agents"]:
-        lines += _agent_lines(agent)
-    if found := data.get("readers"):
-        lines += ["", *(f"second reader: {reader_line(one)}" for one in found)]
-    spend = data["spend"]
-    if spend["today_tokens"]:
-        lines += ["", f"spend    {spend['today_tokens']:,} of {spend['daily_tokens']:,} tokens today"]
-    lines += [f"ALARM    {alarm['kind']} since {alarm['since']}: {one_line(alarm['text'])}" for alarm in data["alarms"]]
-    return "\n".join(lines)
-
-
-def _agent_lines(agent: dict[str, Any]) -> list[str]:
-    flags = "".join(f", {flag}" for flag, on in (("paused", agent["paused"]), ("disabled", not agent["enabled"])) if on)
-    lines = ["", f"agent    {agent['id']}{flags}: {one_line(agent['workspace'])}"]
-    lines.append(
-        f"  core     {count_noun(agent['core']['count'], 'memory', 'memories')},"
-        f" {count_noun(agent['core']['tokens'], 'token')};"
-        f" {count_noun(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read"
-        f"{unread_reasons(agent.get('not_read_why', {}))},"
-        f" {count_noun(agent.get('bad_spans', 0), 'unreadable span')}"
-    )
-    lines += [f"  WARNING  {line}" for line in passed_over_line(agent.get("passed_over", {}))]
-    if unsure := agent.get("unsure"):
-        lines.append(
-            f"  unsure   {count_noun(unsure, 'line')} of the daily files: author unknown, so not taken into MEMORY.md;"
-            " the dream diary lists them; copy into MEMORY.md what is true"
-        )
-    if embedded := agent.get("embedded"):
-        lines.append(f"  meaning  of {embedded['done']:,} of {embedded['of']:,} texts is known to search")
-    lines += [f"  history  {line}" for line in left_line(agent.get("left_as_history", 0), agent["id"])]
-    lines += [
-        f"  WARNING  MEMORY.md takes {one['share']:.0%} of what {one['by']} loads of it, {one['cap']}"
-        for one in agent.get("loads", ())
-        if one["share"] >= WARN_AT
-    ]
-    if told := agent.get("told"):
-        lines.append(
-            f"  WARNING  a session gets about {told['lines']:,} of {told['of']:,} lines of MEMORY.md:"
-            f" memoryd job run refine, or raise injection.files_max_tokens ({told['max_tokens']:,})"
-        )
-    lines += [
-        f"  session  {one_line(session['id'])[:60]:36} {session['state']:6} {session['turns']:6} turns"
-        f" {session['tokens']:9,} / {session['window']:9,} tokens {session['ratio']:7.1%}"
-        f" {session['gauge']} ({session['gauge_from']}), window by {session['window_from']}"
-        for session in agent["sessions"]
-    ]
-    if more := agent.get("more_sessions"):
-        lines.append(f"  session  ... and {more:,} more: memoryd status --all")
-    for kind, run in sorted(agent["runs"].items()):
-        why = f": {shorten(one_line(run['why']), _WHY, placeholder=' …')}" if run["why"] else ""
-        lines.append(f"  {kind:8} {run['state']} {run['finished_at'] or 'now'} {run['run']}{why}")
-    proposals = agent.get("proposals", ())
-    lines += [
-        f"  proposal {one['kind']} {one['run']} since {one['since']}: {one_line(one['path'])}" for one in proposals
-    ]
-    lines += [
-        f"  held     {one['kind']} to {one['mode']} since {one['since']}: {one['why']}" for one in agent.get("held", ())
-    ]
-    lines += [f"  next     {kind} at {at}" for kind, at in sorted(agent["next"].items())]
-    return lines

@@ -1,25 +1,52 @@
-"""Render a refinement for people: each call with ids, tokens and verdict; texts only with permission."""
+"""Render a run for people: a sentence about it, and the calls of a refinement; texts only with permission."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from memoryd.counted import count_noun
 from memoryd.database import reads
-from memoryd.interfaces.output import one_line
+from memoryd.interfaces.output import one_line, tell_time
 from memoryd.jobs.tally import RefinementTally
 from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.requests import access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import tzinfo
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader
 
 REFINE = "refine"
 _CORE = PREFIXES[MemoryKind.CORE]
+# What became of a run, in the words of `describe_run`.
+_STATES = {
+    "queued": "waits for its turn since {at}",
+    "running": "runs since {at}",
+    "interrupted": "was interrupted {at} and runs again by itself",
+    "blocked": "waits since {at} for something that only you can fix",
+    "proposed": "waits since {at} for your answer (memoryd job accept {id}, or reject)",
+    "skipped": "had nothing to do {at}",
+    "dead": "failed for good {at}, after {attempts}",
+    "declined": "was declined {at}",
+    "cancelled": "was cancelled {at}",
+}
+
+
+def describe_run(run: Mapping[str, Any], zone: tzinfo, now: datetime | None = None) -> str:
+    """Return one sentence about what became of a run: for whom, when, with what result or why not."""
+    at = tell_time(run["finished_at"] or run["started_at"] or run["created_at"], zone, now or datetime.now(UTC))
+    state = _STATES.get(run["state"], f"{run['state']} {{at}}").format(
+        at=f"on {at}" if "-" in at else at, id=run["id"], attempts=count_noun(run["attempt"], "attempt")
+    )
+    files = " and ".join(item["path"] for item in run["receipt"].get("files", ()))
+    wrote = f"it wrote {files}" if files else "it wrote no file"
+    why = run["error"] or run["why"] or (wrote if run["state"] == "succeeded" else "")
+    return one_line(f"The {run['kind']} run for agent {run['agent_id']} {state}{': ' if why else ''}{why}.")
 
 
 def read_contents(settings: Settings, agent: Agent, reader: DatabaseReader, run_id: str) -> list[dict[str, Any]]:

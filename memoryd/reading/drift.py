@@ -8,21 +8,16 @@ memoryd: what was passed over is known by its name, so nothing has to be read ag
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from sqlalchemy import Engine, RowMapping
+
+from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import alarms, query, sqlite
-from memoryd.transcripts.format import DRIFTED
+from memoryd.files.log import Log
+from memoryd.transcripts.format import DRIFTED, LineFormat
 from memoryd.transcripts.registry import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Engine, RowMapping
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.files.log import Log
-    from memoryd.transcripts.format import LineFormat
 
 KIND = "drift"
 MOST_UNKNOWN = 0.2  # of a transcript's records

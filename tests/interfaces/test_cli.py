@@ -373,7 +373,7 @@ def test_json_after_the_command_is_json(slept, capsys):
 
 def test_for_people_it_is_text(slept, capsys):
     for arguments, word in (
-        (("status",), "agent    demo"),
+        (("status",), "agent    demo: /"),
         (("job", "list"), "succeeded"),
         (("session", "list"), "messages"),
         (("config", "check"), "memoryd.yaml"),
@@ -406,15 +406,15 @@ def test_messages_of_unknown_roles_are_told_of_the_agent_they_are_of_and_logged_
     for _ in range(2):  # the second one goes on behind what was stored
         assert answer(scratch, capsys, "run", "--once")[0] == 0
         scratch.append(critics)
-    told = "  WARNING  messages in 5 records are passed over, by roles not known or empty: critic 4, judge 1"
+    told = "WARNING  messages in 5 records are passed over, by roles not known or empty: critic 4, judge 1"
     assert data(scratch, capsys, "status", "--agent", "demo")["agents"][0]["passed_over"] == {"critic": 4, "judge": 1}
-    assert told in answer(scratch, capsys, "status")[1].splitlines()
+    assert told in answer(scratch, capsys, "status", "--agent", "demo")[1].splitlines()
     assert "WARNING" not in answer(scratch, capsys, "status", "--agent", "other")[1]
     assert [one["id"] for one in data(scratch, capsys, "status", "--agent", "other")["agents"]] == ["other"]
     assert data(scratch, capsys, "status", "--agent", "none", code=3)["code"] == "not_found"
     found = json.loads(answer(scratch, capsys, "--json", "doctor")[1])["data"]["checks"]
     (check,) = [one for one in found if one["name"] == "transcripts" and "passed over" in one["text"]]
-    assert check["text"] == f"of demo: {told.removeprefix('  WARNING  ')}"
+    assert check["text"] == f"of demo: {told.removeprefix('WARNING  ')}"
     logged = [one for one in scratch.log() if one["event"] == "messages passed over"]
     assert sorted((one["path"].rsplit("/")[-1], one["roles"]) for one in logged) == [
         ("array.jsonl", {"role/judge": 1}), ("one.jsonl", {"role/critic": 2}),

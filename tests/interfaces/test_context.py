@@ -15,6 +15,8 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, query, reads, sqlite
 from memoryd.errors import ConfigError
 from memoryd.interfaces import status
+from memoryd.interfaces.output import render
+from memoryd.interfaces.status_view import list_parts
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Update, apply
 from memoryd.recall.injection import Budget, Part
@@ -205,7 +207,7 @@ def test_status_warns_of_a_file_that_its_reader_does_not_load_to_its_end(scratch
                 data = status.status(config.load(scratch.config), reader, everything=False)
             load = {"by": "claude-code", "share": bullets / 200, "cap": "200 lines or 25,000 bytes"}
             assert data["agents"][0]["loads"] == [load]
-            assert ("WARNING  MEMORY.md takes" in status.as_text(data)) == warned
+            assert ("WARNING  MEMORY.md takes" in render(list_parts(data))) == warned
 
 
 def test_status_says_how_much_of_the_memory_and_of_the_sessions_it_does_not_tell(scratch):
@@ -219,17 +221,17 @@ def test_status_says_how_much_of_the_memory_and_of_the_sessions_it_does_not_tell
             (scratch.workspace / "MEMORY.md").write_text(text, encoding="utf-8")
             with reads.open_reader(app.database) as reader:
                 data = status.status(config.load(scratch.config), reader, everything=everything)
-            return data["agents"][0], status.as_text(data)
+            return data["agents"][0], render(list_parts(data))
 
         assert shown()[0]["more_sessions"] == 0
         app.ingest.scan()
         agent, text = shown(20)
         assert (len(agent["sessions"]), agent["more_sessions"]) == (20, 2)
-        assert text.count("  session  ") == 21
-        assert "  session  ... and 2 more: memoryd status --all" in text
+        assert text.count("\nsession  ") == 21
+        assert "\nsession  ... and 2 more: memoryd status --all" in text
         assert (agent["told"], "of MEMORY.md" in text) == (None, False)
         agent, text = shown(100, everything=True)
-        assert (len(agent["sessions"]), agent["more_sessions"], text.count("  session  ")) == (22, 0, 22)
+        assert (len(agent["sessions"]), agent["more_sessions"], text.count("\nsession  ")) == (22, 0, 22)
         told = agent["told"]
         assert (told["of"], told["max_tokens"]) == (100, 300)
         injected = context.inject(config.load(scratch.config), config.load(scratch.config).agents[0]).text

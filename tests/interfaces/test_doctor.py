@@ -68,7 +68,7 @@ def test_what_fails_is_an_exit_status_of_one_and_says_what_to_do(scratch):
     (scratch.state / "memoryd.db").chmod(0o644)
     done = scratch.run("doctor")
     assert done.returncode == 1
-    assert "fail permissions" in done.stdout
+    assert "fail  permissions  others may" in done.stdout
     assert "→ chown -R" in done.stdout
     assert scratch.run("--json", "doctor").returncode == 1
 
@@ -119,8 +119,15 @@ def test_a_proposal_whose_run_is_not_there_is_told(scratch):
 
 
 def test_open_alarms_are_told(scratch):
-    scratch.change("INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('disk', '', '', 'now', 'full')")
-    assert found(scratch, "alarm") == [("warn", "disk since now: full")]
+    sql = "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('disk', 'demo', '', ?, 'full')"
+    scratch.change(sql, "2026-01-02T03:04:05.678Z")
+    now = datetime(2026, 1, 2, 5, 30, tzinfo=UTC)
+    assert found(scratch, "alarm", now) == [("warn", "disk of demo since 2 h ago: full")]
+    assert [scratch.run("doctor", *check, cwd=scratch.root).returncode for check in ((), ("--check",))] == [0, 1]
+    told = scratch.run("doctor", cwd=scratch.root).stdout.splitlines()
+    assert told[0] == "Well: no check fails, 2 warnings."
+    assert [line.split()[0] for line in told[1:] if "→" not in line] == ["warn"] * 2 + ["ok"] * (len(told) - 5)
+    assert f"→ df -h {scratch.state}" in "".join(told)
 
 
 def test_a_full_disk_fails(scratch, monkeypatch):

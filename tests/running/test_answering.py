@@ -17,7 +17,9 @@ from model_world import SAID, VARIABLE, World, another, queue, rows, the_run, wi
 
 from memoryd import config
 from memoryd.database import reads, runs, spend
-from memoryd.interfaces.status import as_text, status
+from memoryd.interfaces.output import render
+from memoryd.interfaces.status import status
+from memoryd.interfaces.status_view import list_parts
 from memoryd.jobs.job import Ask
 from memoryd.llm.failure import ModelError, Trouble
 from memoryd.running import retention
@@ -445,7 +447,7 @@ def test_status_shows_what_was_spent(world):
             shown = status(app.settings, reader, everything=False)
         assert shown["spend"] == {"today_tokens": 0, "daily_tokens": 2_000_000}  # by the machine's own clock
         shown["spend"]["today_tokens"] = 760
-        assert "760 of 2,000,000 tokens today" in as_text(shown)
+        assert "760 of 2,000,000 tokens today" in render(list_parts(shown))
 
 
 # --- storms -----------------------------------------------------------------------------------------------------------

@@ -408,7 +408,7 @@ def test_a_dream_that_loses_twice_is_held_back_until_it_does_not_or_a_person_tru
     world.app.close()
     told = world.scratch.run("status").stdout
     assert "held     dream to propose since" in told
-    assert "ALARM    dream-loses" in told
+    assert "ALARM demo: dream-loses since" in told
     assert world.scratch.json("job", "trust", "dream")["was_held"] is True
     assert world.scratch.json("job", "trust", "dream")["was_held"] is False
     assert world.scratch.json("job", "trust", "sleepwalk", code=3)

@@ -191,7 +191,7 @@ def test_a_question_that_waits_is_not_asked_again(world):
     world.app.close()
     told = world.scratch.json("status")["agents"][0]["proposals"]
     assert sorted(one["kind"] for one in told) == ["facts", "sleep"]
-    assert f"proposal sleep {sleep} since" in world.scratch.run("status").stdout
+    assert f"proposal  sleep {sleep} since" in world.scratch.run("status").stdout
     assert world.scratch.json("job", "run", "sleep", "--force")["id"] == sleep
     assert world.states() == ["proposed"]
 

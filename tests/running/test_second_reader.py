@@ -16,6 +16,8 @@ from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, plan
 from memoryd.database import reads, runs
 from memoryd.interfaces import cli, doctor, status
+from memoryd.interfaces.output import render
+from memoryd.interfaces.status_view import list_parts
 from memoryd.jobs import reader
 from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, QuotedPiece, RejectedReply, Reply
 from memoryd.requests import waiting
@@ -105,7 +107,7 @@ def test_a_fit_reader_is_tested_once_and_believed(world, model, job):
         run = run_once(app)
         (found,) = status_of(app)["readers"]
         checks = [one.text for one in doctor._model(app.settings, world.time.at) if one.name == "reader"]
-        text = status.as_text(status_of(app))
+        text = render(list_parts(status_of(app)))
     assert run["state"] == "succeeded"
     assert run["receipt"]["verdicts"] == ["supported", "supported"]
     assert "- Marvin hosts the database." in world.dailies
@@ -150,7 +152,7 @@ def test_an_unfit_reader_is_not_believed_and_tested_again_after_a_day(world, mod
         (alarm,) = rows(app, "SELECT * FROM alarm WHERE cleared_at IS NULL")
         assert (alarm["kind"], alarm["agent_id"]) == (ALARM, "demo")
         assert "MEMORY.md takes only quotations" in alarm["text"]
-        assert "tiny-1 unfit: " in status.as_text(status_of(app))
+        assert "tiny-1 unfit: " in render(list_parts(status_of(app)))
         world.write((*world.said, ("user", "Also name the release after the river Elbe.")))
         run_once(app)
         assert len(model.verified) == tests
