@@ -88,8 +88,9 @@ def test_help_is_quick_because_it_imports_little():
 def test_reads_do_without_the_heavy_libraries(slept):
     tops, _ = loaded("--config", str(slept.config), "status")
     assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "watchdog", "tiktoken"}
+    assert "rich" not in loaded("--config", str(slept.config), "--json", "status")[0]
     tops, _ = loaded("--config", str(slept.config), "job", "list")
-    assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "apscheduler", "watchdog", "tiktoken"}
+    assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "apscheduler", "watchdog", "tiktoken", "rich"}
     tops, _ = loaded("--config", str(slept.config), "search", "test suite")
     assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "apscheduler", "watchdog", "tiktoken"}
 
