@@ -81,16 +81,19 @@ def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()
 
 def list_parts(data: dict[str, Any]) -> list[Any]:
     """Return the answer and the checks for people, those that need a person first."""
-    checks = sorted(data["checks"], key=lambda check: [*_STYLES].index(check["level"]))
-    counts = {level: sum(check["level"] == level for check in checks) for level in _STYLES}
-    failed, warned = count_noun(counts[FAIL], "check fails", "checks fail"), count_noun(counts[WARN], "warning")
-    worst = checks[0]["level"] if checks else OK
-    answer = f"Not well: {failed}, {warned}." if counts[FAIL] else f"Well: no check fails, {warned}."
+    levels = [*_STYLES]
+    checks = sorted(data["checks"], key=lambda check: (levels.index(check["level"]), check["name"] != "alarm"))
+    failed, warned = (sum(check["level"] == level for check in checks) for level in (FAIL, WARN))
+    alarms = sum(check["name"] == "alarm" for check in checks)
+    found = ((failed, "failure"), (alarms, "alarm"), (warned - alarms, "warning"))
+    told = ", ".join(count_noun(count, noun) for count, noun in found if count) or "every check passed"
+    is_well = not (failed or alarms)
     lines: list[tuple[str | Text, ...]] = []
     for check in checks:
         lines.append((style(check["level"], _STYLES[check["level"]]), check["name"], check["text"]))
         lines += [("", "", f"→ {check['hint']}")] if check["hint"] else []
-    return [style(answer, _STYLES[worst]), make_list(lines)]
+    how = _STYLES[FAIL if not is_well else WARN if warned else OK]
+    return [style(f"{'Well' if is_well else 'Not well'}: {told}.", how), make_list(lines)]
 
 
 def _run_look(

@@ -125,7 +125,7 @@ def test_open_alarms_are_told(scratch):
     assert found(scratch, "alarm", now) == [("warn", "disk of demo since 2 h ago: full")]
     assert [scratch.run("doctor", *check, cwd=scratch.root).returncode for check in ((), ("--check",))] == [0, 1]
     told = scratch.run("doctor", cwd=scratch.root).stdout.splitlines()
-    assert told[0] == "Well: no check fails, 2 warnings."
+    assert told[0] == "Not well: 1 alarm, 1 warning."
     assert [line.split()[0] for line in told[1:] if "→" not in line] == ["warn"] * 2 + ["ok"] * (len(told) - 5)
     assert f"→ df -h {scratch.state}" in "".join(told)
 
