@@ -77,7 +77,7 @@ def main() -> int:
         config = root / "memoryd.yaml"
         config.write_text(json.dumps({"state_dir": str(state), "agents": [{"id": "a", "workspace": str(workspace)}]}))
         command = [sys.executable, "-I", "-m", "memoryd", "hook", "claude-code"]
-        options = ["--socket", str(state / SOCKET), "--workspace", str(workspace)]
+        options = ["--socket", str(state / SOCKET), "--config", str(config)]
         slowest = measured("without a daemon", [*command, "session-start", *options])
         with daemon(config, state):
             for event in ("session-start", "prompt", "pre-compact", "session-end"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.config import default_text
+from memoryd.config_file import default_text
 from memoryd.interfaces.cli import cli
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from memoryd.database import alarms, reads, schema, sqlite
 from memoryd.database.reads import KeptReader
 from memoryd.errors import LockedError, StateError, StillLockedError
 from memoryd.files import locked_folder, mounts, staging, trial, trust
-from memoryd.files.folders import make_private_dir
+from memoryd.files.folders import make_memory_folders, make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
 from memoryd.files.log import get_logger
@@ -101,6 +101,7 @@ def open_app(
     log = get_logger()
     trust.require(settings)
     make_private_dir(settings.state_dir)
+    make_memory_folders(settings)
     _require_local_disk(settings.state_dir)
     lock = Lock(settings.state_dir / LOCK)
     _take(lock, patience, log)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from memoryd import config_values as values
+from memoryd.agent_programs import PROGRAMS, make_slug
 from memoryd.errors import ConfigError
 from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml
@@ -30,7 +31,6 @@ KNOWN_FORMATS = (
 )  # fmt: skip
 KNOWN_STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
 
-_SYSTEM_FILE = Path("/etc/memoryd/memoryd.yaml")
 
 T = TypeVar("T")
 
@@ -82,10 +82,15 @@ class TranscriptSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """Configure one agent and its separate memory."""
+    """Configure one agent and its separate memory.
+
+    `workspace` holds the memory. With `memory: state` that is a folder of the state, no longer the configured one.
+    """
 
     id: str = _make_required_key(values.agent_id)
-    workspace: Path = _make_required_key(values.parse_workspace)
+    workspace: Path = _make_required_key(values.parse_folder)
+    memory: str = _key(values.one_of("workspace", "state"), "workspace")
+    share: tuple[Path, ...] = _key(values.make_list_parser(values.any_path), ())
     transcripts: tuple[TranscriptSource, ...] = _list(TranscriptSource, ())
     context_window: int | None = _key(values.or_null(values.make_integer_parser(1)), None)
     model: str | None = _key(values.or_null(values.parse_text), None)
@@ -93,6 +98,12 @@ class Agent:
     guide: Path | None = _key(values.or_null(values.any_path), None)
     privacy: str = _key(values.one_of("open", "silo"), "open")
     enabled: bool = _key(values.parse_boolean, default=True)
+    works_in: Path | None = None  # where that is not the workspace
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that the agent works in."""
+        return self.works_in or self.workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +283,7 @@ class Settings:
 
     state_dir: Path = _make_required_key(values.parse_folder, absent="../var")
     timezone: str = _key(values.zone_name, "local")
+    discover: tuple[str, ...] = _key(values.make_list_parser(values.one_of(*PROGRAMS)), ())
     agents: tuple[Agent, ...] = _list(Agent)
     ingest: IngestSettings = _section(IngestSettings())
     scrub: ScrubSettings = _section(ScrubSettings())
@@ -317,6 +329,9 @@ class _ConfigReading:
         told = f"{at}: {what}" if at else what
         self.problems.append((line, ConfigError(told, f"{self.source}:{line}", hint)))
 
+    def warn(self, line: int, what: str) -> None:
+        self.warnings.append(f"{self.source}:{line}: {what}")
+
     def section(self, model: type, at: str, mark: MarkedValue) -> Any:
         """Return the section, or None if a required key is missing; refused values are None."""
         if not isinstance(mark.value, dict):
@@ -326,7 +341,7 @@ class _ConfigReading:
         keys = keys_of(model)
         for name, child in mark.value.items():
             if why := _REMOVED.get(_join_path(at, name)):
-                self.warnings.append(f"{self.source}:{child.line}: {at}.{name} was removed and does nothing: {why}")
+                self.warn(child.line, f"{_join_path(at, name)} was removed and does nothing: {why}")
             elif name not in keys:
                 self.refuse(child.line, _join_path(at, name), "unknown key", _suggest_name(at, name, tuple(keys)))
         given = {}
@@ -426,11 +441,12 @@ def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agen
     """Refuse a state folder inside a workspace: that agent could read the state of all agents."""
     for number, agent in enumerate(agents):
         workspace: Path | None = getattr(agent, "workspace", None)
-        if agent is None or state_dir is None or workspace is None:
+        if agent is None or state_dir is None or workspace is None or agent.memory == "state":
             continue
         if state_dir.resolve().is_relative_to(workspace.resolve()):
             line = reading.lines.get("state_dir") or reading.lines[f"agents[{number}].workspace"]
-            reading.refuse(line, "state_dir", f"lies in the workspace of {agent.id}", "put it where no agent works")
+            hint = "put it where no agent works, or set memory: state for this agent"
+            reading.refuse(line, "state_dir", f"lies in the workspace of {agent.id}", hint)
 
 
 def _refuse_proposals_of_silos(reading: _ConfigReading, settings: Settings) -> None:
@@ -443,34 +459,68 @@ def _refuse_proposals_of_silos(reading: _ConfigReading, settings: Settings) -> N
             reading.refuse(reading.lines[at], at, f"propose shows a person what {silos[0]} remembers: a silo", hint)
 
 
-def _locate_transcripts(agent: Agent) -> Agent:
+def _check_workspaces(reading: _ConfigReading, settings: Settings) -> None:
+    """Refuse a workspace that does not exist; with `discover`, where projects come and go, warn and disable its agent.
+
+    Also warn of an agent whose transcripts nobody named.
+    """
+    for number, agent in enumerate(settings.agents or ()):
+        workspace: Path | None = getattr(agent, "workspace", None)
+        if agent is None or workspace is None:
+            continue
+        path = f"agents[{number}].workspace"
+        what = f"the folder {workspace} does not exist"
+        if workspace.is_dir():
+            pass
+        elif settings.discover:
+            reading.warn(reading.lines[path], f"{path}: {what}: the agent {agent.id} is left out")
+        else:
+            reading.refuse(reading.lines[path], path, what, "make it, or correct the path")
+        if f"agents[{number}].transcripts" not in reading.lines:
+            what = (
+                f"agents[{number}].transcripts is missing, so no session of a program is read: memoryd init finds them"
+            )
+            reading.warn(reading.lines[path], what)
+
+
+def _locate_agent(agent: Agent, state_dir: Path) -> Agent:
+    """Return the agent with its folders: those of transcripts, of what shares its memory, and of the memory itself."""
     sources = []
     for source in agent.transcripts:
         root, pattern = values.split_pattern(source.path, agent.workspace)
         sources.append(replace(source, root=root, pattern=pattern))
-    return replace(agent, transcripts=tuple(sources))
+        if source.project is not None:
+            own = f"{make_slug(source.project)}*"
+            patterns = {one: pattern.replace(own, f"{make_slug(one)}*") for one in agent.share}
+            sources += [replace(source, root=root, pattern=patterns[one], project=one) for one in patterns]
+    located = replace(agent, transcripts=tuple(sources), enabled=agent.enabled and agent.workspace.is_dir())
+    if agent.memory == "workspace":
+        return located
+    return replace(located, works_in=agent.workspace, workspace=state_dir / "agents" / agent.id)
 
 
-def load(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
+def load(path: Path, environ: Mapping[str, str] | None = None, data: bytes | None = None) -> Settings:
     """Read a configuration file. Relative paths in it are relative to its folder.
+
+    With `data`, read this text as if it were the file's.
 
     Raises:
         SettingsError: with every problem of the file, each with its line, key and a hint.
     """
     source = path.absolute()
     reading = _ConfigReading(source, os.environ if environ is None else environ)
-    settings = _settings(reading)
+    settings = _settings(reading, data)
     if reading.problems or settings is None:
         raise SettingsError(source, [error for _, error in sorted(reading.problems, key=lambda each: each[0])])
-    agents = tuple(_locate_transcripts(agent) for agent in settings.agents)
+    agents = tuple(_locate_agent(agent, settings.state_dir) for agent in settings.agents)
     zone = values.parse_zone(settings.timezone)
     settings = replace(settings, lines=reading.lines, warnings=tuple(reading.warnings))
     return replace(settings, agents=agents, zone=zone, source=source)
 
 
-def _settings(reading: _ConfigReading) -> Settings | None:
+def _settings(reading: _ConfigReading, data: bytes | None) -> Settings | None:
     try:
-        document = read_yaml(reading.source.read_bytes())
+        document = read_yaml(reading.source.read_bytes() if data is None else data)
     except OSError as error:
         problem = ConfigError(f"cannot be read: {error.strerror}", str(reading.source), "is it the right path?")
         raise SettingsError(reading.source, [problem]) from None
@@ -485,6 +535,7 @@ def _settings(reading: _ConfigReading) -> Settings | None:
     settings: Settings | None = reading.section(Settings, "", document.root)
     if settings is not None:
         _refuse_twins(reading, settings.agents)
+        _check_workspaces(reading, settings)
         _refuse_nameless_model(reading, settings)
         _refuse_proposals_of_silos(reading, settings)
         _refuse_foreign_reader_of_silos(reading, settings)
@@ -507,37 +558,9 @@ def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path |
                 root = read_yaml(text).root.value
                 if isinstance(root, dict):
                     mark = root.get("state_dir")
-                    return values.parse_folder(place, mark.value if mark else "../var")
+                    folder: Path = values.parse_folder(place, mark.value if mark else "../var")
+                    return folder
     return None
-
-
-def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_config_dir: Path) -> Path:
-    """Find the configuration: the option, `$MEMORYD_CONFIG`, this folder, the user's folder, the system's.
-
-    Raises:
-        ConfigError: a file that was named does not exist, or there is none at all.
-    """
-    named = explicit or (Path(environ["MEMORYD_CONFIG"]).expanduser() if environ.get("MEMORYD_CONFIG") else None)
-    if named is not None:
-        path = cwd / named
-        if not path.is_file():
-            told = "named by --config" if explicit else "named by $MEMORYD_CONFIG"
-            if path.is_dir():
-                hint = f"name the file in it, such as {path / 'memoryd.yaml'}"
-                raise ConfigError(f"is a folder, {told}", str(path), hint)
-            raise ConfigError(f"no such file, {told}", str(path), "correct the path")
-        return path
-    usual = (cwd / "config" / "memoryd.yaml", user_config_dir / "memoryd.yaml", _SYSTEM_FILE)
-    for path in usual:
-        if path.is_file():
-            return path
-    looked = ", ".join(map(str, usual))
-    hint = (
-        f"write {usual[1]} with: state_dir: ~/.local/state/memoryd, and agents: "
-        "[{id: me, workspace: ~/my-project, transcripts: [{path: ~/.claude/projects/**/*.jsonl,"
-        " project: ~/my-project}]}]; memoryd config default shows every key"
-    )
-    raise ConfigError(f"there is no configuration: looked at {looked}", hint=hint)
 
 
 def make_default(workspace: Path, state_root: Path) -> Settings:
@@ -555,13 +578,3 @@ def make_default(workspace: Path, state_root: Path) -> Settings:
     agent = Agent(id="default", workspace=workspace)
     zone = values.parse_zone("local")
     return Settings(state_dir=state_dir, agents=(agent,), zone=zone, source=state_dir / "memoryd.yaml")
-
-
-def default_text() -> str:
-    """Return the configuration file that ships with memoryd: every key, its default and its reason."""
-    from importlib.resources import files  # only `config default` needs it
-
-    packaged = files("memoryd") / "memoryd.yaml"
-    if packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    return (Path(__file__).parent.parent / "config" / "memoryd.yaml").read_text(encoding="utf-8")

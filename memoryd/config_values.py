@@ -274,14 +274,6 @@ def parse_folder(place: PathBase, value: object) -> Path:
     return path
 
 
-def parse_workspace(place: PathBase, value: object) -> Path:
-    """Parse the path of a folder that exists."""
-    path = parse_folder(place, value)
-    if not path.is_dir():
-        raise ConfigError(f"the folder {path} does not exist", hint="make it, or correct the path")
-    return path
-
-
 def any_path(place: PathBase, value: object) -> Path:
     """Parse any path and make it absolute."""
     return place.path(_text(value))

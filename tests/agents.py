@@ -191,7 +191,9 @@ class World:
         for number, of in enumerate(OLD_DAYS.values(), 1):
             text = f"# Daily Memory: 2026-01-0{number}\n\n## Note (09:00)\n\nThe {of} server moved to Frankfurt.\n"
             (self.day.parent / f"2026-01-0{number}.md").write_text(text, encoding="utf-8")
-        sources = [{"path": f"{self.home}/{one}/**/*.jsonl"} for one in (".codex/sessions", ".claude/projects")]
+        # Hooks and tools answer only what runs in the project, so that each program must say where that is.
+        folders, project = (".codex/sessions", ".claude/projects"), str(self.workspace)
+        sources = [{"path": f"{self.home}/{one}/**/*.jsonl", "project": project} for one in folders]
         agent = {"id": "shop", "workspace": str(self.workspace), "transcripts": sources}
         self.config = root / "memoryd.yaml"
         settings |= {"state_dir": str(self.state), "agents": [agent], "facts": {"debounce": "1s"}}

@@ -168,7 +168,7 @@ def wrong_words(words):
                 yield word
                 return
             command = command.commands[word]
-            known |= {option for one in command.params for option in one.opts}
+            known |= {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

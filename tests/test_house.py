@@ -132,7 +132,7 @@ COMPLEX = {
 # A file imports only from a lower level; of rooms on the same level only itself, and what is listed below.
 LEVELS = {
     "text": 0, "addresses": 0, "allowed": 0, "counted": 0, "errors": 0, "config": 0, "config_values": 0, "cron": 0,
-    "version": 0, "yaml_reader": 0,
+    "version": 0, "yaml_reader": 0, "agent_choice": 0, "agent_programs": 0, "config_edit": 0, "config_file": 0,
     "transcripts": 1, "scrub": 1, "gauge": 1, "tiers": 1, "ledger": 1,
     "jobs": 2, "recall": 2, "offline": 2,
     "clock": 3, "files": 3, "database": 3, "index": 3, "llm": 3, "worker": 3,
@@ -143,6 +143,10 @@ LEVELS = {
     "__main__": 8,
 }  # fmt: skip
 SIDEWAYS = {
+    ("agent_choice", "config"): "the agents and their projects are settings",
+    ("config", "agent_programs"): "which programs may be looked for is a value",
+    ("config_file", "errors"): "a file that there is not is an error",
+    ("config_edit", "errors"): "a file that cannot be added to is an error",
     ("config", "config_values"): "the keys and what their values may be are one level, two nouns",
     ("config", "errors"): "a bad configuration is an error",
     ("config", "yaml_reader"): "the text the configuration is read from",

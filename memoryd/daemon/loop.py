@@ -21,7 +21,9 @@ from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, query, runs, sqlite
 from memoryd.errors import MemorydError, StateError, is_disk_trouble
 from memoryd.files import trust
+from memoryd.files.folders import make_memory_folders
 from memoryd.finding import embedding
+from memoryd.reading.new_agents import Discoverer
 from memoryd.running import alarms as alarming
 from memoryd.running import extraction, hook_events, owner, retention, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
@@ -42,6 +44,8 @@ TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot
 CHECK_SECONDS = 300.0
 PRUNE_SECONDS = 3600.0
+DISCOVER_SECONDS = 60.0
+REFUSED_SECONDS = 3600.0
 POLL_SECONDS = 2.0
 DRAIN_SECONDS = 4.0  # of a stop, for questions that wait for quiet
 STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed, which ends what waits for them …
@@ -146,6 +150,8 @@ class Loop:
         self.chores = _BackgroundTask(self.pool, app.log.error, "chore failed")
         self.indexing = _BackgroundTask(self.pool, app.log.warning, "index not up to date")
         self.embedding = _BackgroundTask(self.pool, app.log.warning, "not embedded")
+        self.discovering = _BackgroundTask(self.pool, app.log.warning, "new projects not added")
+        self.discoverer = Discoverer(app.log.bind(part="discovery"))
         self.telling = _BackgroundTask(self.pool, app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
@@ -162,6 +168,7 @@ class Loop:
         self.tick = Timer(TICK_SECONDS, now)
         self.queue = Timer(QUEUE_SECONDS, now)
         self.check = Timer(CHECK_SECONDS, now, first=2.0)
+        self.discover = Timer(DISCOVER_SECONDS, now)
         self.prune = Timer(PRUNE_SECONDS, now, first=60.0)
         self.scan = Timer(0, now)
         self.last_turn = now
@@ -267,7 +274,7 @@ class Loop:
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
-        beside = (self.chores, self.indexing, self.embedding, self.telling)
+        beside = (self.chores, self.indexing, self.embedding, self.telling, self.discovering)
         threads += [one.future for one in beside if one.future is not None]
         if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
@@ -500,6 +507,8 @@ class Loop:
         if self.check.is_due(now):
             self.watcher.check_limits()
             alarming.review(app.runner)
+        if app.settings.discover and not self.discovering.is_busy and self.discover.is_due(now):
+            self.discovering.start(self._discover)
         self._tell_alarms()
         if (self.watcher.method, self.watcher.polling_why) != before:
             self._note_watching()
@@ -530,6 +539,16 @@ class Loop:
                     agent,
                     lambda: self.app.recall.meaning is not None and not self.app.runner.stopping,
                 )
+
+    def _discover(self) -> None:
+        try:
+            is_changed = self.discoverer.add_new(self.app.settings, self.clock)
+        except MemorydError:
+            self.discover.at += REFUSED_SECONDS  # or until the configuration is read anew
+            raise
+        if is_changed:
+            self.reload_asked = True
+            self.wake.set()
 
     def _look_at_core(self) -> None:
         if self.core.look():
@@ -600,6 +619,7 @@ class Loop:
             if fresh.state_dir != app.settings.state_dir:
                 raise StateError("state_dir cannot change while memoryd runs", hint="stop it first")
             trust.require(fresh)
+            make_memory_folders(fresh)
         except MemorydError as error:
             app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
             alarms.set_alarm(app.engine, alarming.CONFIG, str(error), self.clock.text())
@@ -619,4 +639,5 @@ class Loop:
         alarming.review(app.runner)
         self._reconsider_all()
         self.hints.all()
+        self.discover.at = 0
         app.log.info("configuration reloaded", path=fresh.source)

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from memoryd.config import Settings
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.durable import MovedError, replace, sync_folder
 from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder, require_plain
@@ -71,6 +72,14 @@ def make_private_dir(path: Path) -> Path:
         if stat.S_IMODE(path.stat().st_mode) != 0o700:
             path.chmod(0o700)
     return path
+
+
+def make_memory_folders(settings: Settings) -> None:
+    """Create the memory folders of the agents whose memory is in the state folder."""
+    for agent in settings.agents:
+        if agent.memory == "state":
+            make_private_dir(settings.state_dir / "agents")
+            make_private_dir(agent.workspace)
 
 
 def continuum_folder(workspace: OpenFolder) -> OpenFolder:

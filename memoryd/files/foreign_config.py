@@ -17,6 +17,8 @@ from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, compute_digest
 from memoryd.files.regular import read as read_regular
 
+KEPT = "connect"  # the folder of the state folder that keeps what was there before
+
 
 def read(path: Path) -> bytes | None:
     """Return the content of a file, None if there is none."""
@@ -43,7 +45,7 @@ def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: s
     """
     read(path)
     with as_state_error("cannot be made", path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)  # whatever the umask, for its owner to write
     kept = None if old is None else _keep(path, old, keep, stamp)
     with follow_folder(path.parent) as folder:
         entry = folder / path.name

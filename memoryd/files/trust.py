@@ -49,6 +49,11 @@ def list_violations(settings: Settings) -> list[ConfigError]:
     return [problem for problem in found if problem is not None]
 
 
+def find_fault(workspace: Path) -> ConfigError | None:
+    """Return why a folder cannot be a workspace; None if it can."""
+    return _violation(workspace, stranger=os.geteuid() == 0)
+
+
 def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:
     """Return the fault of one path.
 

@@ -1,12 +1,13 @@
-"""Define the commands for agents: `context`, `connect` and `hook`."""
+"""Define the commands for agents: `init`, `context`, `connect` and `hook`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memoryd.counted import count_noun
+from memoryd.errors import RefusedError
 from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.requests import access
 
@@ -50,25 +51,59 @@ def _describe_nothing(agent: Agent) -> str:
 @agent_option
 @click.pass_obj
 def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:  # noqa: FBT001
-    """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows the changes first."""
+    """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows the changes first.
+
+    The connection serves all agents of the configuration: the folder of a session chooses the agent.
+    """
     import os
     from pathlib import Path
 
+    from memoryd.agent_choice import choose, is_within
     from memoryd.clock import Clock
     from memoryd.interfaces import connect as connecting
 
     connecting.tool_of(tool)  # ahead of the question which agent is meant
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
-    place = connecting.ConnectTarget(settings, agent, Path.home(), os.environ, Path.cwd() if project else None)
+    settings, folder = call.settings(own=True), Path.cwd()
+    agent = settings.agents[0] if len(settings.agents) == 1 else None
+    if agent_id is not None:
+        agent = call.agent(settings, agent_id)
+    elif project:
+        agent = choose(settings, str(folder))
+    if project and not how["remove"] and (agent is None or not is_within(agent, str(folder))):
+        raise RefusedError("no agent works in this folder", str(folder), "memoryd init adds one, or go to another")
+    place = connecting.ConnectTarget(settings, agent, Path.home(), os.environ, folder if project else None)
     data = connecting.connect(tool, place, Clock().text(), **how)
     call.output.result(data, connecting.as_text(data, write=how["write"]))
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="TOOL EVENT --socket PATH --workspace DIR")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="TOOL EVENT --socket PATH --config FILE")
 def hook(arguments: tuple[str, ...]) -> int:
     """Answer a hook that `connect` wrote. EVENT: session-start, prompt, pre-compact or session-end."""
     from memoryd.interfaces import hook as hooks
 
     return hooks.main(arguments)
+
+
+@click.command()
+@click.option("--yes", "-y", "is_yes", is_flag=True, help="Take everything that is found, without a question.")
+@click.option("--project", "projects", multiple=True, metavar="DIR", help="Take this project only; can be repeated.")
+@click.option(
+    "--memory", type=click.Choice(["workspace", "state"]), default="workspace", show_default=True,
+    help="Keep the memory in each project, or in the state folder.",
+)  # fmt: skip
+@click.option("--service/--no-service", default=None, help="Run the daemon in the background, or do not.")
+@click.option("--remove", is_flag=True, help="Undo all of it; your memory stays.")
+@click.pass_obj
+def init(call: Call, /, *, remove: bool, **answers: Any) -> None:
+    """Find the agents on this machine, and give each project its memory. A second run adds what is new.
+
+    Shows the projects first and asks which to take. Then writes the configuration, connects the agents, and starts the
+    daemon. No session is read before you agree.
+    """
+    from memoryd.interfaces import init as setup
+
+    if remove:
+        setup.remove(call)
+    else:
+        setup.init(call, setup.InitAnswers(**answers))

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -32,11 +32,11 @@ class Call:
         self.output = output
         self.config = config
 
-    def settings(self) -> Settings:
-        """Load the configuration."""
+    def settings(self, *, own: bool = False) -> Settings:
+        """Load the configuration; with `own`, not that of the checkout in the current folder."""
         from memoryd import config
 
-        return config.load(self.config_path())
+        return config.load(self.config_path(own=own))
 
     @contextmanager
     def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[DatabaseReader]:
@@ -50,17 +50,21 @@ class Call:
         with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
             yield reader
 
-    def config_path(self) -> Path:
-        """Find the configuration file."""
-        import platformdirs
+    def config_path(self, *, own: bool = False) -> Path:
+        """Find the configuration file.
 
-        from memoryd import config
+        With `own`, `./config/memoryd.yaml` does not count: what is written into other programs outlives the current
+        folder, and the checkout's file is that of the demo.
+        """
+        from memoryd import config_file
 
+        cwd = Path.cwd()
         try:
-            user_folder = Path(platformdirs.user_config_dir("memoryd"))
-        except RuntimeError:
-            user_folder = Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
-        return config.find(self.config, os.environ, Path.cwd(), user_folder)
+            return config_file.find(self.config, os.environ, None if own else cwd, user_folder("config"))
+        except ConfigError as missing:
+            if own and self.config is None and (demo := cwd / "config" / config_file.FILE).is_file():
+                missing.hint += f". If {demo} is meant, which is the demo's: --config {demo}"
+            raise
 
     def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
         """Load the configuration. If it is broken, return defaults on its state folder, and the error.
@@ -92,6 +96,8 @@ class Call:
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
         """Choose the agent: by name, the only one, or the one whose workspace holds the current folder."""
+        from memoryd.agent_choice import choose
+
         known = f"configured: {', '.join(agent.id for agent in settings.agents)}"
         found = list(settings.agents)
         if agent_id is not None:
@@ -99,10 +105,23 @@ class Call:
             if not found:
                 raise NotFoundError(f"there is no agent {agent_id!r}", hint=known)
         elif len(found) != 1:
-            found = [agent for agent in found if Path.cwd().is_relative_to(agent.workspace)]
+            chosen = choose(settings, str(Path.cwd()))
+            found = [] if chosen is None else [chosen]
         if len(found) != 1:
             raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}")
         return found[0]
+
+
+def user_folder(kind: Literal["config", "state"]) -> Path:
+    """Return the user's own folder for the configuration or for the state."""
+    import platformdirs
+
+    try:
+        config, state = Path(platformdirs.user_config_dir("memoryd")), Path(platformdirs.user_state_dir("memoryd"))
+    except RuntimeError:
+        return Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
+    # macOS has one folder for both; the state is closed to others and may be deleted as a whole.
+    return config if kind == "config" else state / "state" if state == config else state
 
 
 def text_of(path: Path) -> str:

@@ -466,16 +466,18 @@ def config_show(call: Call) -> None:
 @config.command("default")
 @passed
 def config_default(call: Call) -> None:
-    """Print the configuration file that ships with memoryd."""
-    from memoryd.config import default_text
+    """Print a configuration file with every key, its default and its reason."""
+    from memoryd.interfaces.call import user_folder
+    from memoryd.interfaces.cli_config import render_default
 
-    call.output.result({"text": default_text()}, default_text().rstrip("\n"))
+    text = render_default(user_folder("state"))
+    call.output.result({"text": text}, text.rstrip("\n"))
 
 
 session.add_command(evidence.session_show)
 for _command in (
     *(operation.status, operation.service, operation.doctor, operation.backup, operation.restore),
-    *(agents.context, agents.connect, agents.hook),
+    *(agents.init, agents.context, agents.connect, agents.hook),
     *(
         facts.facts,
         grants.grant,

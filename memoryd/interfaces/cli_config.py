@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.config import keys_of
+from memoryd.config_file import default_text
 from memoryd.config_values import duration_text
 
 if TYPE_CHECKING:
@@ -31,6 +33,20 @@ def show_data(settings: Settings) -> dict[str, Any]:
     """Return the settings in effect and, by key path, their source lines (null: the default)."""
     origins = {path: settings.lines.get(path) for _, path in _lines(settings, "", "") if path}
     return {"source": str(settings.source), "settings": _simplify(settings), "lines": origins}
+
+
+def render_default(state_dir: Path) -> str:
+    """Return the shipped configuration file as it works in a user's folder.
+
+    The shipped file is that of the checkout's demo. Here `state_dir` is the user's, and the demo's agent is an example.
+    """
+    text = default_text().replace("state_dir: ../var ", f"state_dir: {_yaml('path', str(state_dir))} ")
+    return re.sub(r"(?m)^agents: *(#.*)\n((?: +.*\n)+)", _comment_agents, text, count=1)
+
+
+def _comment_agents(found: re.Match[str]) -> str:
+    example = re.sub(r"(?m)^", "#", found[2].rstrip("\n"))
+    return f"agents: []                 {found[1]}; memoryd init fills it, or you:\n{example}\n"
 
 
 def _is_section(value: object) -> bool:

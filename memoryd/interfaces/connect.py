@@ -18,11 +18,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from memoryd.agent_choice import choose, is_within
+from memoryd.agent_programs import PROGRAMS
+from memoryd.config import KNOWN_FORMATS
 from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
-from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
-from memoryd.interfaces.hook_answers import folders_of, is_within
+from memoryd.interfaces.hook import COMPACT, END, PROMPT, START
 from memoryd.interfaces.json_settings import OPENCLAW, OPENCODE, Edit, HookSettings, JsonServers, OpenClawPlugins
 from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.text_settings import SAID, AiderConf, Instructions, TomlServers
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 _NOTHING = {"type": "object", "additionalProperties": False}  # a plugin's own settings
-KEPT = "connect"  # the folder of the state folder that keeps what was there before
 SECONDS = 5
 _EVENTS = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
 _END_SECONDS = 3  # Codex gives the end of a session no more, and warns each time where more is asked for
@@ -86,10 +87,10 @@ class BothEdits(Edit):
 
 @dataclass(frozen=True, slots=True)
 class ConnectTarget:
-    """Describe the agent to connect and the location of its configuration."""
+    """Describe what to connect a tool with, and the location of the tool's configuration."""
 
     settings: Settings
-    agent: Agent  # whose memory its sessions get
+    agent: Agent | None  # whose memory files a tool loads by itself; None if several agents may be meant
     home: Path
     environ: Mapping[str, str]  # where the tools' own variables are looked up
     project: Path | None  # the folder of one project; None for all sessions of this user
@@ -104,24 +105,22 @@ class ConnectTarget:
 
     def options(self) -> list[str]:
         """Return the options of the hook, so that it need not read the configuration."""
-        words = ["--socket", str(self.settings.state_dir / SOCKET), "--workspace", str(self.agent.workspace)]
-        if (files := self.settings.injection.files_max_tokens) != FILES_TOKENS:
-            words += ["--files", str(files)]
-        if self.imported:
-            words.append("--imported")
-        for folder in folders_of(self.agent):
-            words += ["--within", str(folder)]
-        return words
+        words = ["--socket", str(self.settings.state_dir / SOCKET), "--config", str(self.settings.source.absolute())]
+        return [*words, "--imported"] if self.imported else words
+
+    def marks(self) -> frozenset[tuple[str, str]]:
+        """Return the options of which one tells that a hook is of this configuration, whatever version wrote it."""
+        words = self.options()
+        agents = [("--workspace", str(agent.workspace)) for agent in self.settings.agents]
+        return frozenset([(words[0], words[1]), (words[2], words[3]), *agents])
 
     def command(self, tool: str, event: str) -> str:
         """Return the hook as a command line of the shell."""
         return shlex.join([*service.find_program(), "hook", tool, event, *self.options()])
 
-    def server(self) -> McpServer | None:
-        """Return the server of the memory's tools; None if sessions of other agents would get it too."""
-        if not _is_own(self):
-            return None
-        return McpServer(service.find_program(), self.settings.source.absolute(), self.agent.id)
+    def server(self, agent: Agent | None = None) -> McpServer:
+        """Return the server of the memory's tools, of one agent if the tool does not start it in its folder."""
+        return McpServer(service.find_program(), self.settings.source.absolute(), None if agent is None else agent.id)
 
     def plugin(self, tool: str, name: str) -> str:
         """Return the text of a plugin that holds the hook's command."""
@@ -131,11 +130,6 @@ class ConnectTarget:
         program, options = (json.dumps(words) for words in ([*service.find_program(), "hook", tool], self.options()))
         call = call.replace('"@PROGRAM@"', program).replace('"@OPTIONS@"', options)
         return (folder / name).read_text("utf-8").replace("@CALL@", call)
-
-
-def _is_own(place: ConnectTarget) -> bool:
-    """Return True if all sessions that find the configuration belong to this agent."""
-    return is_within(place.agent, None if place.project is None else str(place.project))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +147,6 @@ class ConnectableTool:
 
     def steps(self, place: ConnectTarget) -> list[str]:
         """Return the next steps of a person."""
-        is_own = _is_own(place)
-        if place.project is not None and not is_own:
-            folders = ", ".join(map(str, folders_of(place.agent)))
-            what = f"{place.project} is not a folder of agent {place.agent.id}: nothing is injected into its sessions"
-            return [f"{what}, and get no tools; use --project in {folders}"]
-        if not self.served:
-            return list(self.next)
-        if not is_own:
-            tools = "the tools of memory are not in it, for sessions of other projects would get them"
-            way = "--project, there" if self.in_project else "it has no configuration of a project"
-            return [*self.next, f"{tools}: {way}"]
         return [*self.next, *self.served, *(self.shared if place.project is not None else ())]
 
 
@@ -172,10 +155,9 @@ def _claude_code(place: ConnectTarget) -> Sequence[Edit]:
     name = "settings.json" if place.project is None else "settings.local.json"
     path = place.folder(".claude", "CLAUDE_CONFIG_DIR") / name
     hooks = _hooks(place, "claude-code", path, _EVENTS)
-    if (server := place.server()) is None:
-        return [hooks]
     own = Path(place.environ.get("CLAUDE_CONFIG_DIR") or place.home).expanduser() / ".claude.json"
-    return [hooks, JsonServers(own if place.project is None else place.project / ".mcp.json", "mcpServers", server)]
+    path = own if place.project is None else place.project / ".mcp.json"
+    return [hooks, JsonServers(path, "mcpServers", place.server())]
 
 
 def _codex(place: ConnectTarget) -> Sequence[Edit]:
@@ -184,16 +166,14 @@ def _codex(place: ConnectTarget) -> Sequence[Edit]:
     limit = 2 * (place.settings.injection.max_tokens + place.settings.injection.files_max_tokens)
     more = {START: {"additionalContextLimit": limit}, END: {"timeout": _END_SECONDS}}
     hooks = _hooks(place, "codex", folder / "hooks.json", _EVENTS, more=more)
-    server = place.server()
-    return [hooks] if server is None else [hooks, TomlServers(folder / "config.toml", server)]
+    return [hooks, TomlServers(folder / "config.toml", place.server())]
 
 
 def _gemini(place: ConnectTarget) -> Sequence[Edit]:
     path = place.folder(".gemini") / "settings.json"
     events = {"SessionStart": START, "BeforeAgent": PROMPT, "PreCompress": COMPACT, "SessionEnd": END}
     hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # it counts milliseconds
-    server = place.server()
-    return [hooks if server is None else BothEdits(path, hooks, JsonServers(path, "mcpServers", server))]
+    return [BothEdits(path, hooks, JsonServers(path, "mcpServers", place.server()))]
 
 
 def _hooks(
@@ -208,7 +188,7 @@ def _hooks(
     for name, event in events.items():
         made[name] = {"type": "command", "command": place.command(tool, event), "timeout": timeout}
         made[name] |= more.get(event, {})
-    return HookSettings(path, tool, place.agent.workspace, made)
+    return HookSettings(path, tool, place.marks(), made)
 
 
 def _opencode_folder(place: ConnectTarget) -> Path:
@@ -220,8 +200,7 @@ def _opencode(place: ConnectTarget) -> Sequence[Edit]:
     if place.project is not None:
         settings, folder = place.project, place.project / ".opencode"
     plugin = OwnFile(folder / "plugins" / "memoryd.js", place.plugin("opencode", "opencode.js"))
-    server = place.server()
-    return [plugin] if server is None else [plugin, JsonServers(settings / "opencode.json", OPENCODE, server)]
+    return [plugin, JsonServers(settings / "opencode.json", OPENCODE, place.server())]
 
 
 def _pi(place: ConnectTarget) -> Sequence[Edit]:
@@ -241,37 +220,41 @@ def _openclaw(place: ConnectTarget) -> Sequence[Edit]:
     }
     named = place.environ.get("OPENCLAW_CONFIG_PATH")
     path = Path(named).expanduser() if named else state / "openclaw.json"
-    allowed = OpenClawPlugins(path, tuple(foreign_config.list_kept(path, place.settings.state_dir / KEPT)))
-    server = place.server()
+    allowed = OpenClawPlugins(
+        path, tuple(foreign_config.list_kept(path, place.settings.state_dir / foreign_config.KEPT))
+    )
+    # The gateway starts the server in a folder of its own, so the agent of OpenClaw's workspace is named.
+    server = place.server(place.agent or choose(place.settings, str(state / "workspace")))
     return [
         *(OwnFile(path, None) for path in former if path.exists()),
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
-        allowed if server is None else BothEdits(path, allowed, JsonServers(path, OPENCLAW, server)),
+        BothEdits(path, allowed, JsonServers(path, OPENCLAW, server)),
     ]
 
 
 def _aider(place: ConnectTarget) -> Sequence[Edit]:
-    return [AiderConf((place.project or place.home) / ".aider.conf.yml", place.agent.workspace / "MEMORY.md")]
+    return [AiderConf((place.project or place.home) / ".aider.conf.yml", _owner(place).workspace / "MEMORY.md")]
 
 
 def _claude_md(place: ConnectTarget) -> Instructions:
     return Instructions(
         place.project / "CLAUDE.md" if place.project else place.folder(".claude", "CLAUDE_CONFIG_DIR") / "CLAUDE.md",
-        f"claude-code {place.agent.id}",
+        f"claude-code {_owner(place).id}",
         _show_place(place),
         loads=True,
     )
 
 
 def _gemini_md(place: ConnectTarget) -> Instructions:
-    if place.project is None or not place.agent.workspace.is_relative_to(place.project):
+    agent = _owner(place)
+    if place.project is None or not agent.workspace.is_relative_to(place.project):
         what = "Gemini CLI imports nothing from outside of the project"
-        raise RefusedError(what, str(place.agent.workspace), "use --project in a folder that the workspace lies in")
-    return Instructions(place.project / "GEMINI.md", f"gemini {place.agent.id}", _show_place(place), loads=True)
+        raise RefusedError(what, str(agent.workspace), "use --project in a folder that the workspace lies in")
+    return Instructions(place.project / "GEMINI.md", f"gemini {agent.id}", _show_place(place), loads=True)
 
 
 def _show_place(place: ConnectTarget) -> str:
-    path = place.agent.workspace / "MEMORY.md"
+    path = _owner(place).workspace / "MEMORY.md"
     if place.project is not None and path.is_relative_to(place.project):
         path = path.relative_to(place.project)
     if len(str(path).split()) != 1:
@@ -284,20 +267,13 @@ def _agents_md(tool: str, usual: str, variable: str | None, place: ConnectTarget
     path = folder / "AGENTS.md"
     if tool == "codex" and (folder / "AGENTS.override.md").exists():
         path = folder / "AGENTS.override.md"  # Codex reads this one alone then
-    where = json.dumps(str(place.agent.workspace), ensure_ascii=False)
+    where = json.dumps(str(_owner(place).workspace), ensure_ascii=False)
     said = f"{SAID}, and day by day in memory/, of the folder {where}."
-    return Instructions(path, f"{tool} {place.agent.id}", said, loads=False)
+    return Instructions(path, f"{tool} {_owner(place).id}", said, loads=False)
 
 
 _ANEW = "restart {}: it reads its configuration when it starts"
 _LEAVE = "{} names paths of this machine: leave it out of git"
-# Where a tool whose transcripts are read has them: its folder, the variable that names another, the folder in it.
-_TRANSCRIPTS = {
-    "claude-code": (".claude", "CLAUDE_CONFIG_DIR", "projects"),
-    "codex": (".codex", "CODEX_HOME", "sessions"),
-    "pi": (".pi/agent", "PI_CODING_AGENT_DIR", "sessions"),
-    "gemini": (".gemini", "", "tmp"),
-}
 TOOLS = {
     "claude-code": ConnectableTool(
         _claude_code,
@@ -373,7 +349,7 @@ def connect(
         raise RefusedError(f"{tool} has no configuration of a project", hint="leave out --project")
     if known.loads and not remove:
         _require_own(tool, place)
-    keep = place.settings.state_dir / KEPT
+    keep = place.settings.state_dir / foreign_config.KEPT
     planned = []
     doubts: list[str] = []
     for edit in _edits(tool, place, instruct=instruct and not remove):
@@ -395,26 +371,25 @@ def connect(
 
 
 def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
-    """Return why the agent's configuration reads no sessions of a tool, and the key to set; None if it reads some."""
-    if tool not in _TRANSCRIPTS:
-        known = " and ".join(_TRANSCRIPTS)
-        return f"sessions of {tool} are not read: this version reads {known}, and any as format messages"
-    usual, variable, below = _TRANSCRIPTS[tool]
-    named = place.environ.get(variable)
-    folder = (Path(named).expanduser() if named else place.home / usual) / below
-    for source in place.agent.transcripts:
+    """Return why no agent of the configuration reads sessions of a tool, and what to do; None if one does."""
+    if tool not in KNOWN_FORMATS:
+        return f"sessions of {tool} are not read: this version reads {', '.join(KNOWN_FORMATS[1:])}"
+    root = PROGRAMS[tool].find_root(place.home, place.environ)
+    folder = Path(PROGRAMS[tool].list_patterns(root)[0].partition("/*")[0])
+    agents = place.settings.agents if place.agent is None else (place.agent,)
+    for source in (source for agent in agents for source in agent.transcripts):
         is_there = source.root.is_relative_to(folder) or folder.is_relative_to(source.root)
         if source.format == tool or (source.format == "auto" and is_there):
             return None
-    path = json.dumps(f"{folder}/**/*.jsonl", ensure_ascii=False)
-    return f"sessions of {tool} are not read: add to transcripts of agent {place.agent.id}: - path: {path}"
+    path = json.dumps(PROGRAMS[tool].list_patterns(root)[0], ensure_ascii=False)
+    return f"sessions of {tool} are not read: run memoryd init, or add to transcripts of an agent: - path: {path}"
 
 
 def _edits(tool: str, place: ConnectTarget, *, instruct: bool) -> Sequence[Edit]:
     known = TOOLS[tool]
     try:
         named = _instructions(tool, place)
-    except RefusedError:
+    except (RefusedError, ConfigError):
         if instruct:
             raise
         return known.edits(place)
@@ -432,9 +407,16 @@ def _instructions(tool: str, place: ConnectTarget) -> Instructions:
 
 
 def _require_own(tool: str, place: ConnectTarget) -> None:
-    if not _is_own(place):
+    """Refuse to name an agent's memory in a file that sessions of other agents load as well."""
+    if not is_within(_owner(place), None if place.project is None else str(place.project)):
         what = "this agent's memory would be injected into sessions of other projects"
         raise RefusedError(what, tool, "use --project in a folder of this agent's")
+
+
+def _owner(place: ConnectTarget) -> Agent:
+    if place.agent is None:
+        raise ConfigError("which agent is meant?", hint="give --agent ID, or --project in its folder")
+    return place.agent
 
 
 def _remove_edit(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:

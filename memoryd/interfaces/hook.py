@@ -5,12 +5,13 @@ and exits with 0 and no answer if something fails; the log then has the error. W
 the workspace itself, so that an agent always has its memory, but without facts, profile, the project's state and search
 results. The secret scanner loads too slowly for this, so lines that look like secrets are withheld.
 
-`memoryd connect` writes the whole command, with the socket and the workspace:
+`memoryd connect` writes the whole command:
 
-    memoryd hook TOOL EVENT --socket PATH --workspace DIR [--files TOKENS] [--imported] [--within DIR]…
+    memoryd hook TOOL EVENT --socket PATH --config FILE [--imported]
 
-`--files` limits the text from files without the daemon. `--imported` leaves out `MEMORY.md` because the tool loads it
-by itself. `--within` names a project whose sessions get an answer.
+The folder of the session chooses the agent, so one hook serves all projects, and those that come later. `--config` is
+read only without a daemon. `--imported` leaves out `MEMORY.md` because the tool loads it by itself. Hooks of earlier
+versions name their agent by `--workspace DIR` instead.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memoryd.files import log_line
 from memoryd.requests.daemon_client import ask
+
+if TYPE_CHECKING:
+    from memoryd.config import Settings
 
 ALL_SECONDS = 2.0
 ASK_SECONDS = 1.5  # of a start: then the files are read here
 MOST_BYTES = 8 * 1024 * 1024  # of a payload
 MOST_PROMPT = 4_000  # characters of one that are looked at: in JSON they fit a request
-FILES_TOKENS = 12_000
 CLAUDE_UNITS = 10_000  # longer context is put into a file, and the model is shown its first lines
 START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact", "session-end")
 
@@ -72,9 +75,8 @@ class Hook(NamedTuple):
     tool: str
     event: str
     socket: str
-    workspace: str
-    files: int = FILES_TOKENS
-    within: tuple[str, ...] = ()
+    config: str
+    workspace: str = ""  # of the only agent that may answer; empty: the session's folder chooses
     imported: bool = False
 
     @property
@@ -127,14 +129,11 @@ def _in_time() -> Iterator[None]:
 def parse(arguments: Sequence[str]) -> Hook:
     """Read the command line."""
     if len(arguments) < 2 or arguments[0] not in DIALECTS or arguments[1] not in EVENTS:
-        raise HookError(f"memoryd hook {'|'.join(DIALECTS)} {'|'.join(EVENTS)} --socket PATH --workspace DIR")
-    socket, workspace = (_option(arguments, name, "") for name in ("--socket", "--workspace"))
-    if not (os.path.isabs(socket) and os.path.isabs(workspace)):  # noqa: PTH117
-        raise HookError("--socket and --workspace take absolute paths; memoryd connect writes them")
-    given = _option(arguments, "--files", "")
-    files = int(given) if given.isdecimal() else FILES_TOKENS
-    within = [arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word == "--within"]
-    return Hook(arguments[0], arguments[1], socket, workspace, files, tuple(within), "--imported" in arguments)
+        raise HookError(f"memoryd hook {'|'.join(DIALECTS)} {'|'.join(EVENTS)} --socket PATH --config FILE")
+    socket, config, workspace = (_option(arguments, name, "") for name in ("--socket", "--config", "--workspace"))
+    if not (os.path.isabs(socket) and os.path.isabs(config or workspace)):  # noqa: PTH117
+        raise HookError("--socket and --config take absolute paths; memoryd connect writes them")
+    return Hook(arguments[0], arguments[1], socket, config, workspace, "--imported" in arguments)
 
 
 def _option(arguments: Sequence[str], name: str, default: str) -> str:
@@ -162,17 +161,16 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     """Return the text for the agent; empty if there is none."""
     if os.isatty(1):
         raise HookError("this is for agents: memoryd context shows a person the injected text")
-    if not _is_meant(hook, payload.get("cwd")):
-        return ""
     about: dict[str, Any] = {
         "tool": hook.tool,
-        "workspace": hook.workspace,
+        "workspace": hook.workspace or None,
+        "cwd": _text(payload, "cwd"),
         "session": _text(payload, "session_id"),
         "transcript": _text(payload, "transcript_path"),
     }
     if hook.event in {START, PROMPT}:
         verb = "context" if hook.event == START else "prompt"
-        about |= {"cwd": _text(payload, "cwd"), "units": hook.dialect.units, "files": hook.dialect.files}
+        about |= {"units": hook.dialect.units, "files": hook.dialect.files}
         about |= {"imported": hook.imported, "keeps": hook.dialect.keeps}
         if hook.dialect.names is not None:
             about["source"] = _text(payload, "source")
@@ -187,7 +185,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
         raise HookError(str(answer["error"]["message"]))
     if hook.event != START:
         raise HookError("no daemon answers")
-    text = _from_files(hook, payload.get("cwd"))
+    text = _from_files(hook, about["cwd"])
     log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: injected from files", tool=hook.tool)
     return text
 
@@ -207,16 +205,8 @@ def _extract_prompt(dialect: Dialect, payload: dict[str, Any]) -> str:
     return prompt
 
 
-def _is_meant(hook: Hook, cwd: object) -> bool:
-    if not hook.within:
-        return True
-    here = os.path.realpath(cwd) if isinstance(cwd, str) else ""
-    folders = [os.path.realpath(folder) for folder in hook.within]
-    return any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in folders)
-
-
-def _from_files(hook: Hook, cwd: object = None) -> str:
-    """Return the memory files of the workspace, limited in bytes: no tokenizer makes more tokens than bytes.
+def _from_files(hook: Hook, cwd: str | None = None) -> str:
+    """Return the memory files of the session's agent, limited in bytes: no tokenizer makes more tokens than bytes.
 
     `RECENT.md` only where all sessions are of one project: which one an entry is of, only the daemon knows.
     """
@@ -224,19 +214,24 @@ def _from_files(hook: Hook, cwd: object = None) -> str:
         return ""
     from pathlib import Path
 
+    from memoryd.agent_choice import choose, folders_of
     from memoryd.errors import StateError
     from memoryd.files.open_folder import open_folder
     from memoryd.files.regular import read_below
     from memoryd.recall.injection import RECENT_FILE, Budget, Part, render
     from memoryd.scrub.likely import may_hide
 
+    settings = _load_settings(hook)
+    agent = choose(settings, cwd)
+    if agent is None or hook.workspace not in {"", str(agent.workspace)}:
+        return ""
     parts = []
-    if not os.path.isdir(hook.workspace):  # noqa: PTH112
-        raise HookError(f"there is no workspace {hook.workspace}")
-    with open_folder(Path(hook.workspace)) as folder:
-        recent = (
-            (RECENT_FILE,) if len(hook.within) == 1 or _is_meant(hook._replace(within=(hook.workspace,)), cwd) else ()
-        )
+    limit = settings.injection.files_max_tokens
+    if not agent.workspace.is_dir():
+        raise HookError(f"there is no workspace {agent.workspace}")
+    with open_folder(agent.workspace) as folder:
+        is_one = len(folders_of(agent)) == 1 or (cwd and Path(cwd).resolve().is_relative_to(agent.folder))
+        recent = (RECENT_FILE,) if is_one else ()
         for name in (*recent, *(() if hook.imported else ("MEMORY.md",)), *_days()):
             with contextlib.suppress(StateError):
                 data = read_below(folder, name)
@@ -246,10 +241,24 @@ def _from_files(hook: Hook, cwd: object = None) -> str:
                         from memoryd.scrub.hidden import mask_hidden  # takes as long to load as all else
 
                         data = mask_hidden(data)
-                    text = _looked_through(data.decode("utf-8", "replace"), hook.files, end=newest_last)
+                    text = _looked_through(data.decode("utf-8", "replace"), limit, end=newest_last)
                     parts.append(Part(name, text, newest_last=newest_last))
-    budget = Budget(hook.files, hook.files, hook.files, hook.dialect.units)
+    budget = Budget(limit, limit, limit, hook.dialect.units)
     return render([], [], parts, budget, lambda texts: [len(text.encode("utf-8", "replace")) for text in texts]).text
+
+
+def _load_settings(hook: Hook) -> Settings:
+    from pathlib import Path
+
+    from memoryd import config
+    from memoryd.errors import ConfigError
+
+    if not hook.config:
+        raise HookError("no daemon answers, and this hook is of an earlier version: memoryd connect writes it again")
+    try:
+        return config.load(Path(hook.config))
+    except ConfigError as error:
+        raise HookError(str(error)) from None
 
 
 def _looked_through(text: str, most: int, *, end: bool) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memoryd.agent_choice import choose, is_within
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.database import reads
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
@@ -80,12 +80,12 @@ class HookAnswerer:
     def context(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the agent's memory; no text if the session belongs to a project of another agent.
 
-        The request has its `workspace`, the `cwd` of the session, its id as `session`, the `source` of its start if the
-        text stays in its history, the `tool`, `files` (True to include them), `imported` (True if the tool loads
+        The request has the `cwd` of the session, the `workspace` of the only agent that may answer or None, the
+        session's id as `session`, the `source` of its start if the text stays in its history, the `tool`,
         `MEMORY.md` itself), and the most UTF-16 `units` that the tool takes.
         """
         agent = self._agent(request)
-        if not is_within(agent, request.get("cwd")):
+        if agent is None:
             return {"text": ""}
         made = self._inject(agent, request)
         if self._is_second(request, made.text):
@@ -111,7 +111,7 @@ class HookAnswerer:
         """
         agent = self._agent(request)
         text = request.get("prompt")
-        if not isinstance(text, str) or not is_within(agent, request.get("cwd")):
+        if agent is None or not isinstance(text, str):
             return {"text": ""}
         found = self._find_about(agent, request, text)
         if not found:
@@ -231,27 +231,32 @@ class HookAnswerer:
 
     def announce(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Take an `event` of a session, named by its transcript or id; carry it out soon after."""
-        agent = self._agent(request)
         if request.get("event") not in set(HookEventKind):
             raise ConfigError("there is no such event", hint=", ".join(HookEventKind))
         transcript, session = _session(request)
         event = HookEventKind(request["event"])
+        if (agent := self._agent(request)) is None:
+            return {}
         if session is not None and (told := self._sessions.pop(session, None)) and event is HookEventKind.PRE_COMPACT:
             self._sessions[session] = told._replace(source=None)
         self._loop.announce(HookEvent(agent.id, event, transcript, session, self._app.clock.monotonic()))
         return {}
 
-    def _agent(self, request: Mapping[str, Any]) -> Agent:
-        wanted = request.get("workspace")
+    def _agent(self, request: Mapping[str, Any]) -> Agent | None:
+        """Return the agent whose session asks; None if no agent works in its folder."""
+        wanted, cwd = request.get("workspace"), request.get("cwd")
+        if wanted is None:
+            return choose(self._app.settings, cwd)
         for agent in self._app.settings.agents:
             if agent.enabled and str(agent.workspace) == wanted:
-                return agent
+                return agent if is_within(agent, cwd) else None
         raise NotFoundError("no agent works in this workspace", hint="memoryd connect, once more")
 
 
 def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> _InjectionRequest:
     units, folder = request.get("units"), request.get("cwd")
-    root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else None
+    # Whose project it is, nobody knows without a folder: then it gets what is of no project alone.
+    root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else projects.OTHER
     files, imported = bool(request.get("files", True)), bool(request.get("imported"))
     return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, imported, Asker(own, root))
 
@@ -260,26 +265,3 @@ def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the transcript and the id that the request gives for its session."""
     transcript, session = request.get("transcript"), request.get("session")
     return transcript if isinstance(transcript, str) else None, session if isinstance(session, str) else None
-
-
-def folders_of(agent: Agent) -> tuple[Path, ...]:
-    """Return the folders whose sessions belong to the agent: the projects of its transcripts; empty: any folder.
-
-    An agent in private mode without projects serves only sessions in its workspace, because its memory is not for all
-    sessions of a user.
-    """
-    projects = dict.fromkeys(source.project for source in agent.transcripts)
-    if None not in projects and projects:
-        return tuple(project for project in projects if project is not None)
-    return (agent.workspace,) if agent.privacy == "silo" else ()
-
-
-def is_within(agent: Agent, cwd: object) -> bool:
-    """Return True if a session in this folder belongs to the agent."""
-    folders = folders_of(agent)
-    if not folders:
-        return True
-    if not isinstance(cwd, str) or not cwd:
-        return False
-    folder = Path(cwd).resolve()
-    return any(folder.is_relative_to(one.resolve()) for one in folders)

@@ -215,10 +215,11 @@ class JsonServers(JsonEdit):
 
     def take_from(self, document: dict[str, Any]) -> bool:
         servers = self._servers(document)
-        name = self.server.find(servers)
-        if name is None:
+        if (name := self.server.find(servers)) is None:
             return False
-        del servers[name]
+        while name is not None:  # an earlier version wrote one for each agent
+            del servers[name]
+            name = self.server.find(servers)
         _drop_empty(document, self.key.split("."))
         return True
 
@@ -247,22 +248,25 @@ class JsonServers(JsonEdit):
 
 @dataclass(frozen=True, slots=True)
 class HookSettings(JsonEdit):
-    """memoryd's hooks of one tool, for one workspace."""
+    """memoryd's hooks of one tool, for one configuration."""
 
     tool: str  # as `memoryd hook` calls it
-    workspace: Path  # whose hooks they are; those of another one stay
+    marks: frozenset[tuple[str, str]]  # options of which one tells that a hook is of this configuration
     hooks: Mapping[str, Mapping[str, Any]]  # by the tool's name of the event, each with its `command`
 
     def put_into(self, document: dict[str, Any]) -> None:
         events = document.setdefault("hooks", {})
         for name, hook in self.hooks.items():
             groups = events.setdefault(name, [])
-            own = [(group, place) for group in groups for place, one in enumerate(group["hooks"]) if self._is_ours(one)]
-            if own:
-                group, place = own[0]
-                group["hooks"][place] = dict(hook)
-            else:
+            own = [(group, one) for group in groups for one in group["hooks"] if self._is_ours(one)]
+            if not own:
                 groups.append({"hooks": [dict(hook)]})
+                continue
+            group, first = own[0]
+            group["hooks"][group["hooks"].index(first)] = dict(hook)
+            for group, one in own[1:]:  # an earlier version wrote one for each agent
+                group["hooks"].remove(one)
+            groups[:] = [group for group in groups if group["hooks"] or all(group is not left for left, _ in own)]
 
     def take_from(self, document: dict[str, Any]) -> bool:
         events = document.get("hooks", {})
@@ -289,8 +293,8 @@ class HookSettings(JsonEdit):
             words = shlex.split(str(hook.get("command", "")))
         except ValueError:
             return False
-        pairs = list(pairwise(words))
-        return ("hook", self.tool) in pairs and ("--workspace", str(self.workspace)) in pairs
+        pairs = set(pairwise(words))
+        return ("hook", self.tool) in pairs and not pairs.isdisjoint(self.marks)
 
 
 @dataclass(frozen=True, slots=True)

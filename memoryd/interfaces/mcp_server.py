@@ -1,7 +1,7 @@
 """Describe `memoryd mcp` as an entry in a tool's list of MCP servers: its command and its name.
 
-The name is `memoryd`, or `memoryd-ID` if another agent has that name. An entry belongs to this server if it has the
-same agent and configuration. An entry whose configuration no longer exists counts as an old entry of this server.
+The name is `memoryd`, or `memoryd-2` if another configuration has that name. An entry belongs to this server if it has
+the same configuration. An entry whose configuration no longer exists counts as an old entry of this server.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ NAME = "memoryd"
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """Describe the server of one agent's memory."""
+    """Describe the server of one configuration; the folder in which a program starts it chooses the agent."""
 
     program: Sequence[str]  # the `memoryd` command
     config: Path  # the configuration, by its absolute path
-    agent: str
+    agent: str | None = None  # the only agent, for a program that starts it elsewhere
 
     @property
     def words(self) -> list[str]:
         """Return the command line."""
-        return [*self.program, "--config", str(self.config), "mcp", "--agent", self.agent]
+        named = [] if self.agent is None else ["--agent", self.agent]
+        return [*self.program, "--config", str(self.config), "mcp", *named]
 
     def is_started_by(self, entry: object) -> bool:
         """Return True if an entry of a tool starts this server."""
-        config, agent = _parse_target(words_of(entry))
-        return agent == self.agent and config is not None and (config == self.config or not config.exists())
+        config = _parse_config(words_of(entry))
+        return config is not None and (config == self.config or not config.exists())
 
     def find(self, servers: Mapping[str, Any]) -> str | None:
         """Return this server's name in a tool's list; None if it is not in it."""
@@ -45,10 +46,10 @@ class McpServer:
         """Return the name that this server has, or would get, in a tool's list."""
         if (name := self.find(servers)) is not None:
             return name
-        for name in (NAME, f"{NAME}-{self.agent}"):
+        for name in (NAME, f"{NAME}-2"):
             if name not in servers:
                 return name
-            if _parse_target(words_of(servers[name])) == (None, None):
+            if _parse_config(words_of(servers[name])) is None:
                 break
         raise RefusedError(f"has a server {name!r} already, which connect did not write", str(path), by_hand)
 
@@ -62,10 +63,8 @@ def words_of(entry: object) -> list[str]:
     return [word for word in words if isinstance(word, str)]
 
 
-def _parse_target(words: Sequence[str]) -> tuple[Path | None, str | None]:
-    """Return the configuration and the agent that a command line of `memoryd mcp` names."""
-    pairs = list(pairwise(words))
+def _parse_config(words: Sequence[str]) -> Path | None:
+    """Return the configuration that a command line of `memoryd mcp` names; None if it is none."""
     if "mcp" not in words or not any(Path(word).name == NAME for word in words):
-        return None, None
-    named = {name: value for name, value in pairs if name in {"--config", "--agent"}}
-    return Path(named["--config"]) if "--config" in named else None, named.get("--agent")
+        return None
+    return next((Path(value) for name, value in pairwise(words) if name == "--config"), None)

@@ -63,7 +63,7 @@ def service() -> None:
 def _make_service(call: Call, *, launchd: bool, system: bool) -> Service:
     from memoryd.interfaces import service as services
 
-    return services.plan_service(call.settings(), launchd=launchd, system=system)
+    return services.plan_service(call.settings(own=True), launchd=launchd, system=system)
 
 
 @service.command("print")
@@ -84,12 +84,13 @@ def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: F
     """Write the service file; keep a copy of a file that is already there."""
     from memoryd.interfaces import service as services
 
-    settings = call.settings()
+    settings = call.settings(own=True)
     made = services.plan_service(settings, launchd=launchd, system=system)
     data = services.install(made, settings)
     word = "written" if data["changed"] else "there already"
     kept = f"\nkept     {data['backup']}" if data["backup"] else ""
-    call.output.result(data, f"{word:8} {data['path']}{kept}\nto start {data['next']}")
+    note = f"\nnote     {data['note']}" if data["note"] else ""
+    call.output.result(data, f"{word:8} {data['path']}{kept}\nto start {data['next']}{note}")
 
 
 @service.command("uninstall")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from memoryd import config
+from memoryd import config, config_file
 from memoryd.changing import time_machine
 from memoryd.database import memories, reads
 from memoryd.errors import ConfigError, NotFoundError
@@ -92,7 +92,7 @@ class Memory:
         folder = Path(workspace).expanduser().resolve()
         given = None if config_file is None else Path(config_file).expanduser()
         self._settings: Settings = _load_settings(folder, given)
-        found = [agent for agent in self._settings.agents if agent.workspace.resolve() == folder]
+        found = [agent for agent in self._settings.agents if agent.folder.resolve() == folder]
         if not found:
             hint = f"name it in {self._settings.source}"
             raise NotFoundError("no agent works in this folder", str(folder), hint)
@@ -346,7 +346,7 @@ class Memory:
 def _load_settings(folder: Path, given: Path | None) -> Settings:
     user = Path(platformdirs.user_config_dir("memoryd"))
     try:
-        source = config.find(given, os.environ, Path.cwd(), user)
+        source = config_file.find(given, os.environ, Path.cwd(), user)
     except ConfigError:
         if given is not None or os.environ.get("MEMORYD_CONFIG"):
             raise

@@ -1,6 +1,6 @@
 """Write the service file of memoryd: a systemd unit or a launchd property list with the paths of one configuration.
 
-This module starts and stops nothing. It returns the command, so that a person runs it.
+`memoryd service` starts and stops nothing: it shows the command, so that a person runs it. `memoryd init` runs it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ import os
 import plistlib
 import pwd
 import re
+import shlex
 import site
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
+from memoryd.agent_programs import PROGRAMS
 from memoryd.clock import Clock
 from memoryd.errors import ConfigError, StateError
 from memoryd.files import unit
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 PATIENCE = "30s"  # longer than a daemon that is told to stop may take
+LINGER = "it ends when you log out and starts when you log in; loginctl enable-linger keeps it running"
 LABEL = "dev.memoryd.daemon"
 SYSTEM_FOLDER = Path("/etc/systemd/system")
 SHARED_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be recognised, never written to
@@ -37,6 +42,7 @@ class Service:
     text: str
     start: str
     stop: str
+    note: str = ""  # for a person
 
 
 def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
@@ -47,21 +53,22 @@ def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
         path = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
         target = f"gui/{os.getuid()}"
         stop = f"launchctl bootout {target}/{LABEL}"
-        return Service(path, _plist(settings), f"launchctl bootstrap {target} {path}", stop)
+        return Service(path, _plist(settings), f"launchctl bootstrap {target} {shlex.quote(str(path))}", stop)
     folder, command = SYSTEM_FOLDER, "systemctl"
     if not system:
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
         command = "systemctl --user"
     start, stop = f"{command} daemon-reload && {command} enable --now memoryd", f"{command} disable --now memoryd"
-    return Service(folder / "memoryd.service", _unit(settings, system=system), start, stop)
+    note = "" if system else LINGER
+    return Service(folder / "memoryd.service", _unit(settings, system=system), start, stop, note)
 
 
 def install(made: Service, settings: Settings) -> dict[str, Any]:
-    """Write the file; return `path`, `changed`, `backup`, `next` (the command that starts the service)."""
+    """Write the file; return `path`, `changed`, `backup`, `next` (the command that starts it) and `note`."""
     make_private_dir(settings.state_dir)
     make_private_dir(settings.state_dir / "log")
     placed = unit.place_file(made.path, made.text.encode(), Clock().text())
-    return _describe_placed(made.path, placed, made.start)
+    return _describe_placed(made.path, placed, made.start) | {"note": made.note}
 
 
 def uninstall(made: Service) -> dict[str, Any]:
@@ -72,6 +79,37 @@ def uninstall(made: Service) -> dict[str, Any]:
 def _describe_placed(path: Path, placed: unit.PlacedFile, command: str) -> dict[str, Any]:
     backup = None if placed.backup is None else str(placed.backup)
     return {"path": str(path), "changed": placed.changed, "backup": backup, "next": command}
+
+
+def is_installed(made: Service, settings: Settings) -> bool:
+    """Return True if the service file is there and is that of this configuration."""
+    text = made.path.read_text("utf-8", "replace") if made.path.is_file() else ""
+    source = str(settings.source)
+    return _quote_word(source, command=True) in text or escape(source) in text
+
+
+def has_manager() -> bool:
+    """Return True if this user's service manager answers."""
+    probe = "launchctl print gui/$(id -u)" if sys.platform == "darwin" else "systemctl --user show --property=Version"
+    return subprocess.run(["sh", "-c", probe], capture_output=True, check=False).returncode == 0
+
+
+def call_manager(command: str) -> None:
+    """Run a command of `Service` that starts or stops it.
+
+    Raises:
+        StateError: the service manager refuses.
+    """
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StateError("the service manager refuses", command, " ".join(done.stderr.split())[:300])
+
+
+def start_process(settings: Settings) -> None:
+    """Start the daemon as a process that outlives the terminal."""
+    nothing = subprocess.DEVNULL
+    words = ["sh", "-c", '"$@" &', "sh", *command_line(settings), "--quiet"]
+    subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True, check=True)
 
 
 def command_line(settings: Settings) -> list[str]:
@@ -107,8 +145,18 @@ def _unit(settings: Settings, *, system: bool) -> str:
         lines["ReadWritePaths"] = " ".join("-" + _quote_word(str(path)) for path in dict.fromkeys(writable))
         if any(path.is_relative_to(shared) for path in writable for shared in SHARED_TEMPORARY):
             lines["PrivateTmp"] = "no"
+    else:
+        # Where agents keep their sessions, if not in the usual place: the service manager does not know.
+        kept = (f"Environment={_quote_word(f'{name}={value}')}" for name, value in _list_variables().items())
+        lines["ExecStart"] = "\n".join([command, *kept])
     text = read_shipped_unit("memoryd.service" if system else "user/memoryd.service")
     return re.sub(rf"(?m)^({'|'.join(lines)})=.*$", lambda line: f"{line[1]}={lines[line[1]]}", text)
+
+
+def _list_variables() -> dict[str, str]:
+    """Return the variables that name folders of agents, with absolute paths."""
+    names = {one.variable: os.environ.get(one.variable) for one in PROGRAMS.values() if one.variable is not None}
+    return {name: str(Path(value).expanduser().absolute()) for name, value in sorted(names.items()) if value}
 
 
 def _quote_word(word: str, *, command: bool = False) -> str:
@@ -141,5 +189,7 @@ def _plist(settings: Settings) -> str:
     """Return the property list that ships, with this command and this state folder."""
     described = plistlib.loads(read_shipped_unit(f"launchd/{LABEL}.plist").encode())
     described["ProgramArguments"] = [*command_line(settings), "--quiet"]
+    if variables := _list_variables():
+        described["EnvironmentVariables"] = variables
     described["StandardErrorPath"] = str(settings.state_dir / "log" / "launchd.err")
     return plistlib.dumps(described).decode()

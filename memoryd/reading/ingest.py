@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import OperationalError
 
+from memoryd.agent_choice import is_nearer_to_another
 from memoryd.database import query, sqlite
 from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
 from memoryd.files import ranges, sources
@@ -486,7 +487,8 @@ class Ingest:
             return False
         folders = _both_forms(identity.cwd)
         wanted = [form for project in projects if project is not None for form in _both_forms(str(project))]
-        if any(folder.is_relative_to(project) for folder in folders for project in wanted):
+        within = any(folder.is_relative_to(project) for folder in folders for project in wanted)
+        if within and not is_nearer_to_another(self.settings, source.agent, identity.cwd):
             return True
         self._pass_over(cursor, "recorded in another project")
         return False

@@ -48,14 +48,12 @@ class Project(NamedTuple):
 
 def find_root(folder: str, agent: Agent) -> str:
     """Return the folder of the project that a folder lies in; without a folder, the agent's workspace."""
-    path = Path(os.path.realpath(str(folder or agent.workspace).replace("\0", "")))
+    path = Path(os.path.realpath(str(folder or agent.folder).replace("\0", "")))
     for above in (path, *path.parents):
         with contextlib.suppress(OSError):
             if (above / ".git").exists():
                 return str(above)
-    tops = (
-        Path(os.path.realpath(top)) for top in (agent.workspace, *(one.project for one in agent.transcripts)) if top
-    )
+    tops = (Path(os.path.realpath(top)) for top in (agent.folder, *(one.project for one in agent.transcripts)) if top)
     holding = [top for top in tops if path.is_relative_to(top)]
     return str(max(holding, key=lambda top: len(top.parts), default=path))
 

@@ -15,16 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memoryd
-from memoryd import config
-from memoryd.config import Agent, Settings, SettingsError, TranscriptSource, default_text, find, keys_of, load
+from memoryd import config, config_file
+from memoryd.agent_programs import make_slug
+from memoryd.config import Agent, Settings, SettingsError, TranscriptSource, keys_of, load
+from memoryd.config_file import default_text, find
 from memoryd.config_values import duration_text
 from memoryd.errors import ConfigError
 from memoryd.interfaces import cli_config
 from memoryd.interfaces.cli import main
+from memoryd.interfaces.cli_config import render_default
 from memoryd.yaml_reader import read
 
 SHIPPED = Path(memoryd.__file__).parent.parent / "config" / "memoryd.yaml"
-MINIMAL = "agents: [{id: a, workspace: .}]\n"
+MINIMAL = "agents: [{id: a, workspace: ., transcripts: []}]\n"
 
 
 def write(folder, text):
@@ -55,7 +58,11 @@ def test_a_state_folder_in_a_workspace_is_refused(tmp_path, inside):
     (tmp_path / "work").mkdir()
     (tmp_path / "link").symlink_to("work")
     line, what, hint = problem_of(tmp_path, f"state_dir: {inside}\nagents: [{{id: a, workspace: work}}]\n")
-    assert (line, what, hint) == (1, "state_dir: lies in the workspace of a", "put it where no agent works")
+    assert (line, what, hint) == (
+        1,
+        "state_dir: lies in the workspace of a",
+        "put it where no agent works, or set memory: state for this agent",
+    )
 
 
 # --- the shipped file ---
@@ -116,15 +123,21 @@ def test_default_text_is_the_shipped_file():
     assert default_text() == SHIPPED.read_text(encoding="utf-8")
 
 
+def test_the_default_works_as_it_is_in_a_users_folder(tmp_path):
+    made = settings_of(tmp_path, render_default(tmp_path / "it's $state"))
+    assert (made.agents, made.state_dir, made.warnings) == ((), tmp_path / "it's $state", ())
+    shipped = load(SHIPPED)
+    assert replace(made, agents=shipped.agents, state_dir=shipped.state_dir) == shipped, "all else is the same"
+
+
 def test_default_text_is_read_from_the_package_where_it_was_installed(tmp_path):
     package = tmp_path / "memoryd"
     package.mkdir()
     for module in Path(memoryd.__file__).parent.glob("*.py"):
         (package / module.name).write_bytes(module.read_bytes())
     (package / "memoryd.yaml").write_text("as installed", encoding="utf-8")
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from memoryd.config import default_text as d; print(d())"
-    )
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+    code += "from memoryd.config_file import default_text; print(default_text())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == "as installed\n"
 
@@ -206,7 +219,7 @@ def test_one_problem_is_told_in_one_line(tmp_path):
         ("treshold: 0.8", "treshold", "did you mean sleep.threshold?"),
         ("idle_end: 2h", "idle_end", "did you mean sessions.idle_end?"),
         ("sleep: {keep-recent: 1}", "sleep.keep-recent", "did you mean sleep.keep_recent?"),
-        ("naps: {schedule: x}", "naps", "known here: state_dir, timezone, agents, ingest"),
+        ("naps: {schedule: x}", "naps", "known here: state_dir, timezone, discover, agents"),
         ("hooks: {on_error: x}", "hooks.on_error", "known here: on_summary, on_alarm"),
         ("llm: {budget: 1}", "llm.budget", "did you mean sleep.budget?"),
         ("modes: {naps: auto}", "modes.naps", "known here: sleep, facts"),
@@ -226,6 +239,40 @@ def test_a_key_that_the_release_removed_only_warns(tmp_path):
     why = "RECENT.md and the state of the project replace it"
     assert made.warnings == (f"{path}:2: injection.handover_max_tokens was removed and does nothing: {why}",)
     assert (made.injection.max_tokens, load(write(tmp_path, MINIMAL)).warnings) == (7, ())
+
+
+def test_an_agent_without_transcripts_only_warns_unless_they_are_none_on_purpose(tmp_path):
+    path = write(tmp_path, "agents: [{id: a, workspace: .}]\n")
+    why = "is missing, so no session of a program is read: memoryd init finds them"
+    assert load(path).warnings == (f"{path}:1: agents[0].transcripts {why}",)
+    for listed in ("[]", "[{path: nothing/there/yet/*.jsonl}]"):
+        assert load(write(tmp_path, f"agents: [{{id: a, workspace: ., transcripts: {listed}}}]\n")).warnings == ()
+
+
+def test_a_project_that_is_gone_leaves_its_agent_out_where_projects_come_and_go(tmp_path):
+    agents = "agents: [{id: a, workspace: ., transcripts: []}, {id: b, workspace: gone, transcripts: []}]\n"
+    assert problem_of(tmp_path, agents)[1] == f"agents[1].workspace: the folder {tmp_path / 'gone'} does not exist"
+    settings = settings_of(tmp_path, f"discover: [codex]\n{agents}")
+    assert [agent.enabled for agent in settings.agents] == [True, False]
+    assert "the agent b is left out" in settings.warnings[0]
+    assert problems_of(tmp_path, f"discover: [emacs]\n{agents}")[0][1].startswith("discover: ")
+
+
+def test_memory_in_the_state_folder_and_folders_that_share_it(tmp_path):
+    text = (
+        "state_dir: state\nagents: [{id: a, workspace: ., memory: state, share: [other],"
+        " transcripts: [{path: x/*.jsonl, project: .}, {path: y/*.jsonl}]}]\n"
+    )
+    (agent,) = settings_of(tmp_path, text).agents
+    assert (agent.folder, agent.workspace) == (tmp_path, tmp_path / "state" / "agents" / "a")
+    found = [(source.root, source.project) for source in agent.transcripts]
+    x, y = tmp_path / "x", tmp_path / "y"
+    assert found == [(x, tmp_path), (x, tmp_path / "other"), (y, None)]
+    text = "agents: [{id: a, workspace: p, share: [q], transcripts: [{path: 'c/SLUG*/**/*.jsonl', project: p}]}]\n"
+    (tmp_path / "p").mkdir()
+    (agent,) = settings_of(tmp_path, text.replace("SLUG", make_slug(tmp_path / "p"))).agents
+    slugs = [f"{make_slug(tmp_path / name)}*/**/*.jsonl" for name in "pq"]
+    assert [source.pattern for source in agent.transcripts] == slugs, "Claude Code names a folder after its project"
 
 
 def test_a_model_may_be_named_for_each_agent_instead_of_for_all(tmp_path):
@@ -537,7 +584,7 @@ def test_the_glob_below_the_root_finds_what_the_pattern_means(tmp_path):
 def test_the_places_are_tried_in_order(tmp_path, monkeypatch):
     named, variable = tmp_path / "named.yaml", tmp_path / "variable.yaml"
     here, user, system = tmp_path / "config" / "memoryd.yaml", tmp_path / "u" / "memoryd.yaml", tmp_path / "etc.yaml"
-    monkeypatch.setattr(config, "_SYSTEM_FILE", system)
+    monkeypatch.setattr(config_file, "_SYSTEM_FILE", system)
     for path in (named, variable, here, user, system):
         path.parent.mkdir(exist_ok=True)
         path.touch()
@@ -553,12 +600,11 @@ def test_the_places_are_tried_in_order(tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as caught:
         find(None, {}, tmp_path, user.parent)
     assert str(here) in caught.value.what
-    assert str(user) in caught.value.hint
-    example = re.search(r"agents: (\[\{.*\}\]);", caught.value.hint)
-    assert example
-    (tmp_path / "my-project").mkdir()
-    (agent,) = settings_of(tmp_path, f"agents: {example[1]}").agents
-    assert agent.transcripts  # an example that reads something
+    assert "memoryd init" in caught.value.hint
+    here.touch()
+    with pytest.raises(ConfigError) as caught:
+        find(None, {}, None, user.parent)
+    assert str(here) not in caught.value.what, "the checkout's, which is asked for by a folder alone"
 
 
 @pytest.mark.parametrize("environ", [{}, {"MEMORYD_CONFIG": "gone.yaml"}])

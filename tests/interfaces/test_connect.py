@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.config import Agent, InjectionSettings, Settings, TranscriptSource
+from memoryd.config import Agent, Settings, TranscriptSource
 from memoryd.errors import ConfigError, RefusedError, StateError
 from memoryd.interfaces import connect as connecting
 from memoryd.interfaces import hook as hooks
@@ -39,6 +39,12 @@ def place(tmp_path):
     return ConnectTarget(settings, settings.agents[0], tmp_path / "home", {}, None)
 
 
+def bound_to(place, *sources):
+    """The place with other sources of its only agent."""
+    agent = replace(place.agent, transcripts=sources)
+    return replace(place, agent=agent, settings=replace(place.settings, agents=(agent,)))
+
+
 def written(tool, place, *, remove=False):
     return connect(tool, place, NOW, write=True, remove=remove)
 
@@ -56,12 +62,12 @@ LOOK = {"write": False, "remove": False}
 @pytest.mark.parametrize(("tool", "folder"), [("codex", ".codex/sessions"), ("claude-code", ".claude/projects")])
 def test_a_tool_whose_sessions_nobody_reads_is_told_with_the_key(tool, folder, place):
     def unread(*sources):
-        return connect(tool, replace(place, agent=replace(place.agent, transcripts=sources)), NOW, **LOOK)["unread"]
+        return connect(tool, bound_to(place, *sources), NOW, **LOOK)["unread"]
 
     def auto(*parts, format_="auto"):
         return TranscriptSource(path="*.jsonl", format=format_, root=place.home.joinpath(*parts), pattern="*.jsonl")
 
-    key = f'add to transcripts of agent demo: - path: "{place.home}/{folder}/**/*.jsonl"'
+    key = f'run memoryd init, or add to transcripts of an agent: - path: "{place.home}/{folder}/**/*.jsonl"'
     for sources in ((), (auto("elsewhere"),), (auto(folder, format_="messages"),)):
         assert unread(*sources) == f"sessions of {tool} are not read: {key}"
     for source in (auto(folder), auto(folder, "of", "one"), auto(), auto("elsewhere", format_=tool)):
@@ -137,21 +143,28 @@ def test_what_changed_since_stays_when_memoryd_goes(place):
     assert json.loads(path.read_text()) == {"model": "opus", "theme": "dark", "hooks": left}
 
 
-def test_another_socket_replaces_the_hook_and_another_workspace_gets_its_own(place, tmp_path):
+def test_another_socket_replaces_the_hook_and_so_does_this_version_those_of_each_agent(place, tmp_path):
     path = put(place, CLAUDE, '{"model": "opus"}\n')
     written("claude-code", place)
     moved = replace(place, settings=replace(place.settings, state_dir=tmp_path / "elsewhere"))
     written("claude-code", moved)
-    (tmp_path / "second").mkdir()
-    second = replace(moved, agent=Agent(id="second", workspace=tmp_path / "second"))
-    written("claude-code", second)
-    commands = [group["hooks"][0]["command"] for group in json.loads(path.read_text())["hooks"]["SessionStart"]]
-    assert [f"{tmp_path}/elsewhere/memoryd.sock" in one for one in commands] == [True, True]
-    assert [str(tmp_path / "second") in one for one in commands] == [False, True]
-    written("claude-code", second, remove=True)
-    assert len(json.loads(path.read_text())["hooks"]["SessionStart"]) == 1
+    (group,) = json.loads(path.read_text())["hooks"]["SessionStart"]
+    assert f"{tmp_path}/elsewhere/memoryd.sock" in group["hooks"][0]["command"]
+    other = replace(moved, settings=replace(moved.settings, source=tmp_path / "b.yaml", state_dir=tmp_path / "b"))
+    written("claude-code", other)
+    assert len(json.loads(path.read_text())["hooks"]["SessionStart"]) == 2, "another configuration has its own"
+    written("claude-code", other, remove=True)
     written("claude-code", moved, remove=True)
     assert path.read_text() == '{"model": "opus"}\n', "the copy from before the first hook"
+    earlier = [
+        f"m hook claude-code session-start --workspace {shlex.quote(str(one))}" for one in (place.agent.workspace, "/o")
+    ]
+    groups = [{"hooks": [{"command": one}]} for one in (earlier[0], earlier[1], earlier[0])] + [{"hooks": []}]
+    path.write_text(json.dumps({"hooks": {"SessionStart": groups}}))
+    written("claude-code", place)
+    groups = json.loads(path.read_text())["hooks"]["SessionStart"]
+    commands = [one["command"] for group in groups for one in group["hooks"]]
+    assert (len(groups), commands) == (3, [place.command("claude-code", "session-start"), earlier[1]])
 
 
 @pytest.mark.parametrize(
@@ -249,26 +262,15 @@ def paths(tool, place):
     return [Path(one["path"]) for one in connect(tool, place, NOW, write=False, remove=False)["files"]]
 
 
-def test_the_command_says_all_that_the_hook_needs_whatever_the_paths_hold(place):
-    projects = tuple(TranscriptSource(path="x", project=Path(one)) for one in ("/a b", "/c'd", "/a b"))
-    settings = replace(place.settings, injection=InjectionSettings(files_max_tokens=7))
-    there = replace(place, settings=settings, agent=replace(place.agent, transcripts=projects))
+def test_the_command_says_all_that_the_hook_needs_whatever_the_paths_hold(place, tmp_path):
+    there = replace(place, settings=replace(place.settings, source=tmp_path / "it's $a" / "memoryd.yaml"))
     command = there.command("codex", "pre-compact")
     words = shlex.split(command)
     assert words[:5] == [sys.executable, "-I", "-m", "memoryd", "hook"]
-    parsed = hooks.parse(words[5:])
-    assert parsed == hooks.Hook(
-        "codex",
-        "pre-compact",
-        str(place.settings.state_dir / "memoryd.sock"),
-        str(place.agent.workspace),
-        7,
-        ("/a b", "/c'd"),
-    )
+    socket = str(place.settings.state_dir / "memoryd.sock")
+    assert hooks.parse(words[5:]) == hooks.Hook("codex", "pre-compact", socket, str(there.settings.source))
     shown = subprocess.run(["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)
     assert shown.stdout.splitlines() == words, "a shell reads the same words"
-    anywhere = replace(there, agent=replace(place.agent, transcripts=(*projects, TranscriptSource(path="y"))))
-    assert "--within" not in anywhere.command("codex", "pre-compact")
 
 
 def test_the_shapes_that_the_tools_document(place):
@@ -377,13 +379,14 @@ def servers(tool, place):
     return document["mcp"]["servers"] if tool == "openclaw" else document.get("mcpServers") or document["mcp"]
 
 
-def test_the_tools_of_memory_are_started_for_the_agent_by_its_configuration(place):
-    command = [*connecting.service.find_program(), "--config", str(place.settings.source), "mcp", "--agent", "demo"]
+def test_the_tools_of_memory_are_started_for_the_agent_of_the_folder(place):
+    command = [*connecting.service.find_program(), "--config", str(place.settings.source), "mcp"]
     rest = {}
     for tool in ("claude-code", "codex", "gemini", "opencode", "openclaw"):
         written(tool, place)
         ((name, entry),) = servers(tool, place).items()
-        assert (name, words_of(entry)) == ("memoryd", command)
+        named = ["--agent", "demo"] if tool == "openclaw" else []  # its gateway starts it in a folder of its own
+        assert (name, words_of(entry)) == ("memoryd", [*command, *named])
         rest[tool] = {key: value for key, value in entry.items() if key not in {"command", "args"}}
     assert rest == {
         "claude-code": {},
@@ -393,21 +396,6 @@ def test_the_tools_of_memory_are_started_for_the_agent_by_its_configuration(plac
         "openclaw": {"connectionTimeoutMs": 30_000},
     }
     assert "hooks" in json.loads((place.home / ".gemini/settings.json").read_text()), "both are in one file"
-
-
-def test_sessions_of_other_projects_get_no_tools(place, tmp_path):
-    shop = tmp_path / "shop"
-    shop.mkdir()
-    agent = replace(place.agent, transcripts=(TranscriptSource(path="x", project=shop),))
-    bound = replace(place, agent=agent)
-    for tool, where in (("claude-code", ".mcp.json"), ("codex", "config.toml"), ("opencode", "opencode.json")):
-        done = connect(tool, bound, NOW, write=False, remove=False)
-        assert where not in "".join(one["path"] for one in done["files"])
-        assert "--project" in done["next"][-1]
-        done = connect(tool, replace(bound, project=shop), NOW, write=False, remove=False)
-        assert done["files"][-1]["path"].endswith(where)
-        assert "out of git" in done["next"][-1]
-    assert len(paths("claude-code", replace(bound, project=tmp_path))) == 1
 
 
 def test_sessions_of_other_projects_do_not_load_the_memory_and_each_tool_says_what_it_can(place, tmp_path):
@@ -424,29 +412,37 @@ def test_sessions_of_other_projects_do_not_load_the_memory_and_each_tool_says_wh
     written("aider", bound, remove=True)
     assert not list(place.home.iterdir()), "what was connected once can be taken away"
     assert written("aider", replace(bound, project=shop))["written"]
-    elsewhere = connect("claude-code", replace(bound, project=tmp_path), NOW, **LOOK)["next"]
-    assert len(elsewhere) == 1
-    assert elsewhere[0].startswith(f"{tmp_path} is not a folder of agent demo:")
-    assert elsewhere[0].endswith(f"use --project in {shop}")
-    assert "--project" not in " ".join(connect("openclaw", bound, NOW, **LOOK)["next"])
+    several = replace(place, agent=None)
+    with pytest.raises(ConfigError, match="which agent is meant"):
+        connect("aider", several, NOW, **LOOK)
+    assert connect("codex", several, NOW, **LOOK)["next"]
 
 
-def test_a_second_agent_gets_a_name_of_its_own_and_a_moved_configuration_the_old_one(place, tmp_path):
-    second = replace(place, agent=Agent(id="second", workspace=tmp_path))
+def test_another_configuration_gets_a_name_of_its_own_and_a_moved_one_the_old_name(place, tmp_path):
+    (tmp_path / "second.yaml").touch()
+    second = replace(place, settings=replace(place.settings, source=tmp_path / "second.yaml"))
     for tool in ("claude-code", "codex", "opencode"):
         written(tool, place)
         written(tool, second)
-        assert list(servers(tool, place)) == ["memoryd", "memoryd-second"]
+        assert list(servers(tool, place)) == ["memoryd", "memoryd-2"]
     place.settings.source.rename(tmp_path / "moved.yaml")
     moved = replace(place, settings=replace(place.settings, source=tmp_path / "moved.yaml"))
     for tool in ("claude-code", "codex", "opencode"):
         written(tool, moved)
-        assert words_of(servers(tool, place)["memoryd"])[-4:] == [
-            str(tmp_path / "moved.yaml"),
-            *(["mcp", "--agent", "demo"]),
-        ]
+        assert words_of(servers(tool, place)["memoryd"])[-2:] == [str(tmp_path / "moved.yaml"), "mcp"]
         written(tool, moved, remove=True)
-        assert list(servers(tool, place)) == ["memoryd-second"]
+        assert list(servers(tool, place)) == ["memoryd-2"]
+
+
+def test_the_servers_that_an_earlier_version_wrote_for_each_agent_go(place):
+    written("claude-code", place)
+    path = place.home / ".claude.json"
+    document = json.loads(path.read_text())
+    entry = document["mcpServers"]["memoryd"]
+    document["mcpServers"]["memoryd-second"] = entry | {"args": [*entry["args"], "--agent", "second"]}
+    path.write_text(json.dumps(document))
+    written("claude-code", place, remove=True)
+    assert not path.exists() or not json.loads(path.read_text())
 
 
 def test_what_a_person_or_the_tool_adds_to_the_server_stays(place):
@@ -469,7 +465,7 @@ def test_what_a_person_or_the_tool_adds_to_the_server_stays(place):
         written("codex", place)
 
 
-SERVER = McpServer(["/usr/bin/python", "-m", "memoryd"], Path("/c/memoryd.yaml"), "demo")
+SERVER = McpServer(["/usr/bin/python", "-m", "memoryd"], Path("/c/memoryd.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -619,8 +615,8 @@ documents = st.builds(
 OURS = HookSettings(
     Path("x"),
     "codex",
-    Path("/w"),
-    {"SessionStart": {"type": "command", "command": "m hook codex session-start --workspace /w"}},
+    frozenset([("--config", "/c")]),
+    {"SessionStart": {"type": "command", "command": "m hook codex session-start --config /c"}},
 )
 
 
@@ -838,6 +834,9 @@ def test_what_is_imported_is_not_told_by_the_hook_as_well(plain):
         words = shlex.split(group["hooks"][0]["command"])
         call = hooks.parse(words[words.index("hook") + 1 :])
         assert call.imported
+    config = {"state_dir": str(plain.settings.state_dir)}
+    config["agents"] = [{"id": "demo", "workspace": str(plain.agent.workspace)}]
+    plain.settings.source.write_text(json.dumps(config))
     (plain.agent.workspace / "MEMORY.md").write_text("- Tabs.\n")
     day = plain.agent.workspace / hooks._days()[0]
     day.parent.mkdir()

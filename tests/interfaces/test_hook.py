@@ -86,13 +86,12 @@ class World:
         with control.Control(path, self.hooked.verbs() | verbs, time.monotonic, get_logger("memoryd.test")):
             yield
 
-    def hook(self, tool, event, payload, *more, socket_path=None, **options):
+    def hook(self, tool, event, payload, *more, socket_path=None, words=None, **options):
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         words = [
             "--socket",
             str(socket_path or self.scratch.state / daemon_client.SOCKET),
-            "--workspace",
-            str(self.workspace),
+            *(words or ["--config", str(self.scratch.config)]),
         ]
         command = [sys.executable, "-I", "-m", "memoryd", "hook", tool, event, *words, *more]
         done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=30, **options)
@@ -193,9 +192,15 @@ def test_without_a_daemon_the_files_are_told_and_the_log_tells_it(world):
         assert world.hook("openclaw", "session-start", {}) == b"", "it loads the files itself"
         assert world.hook("codex", "pre-compact", CODEX) == b""
         assert (world.told()[-1]["level"], world.told()[-1]["why"]) == ("error", "no daemon answers")
-        small = world.hook("opencode", "session-start", {}, "--files", "150").decode()
+        world.scratch.write_config(injection={"files_max_tokens": 150})
+        small = world.hook("opencode", "session-start", {}).decode()
         assert len(small.encode()) <= 150
+        earlier = ["--config", "", "--workspace", str(world.workspace)]
+        assert world.hook("opencode", "session-start", {}, words=earlier) == b""
+        assert "of an earlier version" in world.told()[-1]["why"]
     finally:
+        del world.scratch.settings["injection"]
+        world.scratch.write_config()
         (world.workspace / TODAY).unlink()
 
 
@@ -205,7 +210,8 @@ def test_a_secret_that_somebody_wrote_into_a_file_is_not_told_without_a_daemon(w
     before, secret = core.read_bytes(), "ghp_" + "4eC39HqLyjWDarjtT1zdp7dc4eC39HqLyjWD"
     day, line = world.workspace / TODAY, f"- The deploy key is {secret}.\n"
     day.parent.mkdir(exist_ok=True)
-    call = hook.Hook("opencode", "session-start", "", str(world.workspace), 900)
+    world.scratch.write_config(injection={"files_max_tokens": 900})
+    call = hook.Hook("opencode", "session-start", "", str(world.scratch.config))
     try:
         for filler in ("", "- Figs are sweet.\n" * 500):
             core.write_text(f"- Tabs.\n{line}{filler}", encoding="utf-8")
@@ -225,6 +231,8 @@ def test_a_secret_that_somebody_wrote_into_a_file_is_not_told_without_a_daemon(w
     finally:
         core.write_bytes(before)
         day.unlink()
+        del world.scratch.settings["injection"]
+        world.scratch.write_config()
 
 
 def test_links_are_not_followed_without_a_daemon_either(world, tmp_path):
@@ -290,7 +298,7 @@ def test_a_closed_output_ends_well_and_nothing_meant_for_people_reaches_the_agen
 
 WRONG = (
     "", "codex", "emacs session-start", "codex boot", "gemini prompt", "gemini prompt --socket",
-    "codex prompt --socket x --workspace /w",
+    "codex prompt --socket x --config /c",
 )  # fmt: skip
 
 
@@ -307,7 +315,7 @@ def test_a_command_that_connect_did_not_write_says_so_and_stops_no_agent(words):
 def test_it_loads_no_library():
     script = (
         "import sys; import memoryd.__main__; from memoryd.interfaces import hook\n"
-        "hook.main('codex session-start --socket /no/s --workspace /tmp'.split())\n"
+        "hook.main('codex prompt --socket /no/s --config /no/c'.split())\n"
         "own = {name.split('.')[0] for name in sys.modules}\n"
         "print(sorted(own - sys.stdlib_module_names - {'memoryd', '__main__'}), 'hashlib' in own, 'logging' in own)"
     )
@@ -325,22 +333,23 @@ def test_a_session_of_another_project_gets_nothing(tmp_path):
     (tmp_path / "link").symlink_to(project)
     source = {"path": "sessions/*.jsonl", "format": "messages", "project": str(project)}
     world = World(tmp_path / "scratch", transcripts=[source])
-    call = hook.Hook("opencode", "session-start", "", "")
-    within = call._replace(within=("/elsewhere", str(project)))
+    call = hook.Hook("opencode", "session-start", "", str(world.scratch.config))
     with world.app, patch.object(os, "isatty", return_value=False):
         for cwd, is_told in (
             (project, True), (project / "below", True), (tmp_path / "link" / "below", True),
             (tmp_path, False), (f"{project}-evil", False), ("", False), (None, False), (project / ".." / "x", False),
         ):  # fmt: skip
             payload = {} if cwd is None else {"cwd": str(cwd)}
-            with world.served():
-                assert bool(said_to(world, call, payload)) == is_told, (cwd, "the daemon knows")
-            assert bool(said_to(world, within, payload)) == is_told, (cwd, "the command says")
+            for workspace in ("", str(world.workspace)):  # as an earlier version named the only agent that may answer
+                named = call._replace(workspace=workspace)
+                with world.served():
+                    assert bool(said_to(world, named, payload)) == is_told, (cwd, "the daemon knows")
+                assert bool(said_to(world, named, payload)) == is_told, (cwd, "the configuration says")
 
 
 def said_to(world, call, payload):
     """What a hook is answered, in this process."""
-    call = call._replace(socket=str(world.scratch.state / daemon_client.SOCKET), workspace=str(world.workspace))
+    call = call._replace(socket=str(world.scratch.state / daemon_client.SOCKET))
     return hook._answer(call, payload)
 
 
@@ -353,7 +362,7 @@ def test_a_silo_is_open_to_its_agent_and_closed_to_people(tmp_path):
         refused = world.scratch.json("context", code=4)
         assert (refused["code"], refused["hint"]) == ("refused", 'memoryd grant request --purpose "…" --for 30m')
         terminal, end = os.openpty()
-        words = ["--socket", str(world.scratch.state / daemon_client.SOCKET), "--workspace", str(world.workspace)]
+        words = ["--socket", str(world.scratch.state / daemon_client.SOCKET), "--config", str(world.scratch.config)]
         command = [sys.executable, "-I", "-m", "memoryd", "hook", "opencode", "session-start", *words]
         done = subprocess.run(command, input=b"{}", stdout=end, stderr=subprocess.PIPE, check=False, timeout=30)
         os.close(end)
@@ -695,7 +704,8 @@ def test_a_session_is_told_the_state_of_its_own_project_and_of_no_other(shared):
         text = started(shared, "claude-code", CLAUDE_START | {"cwd": str(shared.new)})
         assert [name in text for name in ("first", "second", "quay of all")] == [False, False, True]
         unknown = started(shared, "opencode", {})
-        assert [name in unknown for name in ("second boat", "first harbour", "second harbour")] == [True] * 3
+        told = [name in unknown for name in ("boat", "harbour", "quay of all")]
+        assert told == [False, False, True], "without a folder, nothing of any project"
 
 
 def test_the_command_tells_of_the_project_in_whose_folder_it_runs_if_there_is_one(shared, monkeypatch):
@@ -733,10 +743,18 @@ def test_what_is_prepared_while_nobody_waits_is_that_of_each_project(shared):
 
 
 def test_without_a_daemon_recent_is_told_only_where_all_sessions_are_of_one_project(shared):
-    call = hook.Hook("opencode", "session-start", "", str(shared.workspace))
+    call = hook.Hook("opencode", "session-start", "", str(shared.scratch.config))
     assert "harbour" not in hook._from_files(call, str(shared.first))
     assert "first harbour" in hook._from_files(call, str(shared.workspace))
-    assert "first harbour" in hook._from_files(call._replace(within=(str(shared.first),)), str(shared.first))
+    agents = shared.scratch.agents
+    try:
+        shared.scratch.agents = [Scratch.agent("demo", shared.workspace)]
+        shared.scratch.agents[0]["transcripts"][0]["project"] = str(shared.first)
+        shared.scratch.write_config()
+        assert "first harbour" in hook._from_files(call, str(shared.first))
+    finally:
+        shared.scratch.agents = agents
+        shared.scratch.write_config()
 
 
 # --- what is announced ---

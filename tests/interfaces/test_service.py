@@ -69,6 +69,16 @@ def test_every_line_of_a_unit_has_its_reason(path):
 HOSTILE = ["plain", "with space", 'quote"d', "per%cent", "dol$lar", "back\\slash", "ümlaut", "semi;colon #hash"]
 
 
+def test_the_service_looks_for_agents_where_their_variables_say(scratch, monkeypatch, tmp_path):
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "my claude"))
+    monkeypatch.setenv("CODEX_HOME", "~/codex")
+    line = f'\nEnvironment="CLAUDE_CONFIG_DIR={tmp_path}/my claude"\nEnvironment=CODEX_HOME={Path.home()}/codex\n'
+    assert line in made(scratch).text
+    assert "CODEX_HOME" not in made(scratch, system=True).text, "that of another user"
+    named = {"CLAUDE_CONFIG_DIR": str(tmp_path / "my claude"), "CODEX_HOME": str(Path.home() / "codex")}
+    assert plistlib.loads(made(scratch, launchd=True).text.encode())["EnvironmentVariables"] == named
+
+
 @needs_systemd
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("system", [True, False], ids=["system", "user"])

@@ -10,29 +10,40 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import RefusedError
-from memoryd.interfaces.call import Call, of_agent
+from memoryd.interfaces.call import Call, agent_option
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 
 @click.command()
-@of_agent
+@agent_option
 @click.option(
     "--http", "address", metavar="ADDRESS", help="Serve HTTP on the loopback, such as 127.0.0.1:8765, with a token."
 )
-def mcp(call: Call, settings: Settings, agent: Agent, address: str | None) -> None:
+@click.pass_obj
+def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
     """Serve an agent's memory over the Model Context Protocol, on standard input and output.
 
-    An agent program starts this command. It searches and changes memory with memory_search, memory_get, memory_save
+    An agent program starts this command. Without --agent, the current folder chooses the agent; in a folder of no
+    agent there are no tools. It searches and changes memory with memory_search, memory_get, memory_save
     and memory_update. It refines a large core with search_memories, consolidate_memories, complete_refinement and
     others.
     """
+    from pathlib import Path
+
+    from memoryd.agent_choice import choose
     from memoryd.files import log
 
     if address is None and sys.stdin.isatty():
         hint = "write `memoryd mcp` into the agent's configuration as an MCP server, or give --http 127.0.0.1:8765"
         raise RefusedError("this speaks with agent programs, not on a terminal", "mcp", hint)
+    settings = call.settings()
+    chosen = None if agent_id or address else choose(settings, str(Path.cwd()))
+    if chosen is None and agent_id is None and address is None:
+        _serve_nothing()
+        return
+    agent = chosen or call.agent(settings, agent_id)
     close = log.configure(settings.state_dir, level=settings.log.level, text=False)
     try:
         is_done = _serve(call, settings, agent, address)
@@ -40,6 +51,15 @@ def mcp(call: Call, settings: Settings, agent: Agent, address: str | None) -> No
         close()
     if not is_done:
         os._exit(0)  # a call that hangs would hold the process up; everything is stored
+
+
+def _serve_nothing() -> None:
+    import anyio
+
+    from memoryd.interfaces.mcp import serving
+    from memoryd.interfaces.mcp.server import make_empty_server
+
+    anyio.run(serving.over_plain_stdio, make_empty_server())
 
 
 def _serve(call: Call, settings: Settings, agent: Agent, address: str | None) -> bool:

@@ -147,6 +147,11 @@ def make_server(memory: MemoryTools, calls: Calls, log: Log) -> Server[Any]:
     )
 
 
+def make_empty_server() -> Server[Any]:
+    """Return a server without tools, for a session that no agent's memory is for."""
+    return Server("memoryd", version=__version__, instructions="memoryd keeps no memory of this folder: memoryd init")
+
+
 class _ToolServer:
     def __init__(self, memory: MemoryTools, calls: Calls, log: Log) -> None:
         self._memory = memory

@@ -52,6 +52,12 @@ async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, clos
         tasks.cancel_scope.cancel()
 
 
+async def over_plain_stdio(server: Server[Any]) -> None:
+    """Serve the process that started this one until it closes the input; for a server that does nothing."""
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
 async def _end_by_signal(calls: Calls, close: Callable[[], None]) -> None:
     with anyio.open_signal_receiver(*_SIGNALS) as signals:
         async for _ in signals:

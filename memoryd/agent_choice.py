@@ -1,0 +1,56 @@
+"""Choose the agent of a folder: the one whose project holds the folder most closely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memoryd.config import Agent, Settings
+
+
+def folders_of(agent: Agent) -> tuple[Path, ...]:
+    """Return the folders whose sessions belong to the agent: its projects and what shares them; empty: any folder.
+
+    An agent in private mode without projects serves only sessions in its workspace, because its memory is not for all
+    sessions of a user.
+    """
+    projects = dict.fromkeys(source.project for source in agent.transcripts)
+    if projects and None not in projects:
+        return tuple(project for project in projects if project is not None)
+    return (agent.folder, *agent.share) if agent.privacy == "silo" or (agent.share and not projects) else ()
+
+
+def is_within(agent: Agent, cwd: object) -> bool:
+    """Return True if a session in this folder belongs to the agent, whatever the other agents have."""
+    folders = folders_of(agent)
+    return not folders or _depth(folders, cwd) > 0
+
+
+def choose(settings: Settings, cwd: object) -> Agent | None:
+    """Return the agent for a session in this folder; None if it belongs to none, or to more than one alike.
+
+    A project inside another project is its own. An agent without projects takes what is left, if it is the only one.
+    """
+    nearest = max(settings.agents, key=lambda agent: _nearness(agent, cwd), default=None)
+    if nearest is not None and _nearness(nearest, cwd) > 0:
+        return nearest if nearest.enabled else None
+    left = [agent for agent in settings.agents if agent.enabled and not folders_of(agent)]
+    left = [agent for agent in left if agent.transcripts] or left
+    return left[0] if len(left) == 1 else None
+
+
+def is_nearer_to_another(settings: Settings, agent: Agent, cwd: str) -> bool:
+    """Return True if another agent's project inside this agent's holds the folder."""
+    own = _nearness(agent, cwd)
+    return any(_depth(folders_of(one), cwd) > own for one in settings.agents if one.id != agent.id)
+
+
+def _nearness(agent: Agent, cwd: object) -> int:
+    return _depth(folders_of(agent) or (agent.folder,), cwd)
+
+
+def _depth(folders: tuple[Path, ...], cwd: object) -> int:
+    """Return the number of parts of the longest of these folders that holds `cwd`; 0 if none does."""
+    if not isinstance(cwd, str) or not cwd:
+        return 0
+    here = Path(cwd.replace("\0", "")).resolve()
+    return max((len(one.parts) for one in folders if here.is_relative_to(one.resolve())), default=0)

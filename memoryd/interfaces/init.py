@@ -1,0 +1,309 @@
+"""Set memoryd up in one step: `memoryd init` finds agents and projects, and writes configuration, connections, service.
+
+A second run adds what is new. `--remove` takes out all that earlier runs wrote, but no memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from memoryd import config, config_edit, config_file
+from memoryd.agent_programs import PROGRAMS
+from memoryd.clock import Clock
+from memoryd.config import Settings
+from memoryd.counted import count_noun
+from memoryd.errors import ConfigError, MemorydError, NotFoundError, StateError
+from memoryd.files import foreign_config, git_exclude
+from memoryd.interfaces import connect as connecting
+from memoryd.interfaces import service as services
+from memoryd.interfaces.call import Call, user_folder
+from memoryd.interfaces.output import render_table
+from memoryd.reading import discovery, new_agents
+from memoryd.reading.new_agents import FoundOffer, Machine
+from memoryd.requests import daemon_client
+
+_UP_SECONDS = 30.0
+_POLL_SECONDS = 0.1
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+class InitAnswers(NamedTuple):
+    """Hold what a person passed instead of answering questions."""
+
+    is_yes: bool
+    projects: Sequence[str]  # empty: ask, or all
+    memory: str
+    service: bool | None  # None: ask, or yes
+
+
+def init(call: Call, answers: InitAnswers) -> None:
+    """Find agents and projects, ask which to take, and write configuration, connections and service.
+
+    Raises:
+        ConfigError: there is no terminal to ask on; the configuration has mistakes.
+        NotFoundError: there is no agent program on this machine, or no session in a project that was named.
+        StateError: a program could not be connected; all else is done.
+    """
+    machine, settings = _look_around(call)
+    found = discovery.find_projects(machine.home, machine.environ)
+    candidates = new_agents.judge(found, settings, machine.home)
+    installed = _list_installed(machine)
+    if not installed and settings is None:
+        looked = ", ".join(str(one.find_root(machine.home, machine.environ)) for one in PROGRAMS.values())
+        raise NotFoundError(
+            "no agent program was found", looked, "use it once, or set the variable that names its folder"
+        )
+    call.output.say(_render_candidates(candidates, machine.home))
+    is_all, chosen = _choose(call, candidates, answers)
+    with_service = _wants_service(answers)
+    made = new_agents.write(
+        chosen, machine, Clock().text(), discover=installed if is_all else (), memory=answers.memory
+    )
+    call.output.say(f"{'written  ' if settings != made else 'unchanged'} {machine.source}")
+    tools = {one.found.program for one in candidates if one.agent is not None or one in chosen}
+    connected, failed = _connect_all(call, made, machine, {*tools, *installed} if is_all else tools)
+    started = _start_service(call, made) if with_service else None
+    data = {
+        "config": str(machine.source),
+        "found": [_as_data(one) for one in candidates],
+        "agents": [agent.id for agent in made.agents],
+        "connected": connected,
+        "failed": failed,
+        "service": started,
+    }
+    hint = "put it in by hand, or change what the message names, then run memoryd init again"
+    error = StateError("not connected", "; ".join(failed.values()), hint) if failed else None
+    call.output.show(data, "\n".join(_list_next(made, chosen, data)), error)
+
+
+def _look_around(call: Call) -> tuple[Machine, Settings | None]:
+    """Return the machine and the settings of its configuration; None if it has none yet."""
+    named = call.config or (Path(os.environ["MEMORYD_CONFIG"]) if os.environ.get("MEMORYD_CONFIG") else None)
+    source = (named.expanduser() if named else user_folder("config") / config_file.FILE).absolute()
+    settings = config.load(source) if source.exists() else None
+    state_dir = settings.state_dir if settings is not None else user_folder("state")
+    return Machine(Path.home(), os.environ, state_dir, source), settings
+
+
+def _list_installed(machine: Machine) -> list[str]:
+    """Return the programs whose folder is there and whose sessions this version reads."""
+    return [
+        one.name
+        for one in PROGRAMS.values()
+        if one.name in config.KNOWN_FORMATS and one.find_root(machine.home, machine.environ).is_dir()
+    ]
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+
+
+def _choose(call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers) -> tuple[bool, list[FoundOffer]]:
+    """Return whether all is taken, what comes later too, and which of the candidates."""
+    fresh = [one for one in candidates if one.is_new]
+    if answers.projects:
+        folders = {discovery.find_project_folder(Path(path), Path.home()) for path in answers.projects}
+        chosen = [one for one in fresh if one.found.folder in folders]
+        if missing := folders - {one.found.folder for one in candidates if one.why_not is None}:
+            raise NotFoundError("no session was recorded here", str(min(missing)), "memoryd init lists what was found")
+        return False, chosen
+    if answers.is_yes:
+        return True, fresh
+    if call.output.json or not _has_terminal():
+        hint = "memoryd init --yes takes all; --project DIR takes one, and can be repeated"
+        raise ConfigError("there is no terminal to ask on", hint=hint)
+    while fresh:
+        text = click.prompt("Which to take? all, none, or numbers such as 1,3-5", default="all")
+        with contextlib.suppress(ValueError):
+            return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
+        call.output.say(f"numbers from 1 to {len(fresh)} are meant")
+    return True, []
+
+
+def _parse_numbers(text: str, most: int) -> list[int]:
+    """Return the numbers that an answer names, from 1 to `most`; ValueError if it is none."""
+    words = re.split(r"[\s,]+", text.strip())
+    if words == ["all"]:
+        return list(range(1, most + 1))
+    if words == ["none"]:
+        return []
+    numbers = set()
+    for word in words:
+        if (found := _RANGE.fullmatch(word)) is None:
+            raise ValueError(word)
+        numbers |= set(range(int(found[1]), int(found[2] or found[1]) + 1))
+    if not numbers <= set(range(1, most + 1)):
+        raise ValueError(text)
+    return sorted(numbers)
+
+
+def _wants_service(answers: InitAnswers) -> bool:
+    if answers.service is not None:
+        return answers.service
+    return answers.is_yes or not _has_terminal() or click.confirm("Run memoryd in the background?", default=True)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _render_candidates(candidates: Sequence[FoundOffer], home: Path) -> str:
+    if not candidates:
+        return "No sessions were found yet."
+    rows, number = [], 0
+    for one in candidates:
+        number += one.is_new
+        found = one.found
+        folder = "?" if found.folder is None else str(found.folder)
+        if found.folder is not None and found.folder.is_relative_to(home):
+            folder = f"~/{found.folder.relative_to(home)}".removesuffix("/.")
+        rows.append({
+            "": str(number) if one.is_new else "-", "agent": found.program, "project": folder,
+            "sessions": found.sessions, "size": _show_size(found.size), "first": f"{found.first:%Y-%m-%d}",
+            "last": f"{found.last:%Y-%m-%d}", "note": one.why_not or (f"agent {one.agent}" if one.agent else ""),
+        })  # fmt: skip
+    return render_table(rows, tuple(rows[0]))
+
+
+def _show_size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
+
+
+def _as_data(one: FoundOffer) -> dict[str, Any]:
+    found = one.found._asdict() | {"folder": None if one.found.folder is None else str(one.found.folder)}
+    found |= {"first": one.found.first.isoformat(), "last": one.found.last.isoformat()}
+    return {**found, "agent": one.agent, "why_not": one.why_not}
+
+
+# --- connections and service ------------------------------------------------------------------------------------------
+
+
+def _connect_all(
+    call: Call, settings: Settings, machine: Machine, programs: set[str], *, remove: bool = False
+) -> tuple[list[str], dict[str, str]]:
+    """Connect programs, or take the connections out; return those that changed, and why others could not be."""
+    changed: list[str] = []
+    failed: dict[str, str] = {}
+    for name in sorted(programs & connecting.TOOLS.keys()):
+        for place in _list_places(name, settings, machine):
+            try:
+                done = connecting.connect(name, place, Clock().text(), write=True, remove=remove)
+            except MemorydError as error:
+                failed[name] = str(error)
+                continue
+            for one in done["files"]:
+                if one["changed"]:
+                    kept = f" (before: {one['backup']})" if one["backup"] else ""
+                    call.output.say(f"{'removed  ' if remove else 'connected'} {name}: {one['path']}{kept}")
+            if done["written"]:
+                changed.append(name)
+                for step in done["next"]:
+                    call.output.say(f"then      {step}")
+    return changed, failed
+
+
+def _list_places(name: str, settings: Settings, machine: Machine) -> list[connecting.ConnectTarget]:
+    """Return where a program is connected: once for the user; Aider, which loads a file, in each of its projects."""
+    only = settings.agents[0] if len(settings.agents) == 1 else None
+    if not connecting.TOOLS[name].loads:
+        return [connecting.ConnectTarget(settings, only, machine.home, machine.environ, None)]
+    own = [agent for agent in settings.agents if any(source.format == name for source in agent.transcripts)]
+    return [connecting.ConnectTarget(settings, one, machine.home, machine.environ, one.folder) for one in own]
+
+
+def _start_service(call: Call, settings: Settings) -> str:
+    """Install and start the service, or a process where there is no service manager; return what runs."""
+    if pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid"):
+        os.kill(pid, signal.SIGHUP)
+        call.output.say(f"reloaded  the daemon that runs already (pid {pid})")
+        return "reloaded"
+    made = services.plan_service(settings, launchd=sys.platform == "darwin", system=False)
+    how = "service"
+    if services.has_manager():
+        told = services.install(made, settings)
+        call.output.say(f"installed {told['path']}")
+        if told["note"]:
+            call.output.say(f"          {told['note']}")
+        services.call_manager(made.start)
+    else:
+        how = "process"
+        services.start_process(settings)
+    until = time.monotonic() + _UP_SECONDS
+    while not (pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid")):
+        if time.monotonic() > until:
+            raise StateError("the daemon does not answer", str(settings.state_dir), "memoryd run shows why")
+        time.sleep(_POLL_SECONDS)
+    call.output.say(f"started   the daemon (pid {pid})")
+    if how == "process":
+        call.output.say("          there is no service manager here: start it after each boot with memoryd run")
+    return how
+
+
+def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str, Any]) -> list[str]:
+    sessions, size = sum(one.found.sessions for one in chosen), sum(one.found.size for one in chosen)
+    lines = []
+    if data["service"] is None:
+        lines.append("next      memoryd run, or memoryd service install, starts the daemon")
+    if sessions:
+        waits = f"{count_noun(sessions, 'session')} from before ({_show_size(size)})"
+        lines.append(f"history   {waits} become memory one after the other; memoryd status shows how far it is")
+    if settings.discover:
+        lines.append(f"later     new projects of {', '.join(settings.discover)} get their agent by themselves")
+    restart = ", ".join(data["connected"])
+    return [*lines, f"ready     start {restart or 'your agent'} anew in a project: the session gets its memory"]
+
+
+# --- the way back -----------------------------------------------------------------------------------------------------
+
+
+def _stop_service(call: Call, settings: Settings) -> None:
+    made = services.plan_service(settings, launchd=sys.platform == "darwin", system=False)
+    if services.is_installed(made, settings):
+        services.uninstall(made)
+        services.call_manager(made.stop)
+        call.output.say(f"removed   {made.path}")
+    if pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid"):
+        os.kill(pid, signal.SIGTERM)
+        call.output.say(f"stopped   the daemon (pid {pid})")
+
+
+def remove(call: Call) -> None:
+    """Take out the connections, the service and the agents that `init` wrote; memory stays.
+
+    Raises:
+        NotFoundError: there is no configuration.
+        StateError: a connection cannot be taken out; then the configuration stays as well.
+    """
+    machine, settings = _look_around(call)
+    if settings is None:
+        raise NotFoundError("there is no configuration, so nothing to remove", str(machine.source))
+    removed, failed = _connect_all(call, settings, machine, set(connecting.TOOLS), remove=True)
+    if failed:
+        raise StateError("not disconnected", "; ".join(failed.values()), "change that, then run it again")
+    _stop_service(call, settings)
+    old = machine.source.read_bytes()
+    left = config_edit.remove_added(old.decode())
+    data = None if left is None else left.encode()
+    if data != old:
+        kept = foreign_config.write(machine.source, data, old, machine.state_dir / foreign_config.KEPT, Clock().text())
+        call.output.say(f"removed   {machine.source if data is None else 'agents'} (before: {kept})")
+    still = set() if data is None else {agent.id for agent in config.load(machine.source).agents}
+    gone = [agent for agent in settings.agents if agent.id not in still]
+    for agent in gone:
+        git_exclude.remove(agent.workspace)
+    folders = [str(agent.workspace) for agent in gone]
+    told = {"config": str(machine.source), "disconnected": removed, "agents": [agent.id for agent in gone]}
+    text = "".join(f"\n          {folder}" for folder in folders)
+    call.output.result(
+        told | {"memory": folders, "state_dir": str(settings.state_dir)},
+        f"your memory stays (MEMORY.md, memory/, .continuum/), and the state:{text}\n          {settings.state_dir}",
+    )

@@ -1,0 +1,162 @@
+"""Find the agent programs of this machine and the projects they worked in, before anything is read into memory.
+
+Only file names, sizes and times are looked at, and of each transcript the first records, for the folder and the time in
+which the session began. Nothing is stored and no text is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from memoryd.agent_programs import AIDER_HISTORY, PROGRAMS, AgentProgram
+from memoryd.config_values import split_pattern
+from memoryd.database.library import file_uri, load_library
+from memoryd.files import sources
+from memoryd.transcripts.format import Identity, LineFormat, Unsupported, first_of
+from memoryd.transcripts.lines import decode, split
+from memoryd.transcripts.registry import detect
+
+_HEADS = (1 << 16, 1 << 20)  # bytes; Codex puts long instructions into its first record
+AIDER = "aider"
+
+
+class SessionStart(NamedTuple):
+    """Say where and when one session began and where it is stored."""
+
+    path: str
+    folder: str | None  # as recorded; None if the first records do not say
+    size: int  # bytes; 0 where one file holds several sessions
+    first: datetime
+    last: datetime
+
+
+class FoundProject(NamedTuple):
+    """Sum up the sessions of one program in one project."""
+
+    program: str
+    folder: Path | None  # None: no session says where it ran
+    sessions: int
+    size: int  # bytes
+    first: datetime
+    last: datetime
+    paths: tuple[str, ...]
+
+
+def find_projects(
+    home: Path, environ: Mapping[str, str], programs: Iterable[str] = (*PROGRAMS, AIDER), seen: set[str] | None = None
+) -> list[FoundProject]:
+    """Return the projects of these programs, the last used first; of Aider only those that others worked in, too.
+
+    Transcripts in `seen` are skipped; those that say their folder are added to it.
+    """
+    found: dict[tuple[str, Path | None], list[SessionStart]] = {}
+    seen = set() if seen is None else seen
+    for name in PROGRAMS.keys() & programs:
+        for session in find_sessions(PROGRAMS[name], home, environ, seen):
+            if session.folder is not None:
+                seen.add(session.path)
+            folder = None if session.folder is None else find_project_folder(Path(session.folder), home)
+            found.setdefault((name, folder), []).append(session)
+    folders = {folder for _, folder in found if folder is not None} | {find_project_folder(Path.cwd(), home)}
+    for folder in folders if AIDER in programs else ():
+        with contextlib.suppress(OSError):
+            status = (folder / AIDER_HISTORY).stat()
+            last = datetime.fromtimestamp(status.st_mtime, UTC)
+            found[AIDER, folder] = [SessionStart(str(folder / AIDER_HISTORY), str(folder), status.st_size, last, last)]
+    summed = [_sum_up(program, folder, sessions) for (program, folder), sessions in found.items()]
+    return sorted(summed, key=lambda one: one.last, reverse=True)
+
+
+def find_project_folder(folder: Path, home: Path) -> Path:
+    """Return the git repository that a folder is in, else the folder; one that holds the home folder is none.
+
+    A second work tree or a submodule inside a repository belongs to the repository.
+    """
+    folder = folder.resolve()
+    trees = []
+    for above in (folder, *folder.parents):
+        if home.resolve().is_relative_to(above):
+            break
+        with contextlib.suppress(OSError):
+            if (above / ".git").is_dir():
+                return above
+            if (above / ".git").is_file():
+                trees.append(above)
+    return trees[0] if trees else folder
+
+
+def find_sessions(
+    program: AgentProgram, home: Path, environ: Mapping[str, str], seen: Container[str] = ()
+) -> Iterator[SessionStart]:
+    """Yield the sessions of a program without those of its subagents; skip what is `seen` or cannot be opened."""
+    for pattern in program.list_patterns(program.find_root(home, environ)):
+        root, below = split_pattern(pattern, Path("/"))
+        for path in sources.walk(sources.make_pattern(below, root)).paths:
+            with contextlib.suppress(OSError):
+                if program.rows is not None:
+                    yield from _read_database(program.rows, Path(path))
+                elif path not in seen:
+                    yield from _read_start(program, path)
+
+
+def _sum_up(program: str, folder: Path | None, sessions: list[SessionStart]) -> FoundProject:
+    size, paths = sum(one.size for one in sessions), tuple(dict.fromkeys(one.path for one in sessions))
+    first, last = min(one.first for one in sessions), max(one.last for one in sessions)
+    return FoundProject(program, folder, len(sessions), size, first, last, paths)
+
+
+def _read_start(program: AgentProgram, path: str) -> Iterator[SessionStart]:
+    file = Path(path)
+    status = file.stat()
+    last = datetime.fromtimestamp(status.st_mtime, UTC)
+    begun = None
+    for length in _HEADS:
+        begun = _read_head(file, length)
+        if begun is None:
+            return
+        if begun.cwd is not None or status.st_size <= length:
+            break
+    folder = begun.cwd if begun is not None else None
+    if folder is None and program.root_file is not None:
+        with contextlib.suppress(OSError, ValueError):
+            folder = (file.parent / program.root_file).read_text("utf-8").strip() or None
+    if folder is not None or status.st_size:
+        first = last if begun is None or begun.started_at is None else datetime.fromisoformat(begun.started_at)
+        yield SessionStart(path, folder, status.st_size, min(first, last), last)
+
+
+def _read_head(file: Path, length: int) -> Identity | None:
+    """Return whose session a transcript is, as far as its first bytes say; None of a subagent and of a side file."""
+    with file.open("rb") as opened:
+        data = opened.read(length)
+    lines, _ = split(data if len(data) == length else data + b"\n", 0)
+    values = [record.value for line in lines for record in decode(line).records]
+    reader = detect(values, PurePosixPath(file))
+    if isinstance(reader, LineFormat):
+        identity = reader.identify(values, PurePosixPath(file))
+        return identity if identity is None or not identity.sidechain else None
+    if isinstance(reader, Unsupported) and reader.name not in PROGRAMS:
+        return None
+    return Identity("", cwd=first_of(_read_cwd, values))
+
+
+def _read_cwd(value: Mapping[str, object]) -> str | None:
+    cwd = value.get("cwd")
+    return cwd if isinstance(cwd, str) and cwd else None
+
+
+def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
+    library = load_library()
+    try:
+        with contextlib.closing(library.connect(f"{file_uri(path)}?mode=ro", uri=True)) as connection:
+            rows = connection.execute(sql).fetchall()
+    except library.Error:  # of another version, or damaged
+        return
+    size = path.stat().st_size // max(len(rows), 1)
+    for folder, first, last in rows:
+        times = [datetime.fromtimestamp(moment / 1000, UTC) for moment in (first, last)]
+        yield SessionStart(str(path), folder, size, *times)

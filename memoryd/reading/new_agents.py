@@ -1,0 +1,183 @@
+"""Give projects that were found on this machine their agents in the configuration: one memory for each folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from memoryd import config, config_edit
+from memoryd.agent_choice import folders_of
+from memoryd.agent_programs import PROGRAMS
+from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
+from memoryd.config_edit import NewAgent, NewSource
+from memoryd.errors import RefusedError
+from memoryd.files import foreign_config, git_exclude, sources, trust
+from memoryd.files.log import Log
+from memoryd.reading import discovery
+from memoryd.reading.discovery import FoundProject
+
+_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+class Machine(NamedTuple):
+    """Name the folders and variables by which programs and configuration are found."""
+
+    home: Path
+    environ: Mapping[str, str]
+    state_dir: Path
+    source: Path  # the configuration file, which may not exist yet
+
+
+class FoundOffer(NamedTuple):
+    """Say of one program's project what can be done with it."""
+
+    found: FoundProject
+    agent: str | None = None  # the agent that has it already
+    why_not: str | None = None  # why it cannot be taken
+
+    @property
+    def is_new(self) -> bool:
+        return self.agent is None and self.why_not is None
+
+
+def judge(found: Sequence[FoundProject], settings: Settings | None, home: Path) -> list[FoundOffer]:
+    """Return for each project whether an agent has it, or why it can have none."""
+    return [_judge(one, settings, home) for one in found]
+
+
+def _judge(found: FoundProject, settings: Settings | None, home: Path) -> FoundOffer:
+    if found.program not in config.KNOWN_FORMATS:
+        return FoundOffer(found, why_not="its sessions are not read yet")
+    if found.folder is None:
+        return FoundOffer(found, why_not="its sessions do not say where they ran")
+    for agent in settings.agents if settings is not None else ():
+        if _has(agent, found, home):
+            return FoundOffer(found, agent=agent.id)
+    if not found.folder.is_dir():
+        return FoundOffer(found, why_not="the folder is gone")
+    if (fault := trust.find_fault(found.folder)) is not None:
+        return FoundOffer(found, why_not=f"{fault.what}: {fault.hint}")
+    return FoundOffer(found)
+
+
+def _has(agent: Agent, found: FoundProject, home: Path) -> bool:
+    """Return True if an agent reads these sessions already; a project in the home folder is not the home folder's."""
+    folder = found.folder or Path()
+    for source in agent.transcripts:
+        top = source.project
+        is_project = top is None or folder == top or (folder.is_relative_to(top) and not home.is_relative_to(top))
+        pattern = sources.make_pattern(source.pattern, source.root)
+        if is_project and any(map(pattern.matches, found.paths)):
+            return True
+    return False
+
+
+def write(
+    candidates: Sequence[FoundOffer], machine: Machine, now: str, *, discover: Sequence[str], memory: str
+) -> Settings:
+    """Write agents for these projects into the configuration, and keep memory out of git; return the new settings.
+
+    Without a configuration a new one is written. Later projects of the programs in `discover` get their agents by
+    themselves.
+
+    Raises:
+        ConfigError: the file is written in a way that cannot be added to.
+        StateError: it cannot be written, or is somebody else's.
+    """
+    old = foreign_config.read(machine.source)
+    settings = None if old is None else config.load(machine.source, machine.environ, old)
+    text = config_edit.begin(machine.state_dir, ()) if old is None else old.decode()
+    if discover:
+        text = config_edit.set_discover(text, sorted({*discover, *(settings.discover if settings else ())}))
+    added: dict[Path, list[NewSource]] = {}
+    for one in candidates:
+        if one.found.folder is not None:
+            added.setdefault(one.found.folder, []).extend(_list_sources(one.found, machine))
+    agents = settings.agents if settings is not None else ()
+    text, taken = _add(text, agents, added, machine, is_in_state=memory == "state")
+    data = text.encode()
+    made = config.load(machine.source, machine.environ, data)
+    if {agent.id for agent in made.agents} != taken:
+        raise RefusedError("cannot be added to without loss", str(machine.source), "add the agents by hand")
+    if data != old:
+        foreign_config.write(machine.source, data, old, machine.state_dir / foreign_config.KEPT, now)
+    for agent in made.agents:
+        if agent.memory == "workspace" and agent.workspace in added:
+            git_exclude.add(agent.workspace)
+    return made
+
+
+def _add(
+    text: str, agents: Sequence[Agent], added: Mapping[Path, list[NewSource]], machine: Machine, *, is_in_state: bool
+) -> tuple[str, set[str]]:
+    """Return the text with these sources, each with the agent of its folder, and the ids of all agents."""
+    fresh = []
+    taken = {agent.id for agent in agents}
+    own = (machine.state_dir.resolve(), machine.source.resolve())
+    for folder, listed in added.items():
+        known = [number for number, agent in enumerate(agents) if folder in (agent.folder, *folders_of(agent))]
+        if known:
+            text = config_edit.add_sources(text, known[0], listed)
+            continue
+        taken.add(name := _name(folder, taken))
+        # A workspace may not hold the state of all agents, as a home folder does.
+        fresh.append(NewAgent(name, folder, is_in_state or any(path.is_relative_to(folder) for path in own), listed))
+    return config_edit.add_agents(text, fresh) if fresh else text, taken
+
+
+def _list_sources(found: FoundProject, machine: Machine) -> list[NewSource]:
+    assert found.folder is not None  # noqa: S101 - such a project is no candidate
+    if found.program == discovery.AIDER:
+        return [NewSource(found.paths[0], found.program, found.folder)]
+    program = PROGRAMS[found.program]
+    root = program.find_root(machine.home, machine.environ)
+    for patterns in (program.list_patterns(root, found.folder), program.list_patterns(root)):
+        matchers = [sources.make_pattern(pattern) for pattern in patterns]
+        if all(any(one.matches(path) for one in matchers) for path in found.paths):
+            break
+    return [NewSource(pattern, found.program, found.folder) for pattern in patterns]
+
+
+def _name(folder: Path, taken: set[str]) -> str:
+    """Return an id for the agent of a folder: its name, with that of its parents or a number if it is taken."""
+    parts = [part for part in (_SLUG.sub("-", part.lower()).strip("-") for part in folder.parts[-3:]) if part] or [
+        "all"
+    ]
+    tried = ["-".join(parts[-length:])[:60].strip("-") for length in range(1, len(parts) + 1)]
+    numbered = (f"{tried[-1]}-{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (*tried, *numbered) if name not in taken)
+
+
+class Discoverer:
+    """Look for new projects while the daemon runs, and reads of each transcript only once where it began."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._seen: set[str] = set()
+        self._refused: set[Path | None] = set()  # reported once
+
+    def add_new(self, settings: Settings, clock: Clock) -> bool:
+        """Write agents for new projects into the configuration; return True if it changed."""
+        machine = Machine(Path.home(), os.environ, settings.state_dir, settings.source)
+        found = discovery.find_projects(machine.home, machine.environ, settings.discover, self._seen)
+        offers = judge(found, settings, machine.home)
+        for one in offers:
+            if one.why_not is not None and one.found.folder not in self._refused:
+                self._refused.add(one.found.folder)
+                self._log.info("project without agent", path=one.found.folder, why=one.why_not)
+        if not any(one.is_new for one in offers):
+            return False
+        try:
+            now = config.load(machine.source)  # a person may have edited it meanwhile
+            fresh = [one for one in judge(found, now, machine.home) if one.is_new]
+            memory = "state" if {agent.memory for agent in now.agents} == {"state"} else "workspace"
+            write(fresh, machine, clock.text(), discover=(), memory=memory)
+        except BaseException:
+            self._seen.clear()
+            raise
+        self._log.info("projects found", agents=len(fresh))
+        return True

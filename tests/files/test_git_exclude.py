@@ -1,0 +1,63 @@
+"""Memory stays out of git by lines that nobody else sees, but what git tracks already stays tracked."""
+
+import subprocess
+
+import pytest
+
+from memoryd.files import git_exclude
+
+
+def git(folder, *words):
+    identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+    done = subprocess.run(["git", "-C", str(folder), *identity, *words], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path):
+    folder = tmp_path / "it's [a] $repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    return folder
+
+
+def remember(folder):
+    for name in ("MEMORY.md", "memory/2026-11-21.md", ".continuum/memory/RECENT.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+
+
+@pytest.mark.parametrize("below", [".", "packages/a b"])
+def test_memory_is_not_offered_for_a_commit_and_the_lines_go_once_it_is_gone(repository, below):
+    exclude = repository / ".git/info/exclude"
+    workspace = repository / below
+    workspace.mkdir(parents=True, exist_ok=True)
+    exclude.write_text("*.o")
+    git_exclude.add(workspace)
+    once = exclude.read_text()
+    git_exclude.add(workspace)
+    assert exclude.read_text() == once
+    remember(workspace)
+    assert git(repository, "status", "--short", "--untracked-files=all") == ""
+    git_exclude.remove(workspace)
+    assert exclude.read_text() == once, "git would offer what is still there"
+    (workspace / "MEMORY.md").unlink()
+    git_exclude.remove(workspace)
+    assert exclude.read_text() == once.replace(f"/{'' if below == '.' else below + '/'}MEMORY.md\n", "")
+    subprocess.run(["rm", "-r", workspace / "memory", workspace / ".continuum"], check=True)
+    git_exclude.remove(workspace)
+    assert exclude.read_text() == "*.o\n"
+
+
+def test_what_is_tracked_and_a_folder_outside_of_git_are_left_alone(repository, tmp_path):
+    remember(repository)
+    git(repository, "add", "MEMORY.md")
+    git(repository, "commit", "-qm", "x")
+    tree = tmp_path / "tree"
+    git(repository, "worktree", "add", "-q", str(tree))
+    git_exclude.add(tree)
+    assert (repository / ".git/info/exclude").read_text().endswith("init`:\n/memory/\n/.continuum/memory/\n")
+    (tmp_path / "plain").mkdir()
+    git_exclude.add(tmp_path / "plain")
+    git_exclude.remove(tmp_path / "plain")
+    assert not list((tmp_path / "plain").iterdir())
