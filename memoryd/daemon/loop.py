@@ -51,6 +51,7 @@ DRAIN_SECONDS = 4.0  # of a stop, for questions that wait for quiet
 STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed, which ends what waits for them …
 KILLED_SECONDS = 4.0  # … within this
 TROUBLED_SECONDS = 1.0
+SLICE_SECONDS = 0.25  # of reading history, between two looks at what is live
 MAX_THREADS = 64
 MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
@@ -372,7 +373,7 @@ class Loop:
         due += [one.at + settle for one in self.announced]
         if self.app.ingest.again:
             due.append(min(self.app.ingest.again.values()))
-        if self.hints.rescan:
+        if self.hints.rescan or self.app.ingest.backlog:
             due.append(now)
         if (ping := self.readiness.next_at()) is not None:
             due.append(ping)
@@ -388,17 +389,22 @@ class Loop:
 
     def _ingest(self, now: float) -> None:
         ingest = self.app.ingest
-        if self.hints.rescan or self.scan.is_due(now):
+        is_scan = self.hints.rescan or self.scan.is_due(now)
+        if is_scan:
             self.hints.rescan = False
             self.scan.at = now + self.scan.seconds
-            ingest.scan()
+            ingest.find()
         again = [path for path, at in ingest.again.items() if at <= now]
         for path in again:
             del ingest.again[path]
         settle = self.app.settings.ingest.settle.total_seconds()
-        for path in {*self.hints.take(now - settle), *again}:
+        hinted = {*self.hints.take(now - settle), *again}
+        for path in hinted:
             ingest.hint(path)
-        ingest.flush()
+        if hinted or not ingest.backlog:
+            ingest.flush()
+        if is_scan or ingest.backlog:
+            ingest.read_waiting(SLICE_SECONDS)  # what is live, runs and requests go before the next slice
 
     def _carry_out(self, now: float) -> None:
         app = self.app

@@ -92,4 +92,4 @@ def read_all(app: App) -> None:
         for path in [path for path, at in app.ingest.again.items() if at <= now]:
             del app.ingest.again[path]
             app.ingest.hint(path)
-        app.ingest.flush()
+        app.ingest.read_waiting()

@@ -8,6 +8,7 @@ already, from this file or a copy of it, is not new.
 from __future__ import annotations
 
 import json
+import math
 import os
 import traceback
 from collections import Counter
@@ -24,6 +25,7 @@ from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trou
 from memoryd.files import ranges, sources
 from memoryd.reading import cursor as reading
 from memoryd.reading import drift, store, unreadable_paths
+from memoryd.reading.backlog import Backlog
 from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
 from memoryd.reading.databases import Databases
@@ -48,13 +50,14 @@ if TYPE_CHECKING:
     from memoryd.clock import Clock
     from memoryd.config import Settings
     from memoryd.files.log import Log
+    from memoryd.reading.backlog import WaitingTranscript
     from memoryd.reading.cursor import FoundTurn
     from memoryd.reading.scrubbing import Scan, Scrubber
     from memoryd.scrub.finding import ScrubbedText
     from memoryd.transcripts.format import LineFormat
 
 LONGEST_PATH = 4096
-READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
+READ_LIMIT = 2 << 20  # bytes of one transcript before a transcript that changed later has its turn
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
 HELD_SECONDS = 60.0
@@ -92,6 +95,7 @@ class Ingest:
         self._frozen: tuple[IngestBatch, Scan] | None = None  # read, and being scanned
         self.changed: set[str] = set()  # sessions with new turns since somebody last asked
         self.unread: set[str] = set()  # sessions with a file that has more to read
+        self.backlog = Backlog()
         self.stopping = False
         self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
         self.restored: store.Restore | None = None
@@ -151,7 +155,13 @@ class Ingest:
 
     def scan(self) -> None:
         """Look at every known transcript: the scan is the truth, and watcher events are only hints."""
+        self.find()
+        self.read_waiting()
+
+    def find(self) -> None:
+        """Find every transcript; each waits for a look (`read_waiting`)."""
         self._remember()
+        self.backlog.clear()
         seen: set[tuple[str, str]] = set()
         refused: set[tuple[str, str]] = set()
         for source in self.sources:
@@ -159,18 +169,42 @@ class Ingest:
             printable = [path for path in found.paths if unreadable_paths.make_printable(path) == path]
             self.scrubber.names(printable, self.progress)  # all at once
             for path in found.paths:
-                if not self.stopping and (source.agent.id, path) not in seen:
+                if (source.agent.id, path) not in seen:
                     seen.add((source.agent.id, path))
-                    self.look(source, path)
+                    self._wait(source, path)
             for path, why in found.refused:
                 refused.add((source.agent.id, path))
                 self.unreadable.report(source.agent.id, path, f"{path}: {why}")
         if not self.stopping:
             self._look_at_missing(seen)
             self.unreadable.review(seen | refused)
+
+    def read_waiting(self, seconds: float = math.inf) -> None:
+        """Look at the waiting transcripts, the one written last first, for about so long; store them after the last."""
+        until = self.clock.monotonic() + seconds
+        while self.backlog and not self.stopping:
+            if self.clock.monotonic() >= until:
+                return
+            self.look(*self.backlog.pop())
         self.flush()
         if not self.stopping:
             self.unscanned.retry()
+
+    def _wait(self, source: SourcePattern, path: str) -> None:
+        try:
+            stat = ranges.observe(Path(path))
+        except MemorydError:
+            stat = None  # its look reports what is wrong
+        self.backlog.add(source, path, *((stat.mtime_ns, stat.size) if stat else (0, 0)))
+
+    def list_unread(self) -> dict[WaitingTranscript, int]:
+        """Return the waiting transcripts that are not read to their end, with the bytes to read."""
+        found = {}
+        for waiting in self.backlog:
+            cursor = self.cursors.find(waiting.agent_id, waiting.path)
+            if left := waiting.size - (0 if cursor is None else cursor.offset):
+                found[waiting] = max(0, left)
+        return found
 
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
         """Look at the transcripts that no pattern found: rotated, moved or deleted ones."""
@@ -384,6 +418,8 @@ class Ingest:
             reading.start(cursor)
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
+            if cursor.unfinished:
+                self.backlog.add(source, path, stat.mtime_ns, stat.size)
             if rested and not cursor.unfinished:
                 self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, stat.size))
                 if what.name == "new":
@@ -395,8 +431,6 @@ class Ingest:
         self.cursors.keep_open(cursor)
         if cursor.session_id is not None:
             (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
-        if cursor.unfinished:
-            self.look_again(cursor.path, 0)
 
     def _collect_reading(self, cursor: Cursor, read: Callable[[reading.CursorReading], None]) -> None:
         """Add the results of a reading to the batch to be stored, even if the reading fails on the way."""

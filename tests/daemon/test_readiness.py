@@ -19,13 +19,13 @@ pytestmark = pytest.mark.long
 STUCK = """
 import sys, threading
 from memoryd.reading.ingest import Ingest
-scan, times = Ingest.scan, []
+scan, times = Ingest.find, []
 def stuck(self):
     scan(self)
     times.append(1)
     if len(times) > 1:
         threading.Event().wait()
-Ingest.scan = stuck
+Ingest.find = stuck
 from memoryd.interfaces.cli import main
 main(sys.argv[1:])
 """

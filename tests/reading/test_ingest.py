@@ -95,8 +95,9 @@ def test_a_last_line_without_an_end_is_taken_once_the_file_has_rested_also_after
 def test_a_file_larger_than_one_stretch_is_read_to_its_end_without_growing(world, monkeypatch):
     monkeypatch.setattr(ingesting, "READ_LIMIT", 1000)
     monkeypatch.setattr(reading, "CHUNK", 500)
-    world.write(LOG, claudes(1, 20))
-    world.ingest.scan()
+    log = world.write(LOG, claudes(1, 20))
+    world.ingest.hint(str(log))
+    world.ingest.flush()
     assert 0 < len(world.texts()) < 20
     assert world.ingest.unread == {"log"}
     world.restart()
@@ -839,8 +840,9 @@ def test_files_of_one_name_in_two_projects_are_two_sessions_unless_the_name_is_a
 def test_one_reading_of_tiny_lines_takes_no_more_than_a_few_thousand(world, monkeypatch):
     monkeypatch.setattr(reading, "CHUNK", 1 << 10)
     monkeypatch.setattr(reading, "MOST_TURNS", 100)
-    world.write("a.jsonl", lines([message("x")]) * 1000)
-    world.ingest.scan()
+    log = world.write("a.jsonl", lines([message("x")]) * 1000)
+    world.ingest.hint(str(log))
+    world.ingest.flush()
     assert 100 <= len(world.rows()) < 200
     world.settle()
     assert len(world.rows()) == 1000

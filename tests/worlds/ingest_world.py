@@ -181,11 +181,12 @@ class World:
         self.settle()
 
     def settle(self) -> None:
+        self.ingest.read_waiting()
         while due := [path for path, at in self.ingest.again.items() if at <= self.clock.monotonic()]:
             for path in due:
                 del self.ingest.again[path]
                 self.ingest.hint(path)
-            self.ingest.flush()
+            self.ingest.read_waiting()
 
     def hint(self, *paths: Path) -> None:
         for path in paths:

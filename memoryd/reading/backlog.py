@@ -1,0 +1,73 @@
+"""Keep the transcripts that wait for a look, the one written last first: live sessions go before history."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.reading.sources import SourcePattern
+
+
+class WaitingTranscript(NamedTuple):
+    """Hold a transcript that waits for a look. They sort by the time of their last change, the last first."""
+
+    order: int  # minus the time of its last change, in nanoseconds
+    path: str
+    agent_id: str
+    size: int  # bytes
+
+    @property
+    def changed_at(self) -> float:
+        """Return the time of its last change, in seconds since the epoch."""
+        return -self.order / 1e9
+
+
+@dataclass(slots=True)
+class Backlog:
+    """Hold each transcript of each agent once."""
+
+    _heap: list[WaitingTranscript] = field(default_factory=list)
+    _sources: dict[WaitingTranscript, SourcePattern] = field(default_factory=dict)
+    _known: dict[tuple[str, str], WaitingTranscript] = field(default_factory=dict)  # by agent and path
+
+    def __len__(self) -> int:
+        """Count the waiting transcripts."""
+        return len(self._known)
+
+    def __iter__(self) -> Iterator[WaitingTranscript]:
+        """Yield them, in no order."""
+        return iter(self._known.values())
+
+    def add(self, source: SourcePattern, path: str, changed_ns: int, size: int) -> None:
+        """Let a transcript wait; the last mention counts."""
+        waiting = WaitingTranscript(-changed_ns, path, source.agent.id, size)
+        before = self._known.get((waiting.agent_id, path))
+        if before is not None and before != waiting:
+            del self._sources[before]
+        if before != waiting:
+            heapq.heappush(self._heap, waiting)
+        self._known[waiting.agent_id, path] = waiting
+        self._sources[waiting] = source
+
+    def pop(self) -> tuple[SourcePattern, str]:
+        """Take the transcript that was written last.
+
+        Raises:
+            IndexError: none waits.
+        """
+        while True:
+            waiting = heapq.heappop(self._heap)
+            source = self._sources.pop(waiting, None)
+            if source is not None:
+                del self._known[waiting.agent_id, waiting.path]
+                return source, waiting.path
+
+    def clear(self) -> None:
+        """Forget all of them, because they are found again."""
+        self._heap.clear()
+        self._sources.clear()
+        self._known.clear()
