@@ -25,7 +25,7 @@ from memoryd.files.folders import make_memory_folders
 from memoryd.finding import embedding
 from memoryd.reading.new_agents import Discoverer
 from memoryd.running import alarms as alarming
-from memoryd.running import extraction, hook_events, owner, retention, rollover, sleeping
+from memoryd.running import extraction, history, hook_events, owner, retention, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
 from memoryd.running.runner import error_text
 from memoryd.version import __version__
@@ -166,7 +166,9 @@ class Loop:
         self.interrupted = False
         self.reload_asked = False
         now = self.clock.monotonic()
+        self.importer = history.Importer(app.runner, app.ingest)
         self.tick = Timer(TICK_SECONDS, now)
+        self.imports = Timer(QUEUE_SECONDS, now)
         self.queue = Timer(QUEUE_SECONDS, now)
         self.check = Timer(CHECK_SECONDS, now, first=2.0)
         self.discover = Timer(DISCOVER_SECONDS, now)
@@ -209,7 +211,7 @@ class Loop:
         """Look at the queue at once, and at a session if one is named; from any thread."""
         if session_id is not None:
             self.app.ingest.changed.add(session_id)
-        self.queue.at = 0
+        self.queue.at = self.imports.at = 0
         self.wake.set()
 
     def announce(self, announcement: HookEvent) -> None:
@@ -329,6 +331,8 @@ class Loop:
             self._carry_out(now)
             self._consider(self._find_changed_keys())
             self._launch(now)
+            if not self.hints.rescan and self.imports.is_due(now) and self.importer.tend():
+                self.imports.at = self.queue.at = 0
             if self.tick.is_due(now):
                 self._tend(now)
             self._note_disk(well=True)
@@ -367,7 +371,7 @@ class Loop:
     def _timeout(self) -> float:
         now = self.clock.monotonic()
         settle = self.app.settings.ingest.settle.total_seconds()
-        due = [self.tick.at, self.queue.at, self.scan.at]
+        due = [self.tick.at, self.queue.at, self.scan.at, self.imports.at]
         if (since := self.hints.next_at()) is not None:
             due.append(since + settle)
         due += [one.at + settle for one in self.announced]
@@ -482,6 +486,7 @@ class Loop:
             self.app.log.error("runner failed", error_type=type(error).__name__)
             return False
         run = future.result()
+        self.imports.at = 0
         if run is not None and rollover.consider(self.app.engine, self.app.settings, self.clock, run.agent_id):
             self.queue.at = 0
         if run is not None and run.session_id is not None:

@@ -111,6 +111,13 @@ class Call:
             raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}")
         return found[0]
 
+    def agents(self, settings: Settings, agent_id: str | None) -> Sequence[Agent]:
+        """Choose the agent by name, or by the current folder; else take all that are enabled."""
+        if agent_id is not None:
+            return [self.agent(settings, agent_id)]
+        here = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
+        return here if len(here) == 1 else [agent for agent in settings.agents if agent.enabled]
+
 
 def user_folder(kind: Literal["config", "state"]) -> Path:
     """Return the user's own folder for the configuration or for the state."""
@@ -163,3 +170,28 @@ def parse_span(_context: click.Context, option: click.Parameter, text: str | Non
     except ConfigError as refused:
         raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint=option.opts[0]) from None
     return found
+
+
+@contextmanager
+def start_log(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[Settings], None]]:
+    """Write the log, also to standard error unless it must be quiet; yield what takes over other settings."""
+    from memoryd.files import log
+
+    def start(with_settings: Settings) -> Callable[[], None]:
+        return log.configure(
+            with_settings.state_dir,
+            level=with_settings.log.level,
+            text=with_settings.log.format == "text",
+            terminal=None if quiet else sys.stderr,
+        )
+
+    close = [start(settings)]
+
+    def relog(fresh: Settings) -> None:
+        close.pop()()
+        close.append(start(fresh))
+
+    try:
+        yield relog
+    finally:
+        close.pop()()

@@ -13,15 +13,15 @@ import click
 
 from memoryd.counted import count_noun
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import agents, evidence, facts, grants, ledger, operation, recall
-from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed
+from memoryd.interfaces import agents, evidence, facts, grants, history, ledger, operation, recall
+from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, render_table
 from memoryd.requests import access
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from memoryd.config import Agent, Settings
     from memoryd.requests.jobs_by_hand import JobRequest
@@ -63,7 +63,7 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
 
     settings, patience = call.settings(), wait or timedelta()
     ended = True
-    with _logging(settings, quiet=call.output.quiet) as relog:
+    with start_log(settings, quiet=call.output.quiet) as relog:
         if once:
             done = serving.serve_once(settings, patience)
             text = f"read {count_noun(done['turns'], 'new turn')}, carried out {count_noun(len(done['runs']), 'run')}"
@@ -72,30 +72,6 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
             ended = serving.serve_forever(settings, relog, patience)
     if not ended:
         os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
-
-
-@contextlib.contextmanager
-def _logging(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[Settings], None]]:
-    from memoryd.files import log
-
-    def start(with_settings: Settings) -> Callable[[], None]:
-        return log.configure(
-            with_settings.state_dir,
-            level=with_settings.log.level,
-            text=with_settings.log.format == "text",
-            terminal=None if quiet else sys.stderr,
-        )
-
-    close = [start(settings)]
-
-    def relog(fresh: Settings) -> None:
-        close.pop()()
-        close.append(start(fresh))
-
-    try:
-        yield relog
-    finally:
-        close.pop()()
 
 
 @cli.command()
@@ -148,15 +124,19 @@ def job() -> None:
 @click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, from what was read so far.")
 @passed
 def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
-    """Run a job now and wait for it. Kinds: sleep, facts, rollover, dedup, dream, refine, canary, eval."""
+    """Run a job now and wait for it, for the agent of the current folder or for all.
+
+    Kinds: sleep, facts, rollover, dedup, dream, refine, canary, eval.
+    """
     from memoryd.requests import jobs_by_hand, waiting
 
     settings, asked = call.settings(), jobs_by_hand.JobRequest(**how)
     if dry_run:
         _run_dry(call, settings, kind, agent_id, asked)
         return
-    with _logging(settings):
-        rows = jobs_by_hand.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
+    agents = [call.agent(settings, agent_id)] if asked.session_id else call.agents(settings, agent_id)
+    with call.output.busy(f"running {kind}"), start_log(settings):
+        rows = [row for agent in agents for row in jobs_by_hand.run_job(settings, kind, agent.id, asked)]
     told = rows[0] | ({"also": rows[1:]} if rows[1:] else {})
     call.output.show(told, "\n".join(map(_run_line, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
 
@@ -173,7 +153,7 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
         raise click.UsageError("new texts are redacted as they come; --again looks through the old ones")
     settings = call.settings()
     agent = call.agent(settings, agent_id).id if agent_id else None
-    with _logging(settings):
+    with start_log(settings):
         row = waiting.require_done(memory_changes.scrub_again(settings, agent))
     done = row["receipt"]
     texts, rows, files = (count_noun(done[f"{noun}s"], noun) for noun in ("text", "row", "file"))
@@ -276,7 +256,7 @@ def _add_answer_command(verb: str, does: str) -> None:
         from memoryd.requests import jobs_by_hand, waiting
 
         settings = call.settings()
-        with _logging(settings):
+        with start_log(settings):
             row = jobs_by_hand.answer(settings, run_id, verb)
         waiting.require_done(row)
         refused = row["receipt"].get("refused", ())
@@ -375,7 +355,7 @@ def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
     if agent_id:
         with call.reader(settings) as reader:
             evidence.session_of(call, settings, reader, session_id, agent_id)
-    with _logging(settings):
+    with start_log(settings):
         row = jobs_by_hand.end_session(settings, session_id)
     call.output.show(row, _ended_text(row), waiting.failure_of(row) if row else None)
 
@@ -476,6 +456,7 @@ def config_default(call: Call) -> None:
 
 session.add_command(evidence.session_show)
 for _command in (
+    history.import_command,
     *(operation.status, operation.service, operation.doctor, operation.backup, operation.restore),
     *(agents.init, agents.context, agents.connect, agents.hook),
     *(

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,19 @@ class Output:
         """Print a line for people on standard error, beside a result that continues to a program."""
         if not (self.json or self.quiet):
             print(make_visible(one_line(text)), file=sys.stderr)
+
+    @property
+    def is_watched(self) -> bool:
+        """Return True if a person at a terminal may be shown what goes on."""
+        return not (self.json or self.quiet) and sys.stderr.isatty()
+
+    def busy(self, doing: str) -> AbstractContextManager[object]:
+        """Show on a terminal that a long command is at work, until the context ends."""
+        if not self.is_watched:
+            return nullcontext()
+        from rich.console import Console
+
+        return Console(stderr=True).status(f"{doing} …")
 
     def fail(self, error: MemorydError) -> None:
         """Print an error: on standard output for programs, on standard error for people."""

@@ -205,7 +205,7 @@ class Memory:
         return self._run("refine", jobs_by_hand.JobRequest(force=force, mode=mode))
 
     def _run(self, kind: str, asked: jobs_by_hand.JobRequest) -> JobResult:
-        row = jobs_by_hand.run_job(self._settings, kind, lambda: self._agent.id, asked)[0]
+        row = jobs_by_hand.run_job(self._settings, kind, self._agent.id, asked)[0]
         return JobResult(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
 
     def rollback(

@@ -17,7 +17,6 @@ from memoryd.running import dreaming, dry_run, evaluating, extraction, modes, qu
 from memoryd.running.kinds import check_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from sqlalchemy import Engine
 
@@ -44,12 +43,10 @@ class JobRequest(NamedTuple):
     mode: str | None = None  # how far it may go (refine); None for the configured one
 
 
-def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: JobRequest) -> list[dict[str, Any]]:
+def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> list[dict[str, Any]]:
     """Run a job and wait; return the rows of its runs, for a dream without the sleeps that its report names."""
     check_kind(kind)
     require_mode(kind, asked.mode)
-    agent = agent_id()
-
     rows = waiting.run_now(
         settings,
         agent,
@@ -204,4 +201,4 @@ def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
         sleeping.end(engine, row["id"])
     if row["parent_id"] is not None:
         return {}
-    return run_job(settings, SLEEP, lambda: str(row["agent_id"]), JobRequest(row["id"], force=True))[0]
+    return run_job(settings, SLEEP, str(row["agent_id"]), JobRequest(row["id"], force=True))[0]

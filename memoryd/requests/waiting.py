@@ -48,9 +48,9 @@ def run_now(
             if not queued:
                 if fresh:
                     daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
-                queued = _queue_beside(settings, agent_id, beside or queue)
+                queued = queue_beside(settings, agent_id, beside or queue)
                 daemon_client.ask(settings.state_dir, "wake")
-            if (rows := _wait(settings, queued)) is not None:
+            if (rows := wait(settings, queued)) is not None:
                 return rows
             continue  # who held the lock is gone, and was no daemon: then the work is done here
         with app:
@@ -148,15 +148,21 @@ def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any
         raise RefusedError("the same job is under way, with other options", run_id, hint)
 
 
-def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
+def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
+    """Queue runs in the database beside the holder of the lock; return their ids."""
     with opening.open_beside(settings) as engine:
         # Who has just made the database may be about to write its agents down.
         opening.retry(lambda: opening.require_known(engine, agent_id), NotFoundError, KNOWN_SECONDS)
         return queue(engine, Clock())
 
 
-def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | None:
-    """Wait until runs have ended; for a command, a failed run that waits for its next attempt has ended."""
+def wait(
+    settings: Settings, run_ids: Sequence[str], look: Callable[[], None] = lambda: None
+) -> list[dict[str, Any]] | None:
+    """Wait until runs have ended, and call `look` while they have not; return None if the daemon is gone.
+
+    For a command, a failed run that waits for its next attempt has ended.
+    """
     lock = Lock(settings.state_dir / LOCK)
     while True:
         holder = lock.holder()
@@ -165,6 +171,7 @@ def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | 
             return rows
         if holder is None:
             return None
+        look()
         time.sleep(POLL_SECONDS)
 
 

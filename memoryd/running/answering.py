@@ -368,11 +368,16 @@ class Answerer:
         llm = asked.settings.llm
         day = self.clock.now().astimezone(asked.settings.zone).date().isoformat()
         wanted = spend.Reservation(asked.run.id, asked.run.agent_id, endpoint.name, day, self.clock.text(), tokens)
-        got = spend.reserve(self.engine, wanted, daily=llm.daily_tokens, per_run=llm.run_tokens)
+        granted = asked.run.options.get("tokens", llm.run_tokens)  # to a run of an import, from its budget
+        per_run = min(llm.run_tokens, granted)
+        got = spend.reserve(self.engine, wanted, daily=llm.daily_tokens, per_run=per_run)
         if isinstance(got, int):
             self._set_alarm("spend", "daily_tokens", None)
             return got
         self._change(endpoint, breaker.release)
+        if got == "run_tokens" and granted < llm.run_tokens:
+            text = f"the run would spend more than the import has left, {granted}"
+            raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
         if got == "run_tokens":
             text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"
             if asked.stand_in is not None:  # what was written is paid for: the run goes on without an answer to this

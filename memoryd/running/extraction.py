@@ -27,7 +27,7 @@ from memoryd.running.sleeping import (
     GatherContext,
     check_times,
     files_of_people,
-    is_history,
+    is_left_alone,
     make_judges,
     read_instructions,
 )
@@ -67,11 +67,13 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
     return queueing.request(engine, clock, KIND, row, trigger, scheduled_for=clock.text(ahead=delay))
 
 
-def _may_be_asked_about(connection: Connection, settings: Settings, clock: Clock, row: RowMapping) -> bool:
+def _may_be_asked_about(
+    connection: Connection, settings: Settings, clock: Clock, row: RowMapping, *, imported: bool = False
+) -> bool:
     # A subagent's session is not the user's: what it was told, the agent told it.
     if row["parent_id"] is not None or row["last_seq"] <= turns.read_watermark(connection, row["id"], CONSUMER):
         return False
-    if settings.ingest.history == "index" and is_history(row, settings.sessions.idle_end, clock.now()):
+    if not imported and is_left_alone(connection, settings, clock, row):
         return False
     return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
 
@@ -135,7 +137,9 @@ def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
     with sqlite.begin_read(source.engine) as connection:
         row = turns.session_row(connection, slept.session_id)
         mark = turns.read_watermark(connection, slept.session_id, CONSUMER)
-        is_due = row is not None and _may_be_asked_about(connection, source.settings, source.clock, row)
+        is_due = row is not None and _may_be_asked_about(
+            connection, source.settings, source.clock, row, imported="import" in run.options
+        )
     if row is None or not is_due or mark >= upto:
         return JointInputs(slept)
     found = _read_inputs(source, row, mark, upto, drain=row["state"] == "ended" and upto == row["last_seq"])

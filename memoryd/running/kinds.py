@@ -10,7 +10,7 @@ from memoryd.database import runs
 from memoryd.database.runs import Run
 from memoryd.errors import AwayError, NotFoundError
 from memoryd.ledger import guards
-from memoryd.running import deciding, evaluating, extraction, proposing, refining, removal, rollover, self_test
+from memoryd.running import deciding, evaluating, extraction, history, proposing, refining, removal, rollover, self_test
 from memoryd.running.called_refining import carry_out as refine
 from memoryd.running.runner import REDECIDED_MAX, RunKind, Runner
 
@@ -55,6 +55,7 @@ KINDS: dict[str, RunKind] = {
     **dict.fromkeys(ledger_runs.KINDS, RunKind(_decide_ledger_run, declines=True, tells=False)),
     **dict.fromkeys(proposing.KINDS, RunKind(_answer_proposal, declines=True)),
     refining.KIND: RunKind(refine),
+    history.KIND: RunKind(history.wait),
     rollover.KIND: RunKind(rollover.carry_out),
     self_test.KIND: RunKind(self_test.carry_out),
     evaluating.KIND: RunKind(evaluating.carry_out),

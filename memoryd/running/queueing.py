@@ -92,6 +92,11 @@ def import_key(agent_id: str) -> str:
     return f"{ledger_runs.IMPORT}:{agent_id}"
 
 
+def history_key(agent_id: str) -> str:
+    """Return the key that lets an agent have one import of its history at a time."""
+    return f"history:{agent_id}"
+
+
 def key_of(kind: str, session_id: str, mark: int) -> str:
     """Return the key of the question about a session's turns past a watermark, so that it is asked only once."""
     return f"{kind}:{session_id}:{mark}"

@@ -147,6 +147,14 @@ def is_history(row: RowMapping, idle_end: timedelta, now: datetime) -> bool:
     return moment_of(row["seen_at"]) <= now and moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
 
 
+def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row: RowMapping) -> bool:
+    """Return True if a session is history that becomes memory only when somebody asks, or in the import under way."""
+    return is_history(row, settings.sessions.idle_end, clock.now()) and (
+        settings.ingest.history == "index"
+        or runs.open_by_key(connection, queueing.history_key(row["agent_id"])) is not None
+    )
+
+
 def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
     """End active sessions whose last turn is older than `sessions.idle_end`; returns their ids.
 
@@ -229,7 +237,7 @@ def _plan(
 ) -> tuple[str, str, int | None] | SleepDecision:
     if row["last_seq"] <= mark:
         return SleepDecision()
-    if is_history(row, settings.sessions.idle_end, clock.now()) and settings.ingest.history == "index":
+    if is_left_alone(connection, settings, clock, row):
         return SleepDecision()
     if row["state"] == "ended":
         return (NOTES, "session-end", None)

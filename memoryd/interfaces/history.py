@@ -1,0 +1,91 @@
+"""Define the command that imports history, with a progress bar on a terminal."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from memoryd.interfaces.call import Call, agent_option, parse_span, passed, start_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import timedelta
+
+    from memoryd.config import Settings
+    from memoryd.interfaces.output import Output
+
+LOOK_SECONDS = 0.5  # between two looks at the progress
+
+
+@click.command("import")
+@click.option(
+    "--since", callback=parse_span, metavar="TIME", help="Only sessions with a message in this last span, such as 90d."
+)
+@click.option("--search-only", is_flag=True, help="Only make the sessions searchable; write nothing into memory.")
+@click.option(
+    "--tokens",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Tokens that a model may spend on the import of an agent; half of llm.daily_tokens by default.",
+)
+@agent_option
+@passed
+def import_command(
+    call: Call,
+    since: timedelta | None,
+    search_only: bool,  # noqa: FBT001
+    tokens: int | None,
+    agent_id: str | None,
+) -> None:
+    """Import the history of your agents: read old sessions, the newest first, and write them to memory.
+
+    Each session goes to the daily file of its own date, and at the end what lasts goes to MEMORY.md. Live sessions go
+    before it. It may be stopped at any time: the daemon, or the same command, goes on.
+    """
+    from memoryd.requests import history, waiting
+
+    settings = call.settings()
+    agents = [agent.id for agent in call.agents(settings, agent_id)]
+    asked = history.ImportRequest(since, search_only, tokens)
+    with _show_progress(call.output, settings) as look, start_log(settings, quiet=call.output.quiet):
+        rows = history.run_import(settings, agents, asked, look)
+    lines = [f"{row['agent_id']}: {row['why'] or _describe_open(row['id'])}" for row in rows]
+    failed = next((error for row in rows if row["state"] != "queued" and (error := waiting.failure_of(row))), None)
+    call.output.show(rows, "\n".join(lines), failed)
+
+
+def _describe_open(run_id: str) -> str:
+    return f"the rest waits for another attempt; memoryd run, or memoryd import, goes on ({run_id})"
+
+
+@contextmanager
+def _show_progress(output: Output, settings: Settings) -> Iterator[Callable[[], None]]:
+    """Yield what shows the progress anew, at most twice a second; it shows nothing where there is no terminal."""
+    if not output.is_watched:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    from memoryd.database import reads
+    from memoryd.requests import history
+
+    last = 0.0
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("finding transcripts", total=None)
+
+        def look() -> None:
+            nonlocal last
+            if time.monotonic() - last < LOOK_SECONDS:
+                return
+            with reads.open_reader(reads.database_path(settings)) as reader:
+                found = history.read_progress(reader)
+            last = time.monotonic()
+            if found is not None and found.total:
+                bar.update(task, description=str(found), completed=found.done, total=found.total)
+
+        yield look

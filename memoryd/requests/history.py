@@ -1,0 +1,131 @@
+"""Import history: ask for it, have it done by the daemon or here, and read how far it is."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.app import open_app
+from memoryd.clock import Clock, text_of
+from memoryd.daemon.once import await_settled
+from memoryd.database import runs, sqlite
+from memoryd.errors import LockedError
+from memoryd.requests import daemon_client, waiting
+from memoryd.running import history, rollover
+from memoryd.running.answering import OFFLINE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from sqlalchemy import Engine
+
+    from memoryd.app import App
+    from memoryd.config import Settings
+    from memoryd.database.reads import DatabaseReader
+
+SLICE_SECONDS = 0.5  # of reading, between two looks at the imports
+
+
+class ImportRequest(NamedTuple):
+    """Hold what a person asks to import."""
+
+    since: timedelta | None = None  # sessions with a turn in this last span; None for all
+    search_only: bool = False  # read, but do not write into memory
+    tokens: int | None = None  # that models may spend on it; None for half of `llm.daily_tokens`
+
+
+class ImportProgress(NamedTuple):
+    """Hold how far the open imports are with the step that they are at."""
+
+    step: str  # reading | writing | dreaming
+    done: int  # of transcripts, sessions, or dreams
+    total: int
+    seconds_left: int | None  # of the step; None while it cannot be estimated
+
+    def __str__(self) -> str:
+        """Return it for people, such as `reading 3/120, about 4 min left`."""
+        left = self.seconds_left
+        told = "" if left is None else f", about {f'{left} s' if left < 100 else f'{left / 60:.0f} min'} left"
+        return f"{self.step} {self.done:,}/{self.total:,}{told}"
+
+
+def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> ImportProgress | None:
+    """Return how far the import of an agent is, or of all agents together; None if none is under way.
+
+    Of several, the earliest step counts: the later ones have hardly begun.
+    """
+    rows = reader.rows(
+        "SELECT coalesce(json_extract(receipt, '$.history.step'), 'reading') AS step,"
+        " coalesce(json_extract(receipt, '$.history.done'), 0) AS done,"
+        " coalesce(json_extract(receipt, '$.history.total'), 0) AS total,"
+        " json_extract(receipt, '$.history.seconds_left') AS seconds_left"
+        " FROM job_run WHERE kind = ? AND state = 'queued' AND (? IS NULL OR agent_id = ?)",
+        history.KIND, agent_id, agent_id,
+    )  # fmt: skip
+    for step in (history.READING, history.WRITING, history.DREAMING):
+        if found := [row for row in rows if row["step"] == step]:
+            seconds = [row["seconds_left"] for row in found if row["seconds_left"] is not None]
+            done, total = (sum(row[name] for row in found) for name in ("done", "total"))
+            return ImportProgress(step, done, total, max(seconds, default=None))
+    return None
+
+
+def run_import(
+    settings: Settings, agents: Sequence[str], asked: ImportRequest, look: Callable[[], None]
+) -> list[dict[str, Any]]:
+    """Import the history of agents and wait; return the rows of the imports.
+
+    An import that is under way goes on with its own options. The daemon does the work if one runs, else this process.
+    `look` is called again and again meanwhile.
+    """
+    queued: list[str] = []
+    while True:
+        try:
+            app = open_app(settings)
+        except LockedError:
+            if not queued:
+                daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
+                for agent_id in agents:
+                    queued += waiting.queue_beside(settings, agent_id, partial(_queue, settings, agent_id, asked))
+                daemon_client.ask(settings.state_dir, "wake")
+            if (rows := waiting.wait(settings, queued, look)) is not None:
+                return rows
+            continue  # the daemon is gone: this process goes on
+        with app:
+            queued = queued or [
+                run_id for agent_id in agents for run_id in _queue(settings, agent_id, asked, app.engine, app.clock)
+            ]
+            _carry_out(app, look)
+        return waiting.rows_of(settings, queued)
+
+
+def _queue(settings: Settings, agent_id: str, asked: ImportRequest, engine: Engine, clock: Clock) -> list[str]:
+    since = "" if asked.since is None else text_of(clock.now() - asked.since)
+    tokens = asked.tokens if asked.tokens is not None else settings.llm.daily_tokens // 2
+    options = {"since": since, "search_only": asked.search_only}
+    options |= {} if settings.llm.provider == OFFLINE else {"tokens": tokens}
+    return [history.request(engine, clock, agent_id, options)]
+
+
+def _carry_out(app: App, look: Callable[[], None]) -> None:
+    """Carry out the open imports until they end or what is left waits for another attempt."""
+    for agent in app.settings.agents:
+        if agent.enabled and agent.workspace.is_dir():
+            await_settled(app, agent)
+    app.ingest.progress = look
+    app.ingest.find()
+    importer = history.Importer(app.runner, app.ingest)
+    while True:
+        moved = importer.tend()
+        if is_reading := importer.is_reading():
+            app.ingest.read_waiting(SLICE_SECONDS)
+        look()
+        run = app.runner.run_next()
+        if not (moved or is_reading or run):
+            break
+    app.ingest.flush()
+    rollover.consider_all(app.engine, app.settings, app.clock)
+    sqlite.write(app.engine, runs.make_due, rollover.KIND, app.clock.text())
+    while app.runner.run_next():
+        look()

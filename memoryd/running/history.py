@@ -1,0 +1,406 @@
+"""Import history: read it all, then write old sessions to memory, the newest first, and dream of their days.
+
+An import of an agent is a row of the job table, of the kind `history`, which is never taken: the daemon's loop, or the
+command, calls `Importer.tend` again and again, and that queues the next run when the last has ended. So live sessions
+wait for one run at most, and an import goes on after a crash. Its runs bear its id as the option `import`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.changing.guard_check import HUMAN
+from memoryd.clock import moment_of
+from memoryd.counted import count_noun
+from memoryd.database import query, runs, spend, sqlite
+from memoryd.errors import AwayError
+from memoryd.files import regular
+from memoryd.jobs.sleep import CONSUMER
+from memoryd.running import dreaming, modes, queueing, sleeping
+from memoryd.running.answering import OFFLINE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Engine, RowMapping
+
+    from memoryd.clock import Clock
+    from memoryd.database.runs import Run
+    from memoryd.reading.ingest import Ingest
+    from memoryd.running.runner import Runner
+
+KIND = "history"
+READING, WRITING, DREAMING = "reading", "writing", "dreaming"  # the steps of an import
+NEVER = "9999-12-31T00:00:00.000Z"  # when its row is due
+DREAM_BYTES = 64 << 10  # of daily files that one dream reads; a longer day is read as a whole
+DREAM_SHARE = 10  # percent of the budget that sleeps leave to the dreams
+NOTED_SECONDS = 1.0  # between two notes of the progress
+MOST_RETRYING = 2  # of its runs that wait for another attempt, until it waits for them
+_OF_IMPORT = "json_extract(r.options, '$.import') = ?"
+_UNDONE = ("dead", "failed", "blocked", "cancelled")
+_STEP = "coalesce(json_extract(receipt, '$.history.step'), 'reading')"
+# Sessions that are over and have turns past the watermark of a kind. Each is tried once in an import.
+_LEFT = (
+    " FROM session s JOIN json_each(?) k LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = k.value"
+    " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.state = 'ended' AND s.last_turn_at >= ?"
+    " AND s.last_seq > coalesce(w.seq, 0) AND s.id || ' ' || k.value NOT IN (SELECT r.session_id || ' ' || r.kind"
+    " FROM job_run r WHERE r.agent_id = s.agent_id AND r.session_id IS NOT NULL"
+    " AND (r.created_at >= ? OR r.state IN ('queued', 'interrupted', 'running', 'blocked', 'proposed')))"
+)
+
+
+class _Pace(NamedTuple):
+    """Hold when a step was first looked at by this process, and how much was left then."""
+
+    step: str
+    at: float  # monotonic
+    left: float
+
+
+def request(engine: Engine, clock: Clock, agent_id: str, options: dict[str, Any]) -> str:
+    """Queue an import of an agent's history, or return the one under way.
+
+    The options are `since` (a time in UTC, or empty), `search_only` (bool) and `tokens` (the budget, or None).
+    """
+    key = queueing.history_key(agent_id)
+    with sqlite.begin_write(engine) as connection:
+        more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options, "scheduled_for": NEVER}
+        run_id = queueing.queue(connection, clock, KIND, agent_id, key, **more)
+        return run_id or runs.open_by_key(connection, key) or ""
+
+
+def wait(runner: Runner, run: Run) -> None:
+    """Put the row of an import back, which only a clock that was set back makes due."""
+    runs.put_back(runner.engine, run, state="queued", due=NEVER, error="", refund=True)
+
+
+class Importer:
+    """Take the open imports step by step to their end. For the thread that reads the transcripts."""
+
+    def __init__(self, runner: Runner, ingest: Ingest) -> None:
+        self._runner = runner
+        self._ingest = ingest
+        self._paces: dict[str, _Pace] = {}  # by import
+        self._noted: dict[str, tuple[float, int]] = {}  # when, and the tenth that was logged, by import
+
+    def tend(self) -> bool:
+        """Look at each open import once; return True if one went a step further."""
+        rows = sqlite.read(
+            self._runner.engine,
+            query.fetch_mappings,
+            "SELECT * FROM job_run WHERE state = 'queued' AND kind = ?"
+            " AND agent_id IN (SELECT value FROM json_each(?))",
+            KIND,
+            tuple(agent.id for agent in self._runner.settings.agents if agent.enabled),
+        )
+        steps = [self._advance(_Import(self._runner, row)) for row in rows]
+        return any(steps)
+
+    def is_reading(self) -> bool:
+        """Return True if an open import waits for transcripts to be read."""
+        sql = f"SELECT 1 FROM job_run WHERE state = 'queued' AND kind = ? AND {_STEP} = ?"  # noqa: S608
+        return sqlite.read(self._runner.engine, query.has_row, sql, KIND, READING)
+
+    def _advance(self, one: _Import) -> bool:
+        step = {READING: self._read, WRITING: self._write, DREAMING: self._dream}[one.step]
+        try:
+            moved = step(one)
+        except AwayError as error:  # its workspace
+            self._runner.set_alarm("waiting", f"the import waits: {error}", one.agent_id, one.run.subject)
+            return False
+        self._runner.set_alarm("waiting", None, one.agent_id, one.run.subject)
+        return moved
+
+    def _read(self, one: _Import) -> bool:
+        unread = {
+            waiting: size
+            for waiting, size in self._ingest.list_unread().items()
+            if waiting.agent_id == one.agent_id and waiting.changed_at >= one.since_seconds
+        }
+        if unread:
+            self._note(one, len(unread), sum(unread.values()))
+            return False
+        self._ingest.flush()
+        self._ingest.changed.update(sleeping.end_idle(self._runner.engine, self._runner.settings, self._runner.clock))
+        if one.options.get("search_only"):
+            one.finish()
+        else:
+            one.enter(WRITING)
+        return True
+
+    def _write(self, one: _Import) -> bool:
+        open_runs, retrying = one.count_open()
+        left = one.count_left()
+        self._note(one, left + (open_runs > 0), left + (open_runs > 0))
+        if open_runs or retrying >= MOST_RETRYING:
+            return False
+        if (why := one.find_spent()) is None and one.queue_next():
+            return True
+        if retrying and why is None:
+            return False
+        one.enter(DREAMING, stopped=why, days=one.list_days())
+        return True
+
+    def _dream(self, one: _Import) -> bool:
+        open_runs, retrying = one.count_open()
+        days = one.told.get("days", [])
+        dreamt = one.told.get("dreamt", 0)
+        self._note(one, len(days) - dreamt + (open_runs > 0), len(days) - dreamt + (open_runs > 0))
+        if open_runs:
+            return False
+        if dreamt < len(days) and not retrying:
+            return one.queue_dream(days[dreamt])
+        if dreamt < len(days):
+            return False
+        one.finish()
+        return True
+
+    def _note(self, one: _Import, left: int, amount: float) -> None:
+        """Record the progress of a step at most once a second, and log each tenth of it."""
+        now = self._runner.clock.monotonic()
+        pace = self._paces.get(one.run.id)
+        if pace is None or pace.step != one.step or amount > pace.left:
+            pace = self._paces[one.run.id] = _Pace(one.step, now, amount)
+        noted_at, tenth = self._noted.get(one.run.id, (-NOTED_SECONDS, 0))
+        is_new = one.told.get("of") != one.step
+        if now - noted_at < NOTED_SECONDS and not is_new:
+            return
+        total = max(left, 0 if is_new else one.told.get("total", 0))
+        done = total - left
+        seconds = (now - pace.at) * amount / (pace.left - amount) if amount < pace.left else None
+        one.note(of=one.step, done=done, total=total, seconds_left=None if seconds is None else round(seconds))
+        tenth = 0 if is_new else tenth
+        reached = 10 * done // total if total else 10
+        if reached > tenth:
+            told = {"step": one.step, "done": done, "of": total, "percent": 10 * reached}
+            self._runner.log.info("import", agent=one.agent_id, **told)
+        self._noted[one.run.id] = now, reached
+
+
+class _Import:
+    """Hold one open import of an agent, and what its row says."""
+
+    def __init__(self, runner: Runner, row: RowMapping) -> None:
+        self.runner = runner
+        self.run = runs.get_run(runner.engine, row["id"])
+        self.agent_id = self.run.agent_id
+        self.options = self.run.options
+        self.told: dict[str, Any] = json.loads(row["receipt"]).get(KIND, {})
+        self.step: str = self.told.get("step", READING)
+        self.since: str = self.options.get("since") or ""
+
+    @property
+    def since_seconds(self) -> float:
+        """Return the first moment it covers, in seconds since the epoch."""
+        return moment_of(self.since).timestamp() if self.since else 0
+
+    def note(self, **values: Any) -> None:
+        """Record values on its row."""
+        self.told |= values
+        with sqlite.begin_write(self.runner.engine) as connection:
+            runs.note_receipt(connection, self.run, {KIND: self.told}, states=("queued",))
+
+    def enter(self, step: str, **values: Any) -> None:
+        """Begin its next step."""
+        self.step = step
+        self.note(step=step, **values)
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def count_open(self) -> tuple[int, int]:
+        """Count its runs that run or may run now, and those that wait for another attempt."""
+        sql = (
+            "SELECT count(*), coalesce(sum(r.state = 'queued' AND r.error IS NOT NULL), 0) FROM job_run r"  # noqa: S608
+            f" WHERE {_OF_IMPORT} AND r.state IN ('queued', 'interrupted', 'running')"
+        )
+        ((every, later),) = self._rows(sql, self.run.id)
+        return every - later, later
+
+    def count_left(self) -> int:
+        """Count the sessions that it has not tried to write to memory."""
+        return int(self._rows(f"SELECT count(DISTINCT s.id){_LEFT}", *self._which())[0][0])
+
+    def _which(self) -> tuple[object, ...]:
+        wanted = [kind for kind in queueing.OF_TURNS if self._mode(kind) != modes.OFF]
+        return json.dumps(wanted), self.agent_id, self.since, self.run.created_at
+
+    def _mode(self, kind: str) -> str:
+        return modes.mode_of(self.runner.engine, self.runner.settings, self.agent_id, kind)
+
+    def queue_next(self) -> bool:
+        """Queue the sleep of the newest session that has not slept, or the question about its facts."""
+        sql = f"SELECT s.*, k.value AS wanted{_LEFT} ORDER BY s.last_turn_at DESC, s.id, k.key LIMIT 1"
+        rows = sqlite.read(self.runner.engine, query.fetch_mappings, sql, *self._which())
+        if not rows:
+            return False
+        kind = rows[0]["wanted"]
+        options = {"import": self.run.id, **self._granted(DREAM_SHARE)}
+        if kind == CONSUMER:
+            options |= {"reason": sleeping.NOTES, "upto": None}
+        queueing.request(self.runner.engine, self.runner.clock, kind, rows[0], "manual", actor=HUMAN, options=options)
+        return True
+
+    # --- money ----------------------------------------------------------------------------------------------------
+
+    def _granted(self, reserved: int = 0) -> dict[str, int]:
+        """Return the tokens that its next run may spend, as an option of the run; empty without a model."""
+        budget = self.options.get("tokens")
+        if self.runner.settings.llm.provider == OFFLINE or budget is None:
+            return {}
+        sql = (
+            "SELECT coalesce(sum(coalesce(p.tokens_in + p.tokens_out, p.reserved)), 0) FROM spend p"  # noqa: S608
+            f" WHERE p.run_id IN (SELECT r.id FROM job_run r WHERE {_OF_IMPORT})"
+        )
+        spent = int(self._rows(sql, self.run.id)[0][0])
+        return {"tokens": max(0, budget * (100 - reserved) // 100 - spent)}
+
+    def find_spent(self) -> str | None:
+        """Return why no more tokens may be spent; None if they may."""
+        if self._granted(DREAM_SHARE).get("tokens", 1) <= 0:
+            return f"the token budget of the import, {self.options['tokens']:,}, is spent"
+        llm = self.runner.settings.llm
+        if llm.provider == OFFLINE:
+            return None
+        day = self.runner.clock.now().astimezone(self.runner.settings.zone).date().isoformat()
+        if sqlite.read(self.runner.engine, spend.of_day, day) >= llm.daily_tokens:
+            return f"llm.daily_tokens, {llm.daily_tokens:,}, is spent for today"
+        return None
+
+    # --- dreaming -------------------------------------------------------------------------------------------------
+
+    def list_days(self) -> list[tuple[str, str]]:
+        """Return the first and last day of each dream: the days it has written to, in parts that one dream can read."""
+        if self._mode(dreaming.KIND) == modes.OFF:
+            return []
+        found = sorted({PurePath(path).stem for path in self._list_dailies()})
+        workspace = self.runner.workspace_of(self.run)
+        spans: list[tuple[str, str]] = []
+        size = 0
+        for day in found:
+            data = len(regular.read_in(workspace, f"memory/{day}.md") or b"")
+            if not spans or size + data > DREAM_BYTES:
+                spans.append((day, day))
+                size = 0
+            spans[-1] = spans[-1][0], day
+            size += data
+        return spans
+
+    def _list_dailies(self) -> list[str]:
+        sql = (
+            "SELECT DISTINCT json_extract(f.value, '$.path') FROM job_run r, json_each(r.receipt, '$.files') f"  # noqa: S608
+            f" WHERE {_OF_IMPORT} AND r.kind IN ('sleep', 'facts') AND r.state = 'succeeded'"
+        )
+        return [path for (path,) in self._rows(sql, self.run.id) if PurePath(path).parent.name == "memory"]
+
+    def queue_dream(self, days: Sequence[str]) -> bool:
+        """Queue the dream of some days; return False if another dream of the agent waits, which goes first."""
+        options = {"import": self.run.id, "from": days[0], "to": days[1], "force": True, **self._granted()}
+        engine, key = self.runner.engine, dreaming.key_of(self.agent_id)
+        more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options}
+        queued = sqlite.write(engine, queueing.queue, self.runner.clock, dreaming.KIND, self.agent_id, key, **more)
+        if queued is not None:
+            self.note(dreamt=self.told.get("dreamt", 0) + 1)
+        return queued is not None
+
+    # --- the result -----------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """End it, with its result on its row."""
+        result = self._count_result()
+        why = describe(result)
+        self.note(result=result)
+        with sqlite.begin_write(self.runner.engine) as connection:
+            values = {"why": why, "receipt": {KIND: self.told}}
+            runs.finish(
+                connection, self.run, state="succeeded", now=self.runner.clock.text(), values=values, states=("queued",)
+            )
+        self.runner.log_end(self.run, "succeeded", why)
+
+    def _count_result(self) -> dict[str, Any]:
+        sql = (
+            "SELECT count(*) FROM session WHERE agent_id = ? AND parent_id IS NULL AND turns > 0 AND last_turn_at >= ?"
+        )
+        result: dict[str, Any] = {"sessions": int(self._rows(sql, self.agent_id, self.since)[0][0])}
+        if self.options.get("search_only"):
+            return result
+        with sqlite.begin_read(self.runner.engine) as connection:
+            return (
+                result
+                | self._count_written(connection)
+                | {
+                    "left": self.count_left(),
+                    "left_why": self.told.get("stopped"),
+                    "dream": self._describe_dreams(connection),
+                }
+            )
+
+    def _count_written(self, connection: Connection) -> dict[str, int]:
+        """Count new memories by kind, sessions that are in daily files only, and sessions that came to nothing."""
+        added = query.fetch_rows(
+            connection,
+            "SELECT m.kind, m.sources FROM memory m WHERE m.agent_id = ? AND m.deleted_at IS NULL"  # noqa: S608
+            " AND m.kind IN ('core', 'fact') AND m.id IN (SELECT a.memory_id FROM audit a JOIN job_run r"
+            f" ON r.id = a.run_id WHERE a.operation = 'add' AND {_OF_IMPORT})",
+            self.agent_id,
+            self.run.id,
+        )
+        remembered = {one.get("session") for _, sources in added for one in json.loads(sources or "[]")}
+        rows = query.fetch_rows(
+            connection,
+            "SELECT r.session_id, r.state, json_array_length(r.receipt, '$.files') FROM job_run r"  # noqa: S608
+            f" WHERE {_OF_IMPORT} AND r.kind = 'sleep'",
+            self.run.id,
+        )
+        kept = {session for session, state, files in rows if state == "succeeded" and files}
+        undone = {session for session, state, _ in rows if state in _UNDONE or state in runs.WAITING}
+        return {
+            "core": sum(kind == "core" for kind, _ in added),
+            "facts": sum(kind == "fact" for kind, _ in added),
+            "daily_only": len(kept - remembered),
+            "empty": len({session for session, *_ in rows} - kept - undone),
+            "undone": len(undone),
+        }
+
+    def _describe_dreams(self, connection: Connection) -> str:
+        """Return why no more of the daily files is in `MEMORY.md`."""
+        if self._mode(dreaming.KIND) == modes.OFF:
+            return "modes.dream is off"
+        rows = query.fetch_rows(
+            connection,
+            f"SELECT r.id, r.state FROM job_run r WHERE {_OF_IMPORT} AND r.kind = ?",  # noqa: S608
+            self.run.id,
+            dreaming.KIND,
+        )
+        for run_id, state in rows:
+            if state == runs.PROPOSED:
+                return f"changes of MEMORY.md wait for an answer (memoryd job accept {run_id})"
+            if state in _UNDONE or state in runs.WAITING:
+                return f"a dream has not succeeded (memoryd job show {run_id})"
+        return "no lasting rule, decision or lesson was found in them"
+
+    def _rows(self, sql: str, *values: object) -> Sequence[Any]:
+        return sqlite.read(self.runner.engine, query.fetch_rows, sql, *values)
+
+
+def describe(result: dict[str, Any]) -> str:
+    """Return the result of an import in one line: numbers and reasons, never content."""
+    parts = [f"{count_noun(result['sessions'], 'session')} read"]
+    if "core" not in result:
+        return f"{parts[0]}; search finds them"
+    written = result["core"] + result["facts"]
+    parts.append(
+        f"{count_noun(written, 'memory', 'memories')} written ({result['core']:,} in MEMORY.md,"
+        f" {count_noun(result['facts'], 'fact')})"
+    )
+    if result["daily_only"]:
+        parts.append(f"{count_noun(result['daily_only'], 'session')} in daily files only: {result['dream']}")
+    if result["empty"]:
+        parts.append(f"{count_noun(result['empty'], 'session')} with nothing to keep")
+    if result["undone"]:
+        parts.append(f"{count_noun(result['undone'], 'session')} not written, see memoryd job list")
+    if result["left"]:
+        why = result["left_why"] or "the import ended before them"
+        parts.append(f"{count_noun(result['left'], 'session')} left for the next memoryd import: {why}")
+    return "; ".join(parts)
