@@ -428,6 +428,8 @@ class Loop:
 
     def _find_changed_keys(self) -> list[str]:
         ingest = self.app.ingest
+        if ingest.changed:  # history is over before it is considered, so that its tokens are not counted
+            ingest.changed.update(sleeping.end_idle(self.app.engine, self.app.settings, self.app.clock))
         ready = ingest.changed - ingest.unread
         ingest.changed -= ready
         now = self.clock.text()

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from memoryd.transcripts.format import LineFormat
 
 LONGEST_PATH = 4096
-READ_LIMIT = 2 << 20  # bytes of one transcript before a transcript that changed later has its turn
+READ_LIMIT = 1 << 19  # bytes of one transcript before a transcript that changed later has its turn
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
 HELD_SECONDS = 60.0

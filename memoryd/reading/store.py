@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Restore = Callable[[Connection, str, Sequence[FoundTurn], Sequence[int]], None]
 
 FLUSH_TURNS = 2000
-FLUSH_BYTES = 1 << 20  # a new record of a live session waits for the scan of at most two batches
+FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scan of at most two batches
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
 _BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
 _OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
