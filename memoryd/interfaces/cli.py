@@ -63,7 +63,10 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
 
     settings, patience = call.settings(), wait or timedelta()
     ended = True
-    with start_log(settings, quiet=call.output.quiet) as relog:
+    with (
+        call.output.busy("reading and running what is due") if once else contextlib.nullcontext(),
+        start_log(settings, quiet=call.output.quiet) as relog,
+    ):
         if once:
             done = serving.serve_once(settings, patience)
             text = f"read {count_noun(done['turns'], 'new turn')}, carried out {count_noun(len(done['runs']), 'run')}"
@@ -153,7 +156,7 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
         raise click.UsageError("new texts are redacted as they come; --again looks through the old ones")
     settings = call.settings()
     agent = call.agent(settings, agent_id).id if agent_id else None
-    with start_log(settings):
+    with call.output.busy("scanning"), start_log(settings):
         row = waiting.require_done(memory_changes.scrub_again(settings, agent))
     done = row["receipt"]
     texts, rows, files = (count_noun(done[f"{noun}s"], noun) for noun in ("text", "row", "file"))
@@ -169,7 +172,8 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
     from memoryd.requests import jobs_by_hand
 
     agent = call.agent(settings, agent_id)
-    rows = jobs_by_hand.run_dry(settings, kind, agent, asked)
+    with call.output.busy(f"trying {kind}"):
+        rows = jobs_by_hand.run_dry(settings, kind, agent, asked)
     lines = []
     for row in rows:
         row["would"] = access.show_rows(settings, agent, "job run --dry-run", row["would"], "content")
@@ -256,7 +260,7 @@ def _add_answer_command(verb: str, does: str) -> None:
         from memoryd.requests import jobs_by_hand, waiting
 
         settings = call.settings()
-        with start_log(settings):
+        with call.output.busy(f"carrying out the {verb}"), start_log(settings):
             row = jobs_by_hand.answer(settings, run_id, verb)
         waiting.require_done(row)
         refused = row["receipt"].get("refused", ())
@@ -288,7 +292,8 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
     from memoryd.requests import jobs_by_hand
     from memoryd.running import evaluating
 
-    found = jobs_by_hand.evaluate(settings, agent, days)
+    with call.output.busy("measuring"):
+        found = jobs_by_hand.evaluate(settings, agent, days)
     call.output.result({"agent": agent.id, "days": days, **found}, evaluating.as_text(found, days))
 
 
@@ -355,7 +360,7 @@ def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
     if agent_id:
         with call.reader(settings) as reader:
             evidence.session_of(call, settings, reader, session_id, agent_id)
-    with start_log(settings):
+    with call.output.busy("ending the session"), start_log(settings):
         row = jobs_by_hand.end_session(settings, session_id)
     call.output.show(row, _ended_text(row), waiting.failure_of(row) if row else None)
 

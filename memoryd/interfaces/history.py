@@ -70,8 +70,7 @@ def _show_progress(output: Output, settings: Settings) -> Iterator[Callable[[], 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    from memoryd.database import reads
-    from memoryd.requests import history
+    from memoryd.database import history, reads
 
     last = 0.0
     columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))

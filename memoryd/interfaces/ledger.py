@@ -122,6 +122,7 @@ def verify(call: Call) -> None:
     for agent in settings.agents:
         opening.catch_up(settings, agent)
     with (
+        call.output.busy("comparing"),
         call.reader(settings) as reader,
         scanner.open_scrubber(settings) as scrubber,
         searching.open_recall(settings, scrubber) as recall,
@@ -176,7 +177,8 @@ def rollback(
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
         call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
-    done = memory_changes.rollback(settings, agent.id, options)
+    with call.output.busy("reverting"):
+        done = memory_changes.rollback(settings, agent.id, options)
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])
@@ -212,13 +214,16 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
     if dry_run or not yes:
-        planned = forgetting.planned_forgetting(settings, agent, options)
+        with call.output.busy("looking for it"):
+            planned = forgetting.planned_forgetting(settings, agent, options)
         if dry_run:
             call.output.result(planned, _forgotten_text(planned, is_tried=True))
             return
         click.echo(make_visible(_forgotten_text(planned, is_tried=True)), err=True)
         click.confirm("There is no way back. Forget it?", abort=True, err=True)
-    told = forgetting.describe_forgotten(waiting.require_accepted(forgetting.forget(settings, agent.id, options)))
+    with call.output.busy("erasing"):
+        row = waiting.require_accepted(forgetting.forget(settings, agent.id, options))
+    told = forgetting.describe_forgotten(row)
     call.output.result(told, _forgotten_text(told))
 
 

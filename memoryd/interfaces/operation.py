@@ -117,7 +117,8 @@ def doctor(call: Call, check: bool) -> int:  # noqa: FBT001
     from memoryd.interfaces import doctor as checks
 
     settings, broken = call.settings_or_defaults()
-    data = checks.doctor(settings, datetime.now(UTC), broken)
+    with call.output.busy("checking"):
+        data = checks.doctor(settings, datetime.now(UTC), broken)
     call.output.result(data, lambda: checks.list_parts(data))
     return int(not data["ok"] or (check and any(one["name"] == "alarm" for one in data["checks"])))
 
@@ -132,7 +133,8 @@ def backup(call: Call, path: Path) -> None:
     """Back up the state folder into a new FILE, also while the daemon runs."""
     from memoryd.interfaces import backup as backups
 
-    data = backups.backup(call.settings(), path.absolute())
+    with call.output.busy("copying"):
+        data = backups.backup(call.settings(), path.absolute())
     call.output.result(data, f"{data['path']}: {data['bytes']:,} bytes; {', '.join(data['files'])}")
 
 
@@ -143,6 +145,7 @@ def restore(call: Call, path: Path) -> None:
     """Restore the state folder from FILE and keep a copy of the current one. Stop the daemon first."""
     from memoryd.interfaces import backup as backups
 
-    data = backups.restore(call.settings(), path.absolute())
+    with call.output.busy("restoring"):
+        data = backups.restore(call.settings(), path.absolute())
     kept = f"; what was there is in {data['kept']}" if data["kept"] else ""
     call.output.result(data, f"restored the state of {data.get('made_at', 'an unknown time')}{kept}")

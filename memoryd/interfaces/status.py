@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.clock import text_of
 from memoryd.config_values import duration_text
 from memoryd.counted import count_noun
-from memoryd.database import reads, vault
+from memoryd.database import history, reads, vault
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
@@ -181,6 +181,7 @@ def _agent(
     settings: Settings, reader: DatabaseReader, agent: Agent, row: Row | None, *, everything: bool
 ) -> dict[str, Any]:
     rows = reads.list_sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
+    progress = history.read_progress(reader, agent.id)
     return {
         "id": agent.id,
         "workspace": str(agent.workspace),
@@ -190,6 +191,7 @@ def _agent(
         "not_read_why": reads.count_unread(reader, agent.id),
         "passed_over": reads.passed_over(reader, agent.id, UNHEARD),
         "left_as_history": left_as_history(settings, reader, agent),
+        "import": progress and str(progress),
         "sessions": [session_row(row, agent.context_window) for row in rows],
         "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
@@ -217,7 +219,7 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
         return []
     which = f" --agent {agent}" if agent else ""
     told = "was over when it was first seen and is" if sessions == 1 else "were over when they were first seen and are"
-    way = f"memoryd job run sleep{which} --force writes it now, ingest.history: flush always"
+    way = f"memoryd import{which} writes it now, ingest.history: flush always"
     return [f"{count_noun(sessions, 'session')} {told} read, but not written to memory: {way}"]
 
 

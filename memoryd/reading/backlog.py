@@ -53,18 +53,15 @@ class Backlog:
         self._known[waiting.agent_id, path] = waiting
         self._sources[waiting] = source
 
-    def pop(self) -> tuple[SourcePattern, str]:
-        """Take the transcript that was written last.
-
-        Raises:
-            IndexError: none waits.
-        """
-        while True:
-            waiting = heapq.heappop(self._heap)
-            source = self._sources.pop(waiting, None)
-            if source is not None:
-                del self._known[waiting.agent_id, waiting.path]
-                return source, waiting.path
+    def pop(self, since: float = 0) -> tuple[SourcePattern, str] | None:
+        """Take the transcript that was written last; None if none waits that has changed `since` (seconds)."""
+        while self._heap and self._heap[0] not in self._sources:
+            heapq.heappop(self._heap)  # it was mentioned once more
+        if not self._heap or self._heap[0].changed_at < since:
+            return None
+        waiting = heapq.heappop(self._heap)
+        del self._known[waiting.agent_id, waiting.path]
+        return self._sources.pop(waiting), waiting.path
 
     def clear(self) -> None:
         """Forget all of them, because they are found again."""

@@ -179,13 +179,16 @@ class Ingest:
             self._look_at_missing(seen)
             self.unreadable.review(seen | refused)
 
-    def read_waiting(self, seconds: float = math.inf) -> None:
-        """Look at the waiting transcripts, the one written last first, for about so long; store them after the last."""
+    def read_waiting(self, seconds: float = math.inf, since: float = 0) -> None:
+        """Look at waiting transcripts for about so long, the one written last first; store them after the last.
+
+        `since`: leave those that have not changed since then (seconds since the epoch).
+        """
         until = self.clock.monotonic() + seconds
-        while self.backlog and not self.stopping:
-            if self.clock.monotonic() >= until:
+        while not self.stopping and (waiting := self.backlog.pop(since)) is not None:
+            self.look(*waiting)
+            if self.backlog and self.clock.monotonic() >= until:
                 return
-            self.look(*self.backlog.pop())
         self.flush()
         if not self.stopping:
             self.unscanned.retry()

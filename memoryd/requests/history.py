@@ -1,4 +1,4 @@
-"""Import history: ask for it, have it done by the daemon or here, and read how far it is."""
+"""Import history: ask for it, and have it done by the daemon or here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from memoryd.app import App
     from memoryd.config import Settings
-    from memoryd.database.reads import DatabaseReader
 
 SLICE_SECONDS = 0.5  # of reading, between two looks at the imports
 
@@ -33,42 +32,6 @@ class ImportRequest(NamedTuple):
     since: timedelta | None = None  # sessions with a turn in this last span; None for all
     search_only: bool = False  # read, but do not write into memory
     tokens: int | None = None  # that models may spend on it; None for half of `llm.daily_tokens`
-
-
-class ImportProgress(NamedTuple):
-    """Hold how far the open imports are with the step that they are at."""
-
-    step: str  # reading | writing | dreaming
-    done: int  # of transcripts, sessions, or dreams
-    total: int
-    seconds_left: int | None  # of the step; None while it cannot be estimated
-
-    def __str__(self) -> str:
-        """Return it for people, such as `reading 3/120, about 4 min left`."""
-        left = self.seconds_left
-        told = "" if left is None else f", about {f'{left} s' if left < 100 else f'{left / 60:.0f} min'} left"
-        return f"{self.step} {self.done:,}/{self.total:,}{told}"
-
-
-def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> ImportProgress | None:
-    """Return how far the import of an agent is, or of all agents together; None if none is under way.
-
-    Of several, the earliest step counts: the later ones have hardly begun.
-    """
-    rows = reader.rows(
-        "SELECT coalesce(json_extract(receipt, '$.history.step'), 'reading') AS step,"
-        " coalesce(json_extract(receipt, '$.history.done'), 0) AS done,"
-        " coalesce(json_extract(receipt, '$.history.total'), 0) AS total,"
-        " json_extract(receipt, '$.history.seconds_left') AS seconds_left"
-        " FROM job_run WHERE kind = ? AND state = 'queued' AND (? IS NULL OR agent_id = ?)",
-        history.KIND, agent_id, agent_id,
-    )  # fmt: skip
-    for step in (history.READING, history.WRITING, history.DREAMING):
-        if found := [row for row in rows if row["step"] == step]:
-            seconds = [row["seconds_left"] for row in found if row["seconds_left"] is not None]
-            done, total = (sum(row[name] for row in found) for name in ("done", "total"))
-            return ImportProgress(step, done, total, max(seconds, default=None))
-    return None
 
 
 def run_import(
@@ -118,11 +81,11 @@ def _carry_out(app: App, look: Callable[[], None]) -> None:
     importer = history.Importer(app.runner, app.ingest)
     while True:
         moved = importer.tend()
-        if is_reading := importer.is_reading():
-            app.ingest.read_waiting(SLICE_SECONDS)
+        if (since := importer.reads_since()) is not None:
+            app.ingest.read_waiting(SLICE_SECONDS, since)
         look()
         run = app.runner.run_next()
-        if not (moved or is_reading or run):
+        if not (moved or since is not None or run):
             break
     app.ingest.flush()
     rollover.consider_all(app.engine, app.settings, app.clock)

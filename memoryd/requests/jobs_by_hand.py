@@ -17,7 +17,6 @@ from memoryd.running import dreaming, dry_run, evaluating, extraction, modes, qu
 from memoryd.running.kinds import check_kind
 
 if TYPE_CHECKING:
-
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings

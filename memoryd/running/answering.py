@@ -54,6 +54,7 @@ BUSY_SECONDS = 30.0  # when a server says "too many" and not until when
 MOST_PARTS = 64
 TOO_SMALL = "the model's context is too small for this session; choose a model with a larger one"
 CUT_OFF = "the model's reply is cut off even to the smallest question; raise llm.max_output_tokens"
+BUDGET_SPENT = "the run would spend more than its import has left"
 _ROUGH = 0.9  # our tokens of a text are not quite those of another model's tokenizer
 _LEAST_OUTPUT = 1024  # tokens; a limit is not lowered below this to make room for a longer question
 _LENGTHS = frozenset({Trouble.OVERFLOW, Trouble.LIMIT})
@@ -376,7 +377,7 @@ class Answerer:
             return got
         self._change(endpoint, breaker.release)
         if got == "run_tokens" and granted < llm.run_tokens:
-            text = f"the run would spend more than the import has left, {granted}"
+            text = f"{BUDGET_SPENT}, {granted}"
             raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
         if got == "run_tokens":
             text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"

@@ -15,11 +15,12 @@ from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import moment_of
 from memoryd.counted import count_noun
 from memoryd.database import query, runs, spend, sqlite
+from memoryd.database.history import DREAMING, KIND, READING, STEP, WRITING
 from memoryd.errors import AwayError
 from memoryd.files import regular
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.running import dreaming, modes, queueing, sleeping
-from memoryd.running.answering import OFFLINE
+from memoryd.running.answering import BUDGET_SPENT, OFFLINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from memoryd.reading.ingest import Ingest
     from memoryd.running.runner import Runner
 
-KIND = "history"
-READING, WRITING, DREAMING = "reading", "writing", "dreaming"  # the steps of an import
 NEVER = "9999-12-31T00:00:00.000Z"  # when its row is due
 DREAM_BYTES = 64 << 10  # of daily files that one dream reads; a longer day is read as a whole
 DREAM_SHARE = 10  # percent of the budget that sleeps leave to the dreams
@@ -40,7 +39,6 @@ NOTED_SECONDS = 1.0  # between two notes of the progress
 MOST_RETRYING = 2  # of its runs that wait for another attempt, until it waits for them
 _OF_IMPORT = "json_extract(r.options, '$.import') = ?"
 _UNDONE = ("dead", "failed", "blocked", "cancelled")
-_STEP = "coalesce(json_extract(receipt, '$.history.step'), 'reading')"
 # Sessions that are over and have turns past the watermark of a kind. Each is tried once in an import.
 _LEFT = (
     " FROM session s JOIN json_each(?) k LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = k.value"
@@ -98,10 +96,11 @@ class Importer:
         steps = [self._advance(_Import(self._runner, row)) for row in rows]
         return any(steps)
 
-    def is_reading(self) -> bool:
-        """Return True if an open import waits for transcripts to be read."""
-        sql = f"SELECT 1 FROM job_run WHERE state = 'queued' AND kind = ? AND {_STEP} = ?"  # noqa: S608
-        return sqlite.read(self._runner.engine, query.has_row, sql, KIND, READING)
+    def reads_since(self) -> float | None:
+        """Return since when changed transcripts are read for open imports, in seconds; None if none reads."""
+        sql = f"SELECT json_extract(options, '$.since') FROM job_run WHERE state = 'queued' AND kind = ? AND {STEP} = ?"  # noqa: S608
+        found = sqlite.read(self._runner.engine, query.fetch_column, sql, KIND, READING)
+        return min((moment_of(since).timestamp() if since else 0 for since in found), default=None)
 
     def _advance(self, one: _Import) -> bool:
         step = {READING: self._read, WRITING: self._write, DREAMING: self._dream}[one.step]
@@ -119,8 +118,8 @@ class Importer:
             for waiting, size in self._ingest.list_unread().items()
             if waiting.agent_id == one.agent_id and waiting.changed_at >= one.since_seconds
         }
+        self._note(one, len(unread), sum(unread.values()))
         if unread:
-            self._note(one, len(unread), sum(unread.values()))
             return False
         self._ingest.flush()
         self._ingest.changed.update(sleeping.end_idle(self._runner.engine, self._runner.settings, self._runner.clock))
@@ -158,25 +157,28 @@ class Importer:
         return True
 
     def _note(self, one: _Import, left: int, amount: float) -> None:
-        """Record the progress of a step at most once a second, and log each tenth of it."""
+        """Record how much of a step is left, at most once a second, and log each tenth of it.
+
+        `left` counts what the step takes one by one, `amount` is in the unit that takes its time.
+        """
         now = self._runner.clock.monotonic()
         pace = self._paces.get(one.run.id)
         if pace is None or pace.step != one.step or amount > pace.left:
             pace = self._paces[one.run.id] = _Pace(one.step, now, amount)
-        noted_at, tenth = self._noted.get(one.run.id, (-NOTED_SECONDS, 0))
+            self._noted.pop(one.run.id, None)
         is_new = one.told.get("of") != one.step
-        if now - noted_at < NOTED_SECONDS and not is_new:
-            return
         total = max(left, 0 if is_new else one.told.get("total", 0))
         done = total - left
-        seconds = (now - pace.at) * amount / (pace.left - amount) if amount < pace.left else None
-        one.note(of=one.step, done=done, total=total, seconds_left=None if seconds is None else round(seconds))
-        tenth = 0 if is_new else tenth
-        reached = 10 * done // total if total else 10
-        if reached > tenth:
-            told = {"step": one.step, "done": done, "of": total, "percent": 10 * reached}
+        tenth = 10 * done // total if total else 0
+        noted_at, logged = self._noted.get(one.run.id, (-NOTED_SECONDS, tenth if left else 0))
+        if tenth > logged:
+            told = {"step": one.step, "done": done, "of": total, "percent": 10 * tenth}
             self._runner.log.info("import", agent=one.agent_id, **told)
-        self._noted[one.run.id] = now, reached
+        elif now - noted_at < NOTED_SECONDS and not is_new:
+            return
+        seconds = round((now - pace.at) * amount / (pace.left - amount)) if amount < pace.left else None
+        one.note(of=one.step, done=done, total=total, seconds_left=seconds)
+        self._noted[one.run.id] = now, tenth
 
 
 class _Import:
@@ -258,9 +260,12 @@ class _Import:
 
     def find_spent(self) -> str | None:
         """Return why no more tokens may be spent; None if they may."""
-        if self._granted(DREAM_SHARE).get("tokens", 1) <= 0:
-            return f"the token budget of the import, {self.options['tokens']:,}, is spent"
         llm = self.runner.settings.llm
+        # A question reserves as much for its reply; with less, the offline backend would answer all that is left.
+        sql = f"SELECT 1 FROM job_run r WHERE {_OF_IMPORT} AND r.receipt ->> '$.fallback' LIKE ? LIMIT 1"  # noqa: S608
+        is_refused = self._rows(sql, self.run.id, f"%{BUDGET_SPENT}%")
+        if is_refused or self._granted(DREAM_SHARE).get("tokens", llm.max_output_tokens) < llm.max_output_tokens:
+            return f"of the token budget, {self.options['tokens']:,}, too little is left (--tokens)"
         if llm.provider == OFFLINE:
             return None
         day = self.runner.clock.now().astimezone(self.runner.settings.zone).date().isoformat()

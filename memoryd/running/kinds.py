@@ -7,6 +7,7 @@ from dataclasses import replace
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, ledger_runs, plan, rescrub
 from memoryd.database import runs
+from memoryd.database.history import KIND as HISTORY
 from memoryd.database.runs import Run
 from memoryd.errors import AwayError, NotFoundError
 from memoryd.ledger import guards
@@ -55,7 +56,7 @@ KINDS: dict[str, RunKind] = {
     **dict.fromkeys(ledger_runs.KINDS, RunKind(_decide_ledger_run, declines=True, tells=False)),
     **dict.fromkeys(proposing.KINDS, RunKind(_answer_proposal, declines=True)),
     refining.KIND: RunKind(refine),
-    history.KIND: RunKind(history.wait),
+    HISTORY: RunKind(history.wait),
     rollover.KIND: RunKind(rollover.carry_out),
     self_test.KIND: RunKind(self_test.carry_out),
     evaluating.KIND: RunKind(evaluating.carry_out),

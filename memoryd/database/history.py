@@ -1,0 +1,49 @@
+"""Read how far the import of history is, from the rows that hold one import of one agent each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memoryd.database.reads import DatabaseReader
+
+KIND = "history"  # of the rows in the job table
+READING, WRITING, DREAMING = STEPS = "reading", "writing", "dreaming"
+STEP = "coalesce(json_extract(receipt, '$.history.step'), 'reading')"  # of a row
+
+
+@dataclass(frozen=True, slots=True)
+class ImportProgress:
+    """Hold how far the open imports are with the step that they are at."""
+
+    step: str  # one of STEPS
+    done: int  # of transcripts, sessions, or dreams
+    total: int
+    seconds_left: int | None  # of the step; None while it cannot be estimated
+
+    def __str__(self) -> str:
+        """Return it for people, such as `reading 3/120, about 4 min left`."""
+        left = self.seconds_left
+        told = "" if left is None else f", about {f'{left} s' if left < 100 else f'{left / 60:.0f} min'} left"
+        return f"{self.step} {self.done:,}/{self.total:,}{told}"
+
+
+def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> ImportProgress | None:
+    """Return how far the import of an agent is, or of all agents together; None if none is under way.
+
+    Of several, the earliest step counts: the later ones have hardly begun.
+    """
+    rows = reader.rows(
+        f"SELECT {STEP} AS step, coalesce(json_extract(receipt, '$.history.done'), 0) AS done,"  # noqa: S608
+        " coalesce(json_extract(receipt, '$.history.total'), 0) AS total,"
+        " json_extract(receipt, '$.history.seconds_left') AS seconds_left"
+        " FROM job_run WHERE kind = ? AND state = 'queued' AND (? IS NULL OR agent_id = ?)",
+        KIND, agent_id, agent_id,
+    )  # fmt: skip
+    for step in STEPS:
+        if found := [row for row in rows if row["step"] == step]:
+            seconds = [row["seconds_left"] for row in found if row["seconds_left"] is not None]
+            done, total = (sum(row[name] for row in found) for name in ("done", "total"))
+            return ImportProgress(step, done, total, max(seconds, default=None))
+    return None
