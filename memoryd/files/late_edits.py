@@ -1,4 +1,4 @@
-"""Keep replaced versions of files for a while, because a program that has them open may still write to them.
+"""Keep replaced versions of files for a while, where a program that has them open may still write to them.
 
 They are kept for a while under a hidden name that says what they held, so that what comes late is found. Such a name is
 `.late-SHA256-SIZE-RANDOM-NAME`: of the bytes known so far, and of the file they were.
@@ -7,9 +7,11 @@ They are kept for a while under a hidden name that says what they held, so that 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import secrets
+import signal
 from typing import NamedTuple
 
 from memoryd.errors import StateError
@@ -29,7 +31,9 @@ class KeptVersion(NamedTuple):
 
 
 def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bool:
-    """Put a version aside; return False if it is on another disk than the folder."""
+    """Put a version aside; return False if nobody can write to it any more, or it is on another disk."""
+    if not _may_be_written(version):
+        return False
     hidden = f".late-{regular.compute_digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
     try:
         version.rename(folder / hidden)
@@ -40,6 +44,24 @@ def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bo
     with Descriptor(regular.open_regular(folder / hidden)) as opened:
         os.fchmod(opened.fd, 0o600)  # nobody new is to open it
     return True
+
+
+def _may_be_written(version: FolderEntry) -> bool:
+    """Return False if the kernel knows that no program has a file open for writing: only then it grants a read lease.
+
+    See `F_SETLEASE` in fcntl(2). Only Linux has leases, not every file system does, and only the owner gets one.
+    """
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return True
+    with Descriptor(regular.open_regular(version)) as opened:
+        try:
+            # Somebody who opens it between the two next calls sends this signal, which is ignored; SIGIO would kill.
+            fcntl.fcntl(opened.fd, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(opened.fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(opened.fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError:
+            return True
+    return False
 
 
 def list_kept(folder: OpenFolder) -> list[KeptVersion]:

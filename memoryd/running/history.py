@@ -93,7 +93,7 @@ class Importer:
             KIND,
             tuple(agent.id for agent in self._runner.settings.agents if agent.enabled),
         )
-        steps = [self._advance(_Import(self._runner, row)) for row in rows]
+        steps = [self._advance(_OpenImport(self._runner, row)) for row in rows]
         return any(steps)
 
     def reads_since(self) -> float | None:
@@ -102,7 +102,7 @@ class Importer:
         found = sqlite.read(self._runner.engine, query.fetch_column, sql, KIND, READING)
         return min((moment_of(since).timestamp() if since else 0 for since in found), default=None)
 
-    def _advance(self, one: _Import) -> bool:
+    def _advance(self, one: _OpenImport) -> bool:
         step = {READING: self._read, WRITING: self._write, DREAMING: self._dream}[one.step]
         try:
             moved = step(one)
@@ -112,7 +112,7 @@ class Importer:
         self._runner.set_alarm("waiting", None, one.agent_id, one.run.subject)
         return moved
 
-    def _read(self, one: _Import) -> bool:
+    def _read(self, one: _OpenImport) -> bool:
         unread = {
             waiting: size
             for waiting, size in self._ingest.list_unread().items()
@@ -129,7 +129,7 @@ class Importer:
             one.enter(WRITING)
         return True
 
-    def _write(self, one: _Import) -> bool:
+    def _write(self, one: _OpenImport) -> bool:
         open_runs, retrying = one.count_open()
         left = one.count_left()
         self._note(one, left + (open_runs > 0), left + (open_runs > 0))
@@ -142,7 +142,7 @@ class Importer:
         one.enter(DREAMING, stopped=why, days=one.list_days())
         return True
 
-    def _dream(self, one: _Import) -> bool:
+    def _dream(self, one: _OpenImport) -> bool:
         open_runs, retrying = one.count_open()
         days = one.told.get("days", [])
         dreamt = one.told.get("dreamt", 0)
@@ -156,7 +156,7 @@ class Importer:
         one.finish()
         return True
 
-    def _note(self, one: _Import, left: int, amount: float) -> None:
+    def _note(self, one: _OpenImport, left: int, amount: float) -> None:
         """Record how much of a step is left, at most once a second, and log each tenth of it.
 
         `left` counts what the step takes one by one, `amount` is in the unit that takes its time.
@@ -181,7 +181,7 @@ class Importer:
         self._noted[one.run.id] = now, tenth
 
 
-class _Import:
+class _OpenImport:
     """Hold one open import of an agent, and what its row says."""
 
     def __init__(self, runner: Runner, row: RowMapping) -> None:
@@ -238,7 +238,7 @@ class _Import:
         if not rows:
             return False
         kind = rows[0]["wanted"]
-        options = {"import": self.run.id, **self._granted(DREAM_SHARE)}
+        options = {"import": self.run.id, **self._grant_tokens(DREAM_SHARE)}
         if kind == CONSUMER:
             options |= {"reason": sleeping.NOTES, "upto": None}
         queueing.request(self.runner.engine, self.runner.clock, kind, rows[0], "manual", actor=HUMAN, options=options)
@@ -246,7 +246,7 @@ class _Import:
 
     # --- money ----------------------------------------------------------------------------------------------------
 
-    def _granted(self, reserved: int = 0) -> dict[str, int]:
+    def _grant_tokens(self, reserved: int = 0) -> dict[str, int]:
         """Return the tokens that its next run may spend, as an option of the run; empty without a model."""
         budget = self.options.get("tokens")
         if self.runner.settings.llm.provider == OFFLINE or budget is None:
@@ -264,7 +264,7 @@ class _Import:
         # A question reserves as much for its reply; with less, the offline backend would answer all that is left.
         sql = f"SELECT 1 FROM job_run r WHERE {_OF_IMPORT} AND r.receipt ->> '$.fallback' LIKE ? LIMIT 1"  # noqa: S608
         is_refused = self._rows(sql, self.run.id, f"%{BUDGET_SPENT}%")
-        if is_refused or self._granted(DREAM_SHARE).get("tokens", llm.max_output_tokens) < llm.max_output_tokens:
+        if is_refused or self._grant_tokens(DREAM_SHARE).get("tokens", llm.max_output_tokens) < llm.max_output_tokens:
             return f"of the token budget, {self.options['tokens']:,}, too little is left (--tokens)"
         if llm.provider == OFFLINE:
             return None
@@ -301,7 +301,7 @@ class _Import:
 
     def queue_dream(self, days: Sequence[str]) -> bool:
         """Queue the dream of some days; return False if another dream of the agent waits, which goes first."""
-        options = {"import": self.run.id, "from": days[0], "to": days[1], "force": True, **self._granted()}
+        options = {"import": self.run.id, "from": days[0], "to": days[1], "force": True, **self._grant_tokens()}
         engine, key = self.runner.engine, dreaming.key_of(self.agent_id)
         more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options}
         queued = sqlite.write(engine, queueing.queue, self.runner.clock, dreaming.KIND, self.agent_id, key, **more)

@@ -1,5 +1,7 @@
 """What is written to a version that has lost its name reaches the file that has the name now, once."""
 
+import fcntl
+
 import pytest
 from edited_world import World
 
@@ -43,6 +45,15 @@ def test_what_is_appended_late_is_moved_over_each_time_once(place):
     assert late_edits.settle(one, entry, is_over=True) is None
     assert entry.path.read_bytes() == NEW + b"- late\n- later\n- last\n"
     assert late_edits.list_kept(hidden) == []
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells who has a file open")
+def test_a_version_that_nobody_can_write_to_is_not_kept(place):
+    folder, hidden = place
+    with (folder.path / "file.md").open("rb"):
+        entry = replaced(folder, hidden)
+    assert (late_edits.list_kept(hidden), entry.path.read_bytes()) == ([], NEW)
+    assert [path.name for path in folder.path.iterdir() if path.is_file()] == ["file.md"]
 
 
 def test_stopped_between_append_and_name_it_is_not_appended_again(place):
