@@ -11,7 +11,8 @@ from memoryd.files import regular
 from memoryd.files.locked_folder import hold_folder
 
 PREFIX = "trial-"
-CORE_FILE = "MEMORY.md"
+# What the jobs write.
+COPIED = ("MEMORY.md", "memory/*.md", ".continuum/memory/RECENT.md", ".continuum/memory/MEMORY-*.md")
 
 
 class TrialFolders(NamedTuple):
@@ -34,8 +35,9 @@ def make_folders(state_dir: Path, workspace: Path | None) -> Iterator[TrialFolde
 
 
 def _copy(workspace: Path, to: Path) -> None:
-    dailies = sorted(path.relative_to(workspace) for path in workspace.glob("memory/*.md"))
-    for relative in (Path(CORE_FILE), *dailies):
+    found = sorted(path for pattern in COPIED for path in workspace.glob(pattern))
+    for relative in (path.relative_to(workspace) for path in found):
         data = regular.read_in(workspace, str(relative))
         if data is not None:
+            (to / relative).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             (to / relative).write_bytes(data)

@@ -92,3 +92,18 @@ def test_what_a_killed_dry_run_left_is_removed_and_one_that_runs_is_not(scratch,
         assert [path.parent for path in scratch.state.glob("trial-*/state")] == [running.state.parent]
         assert not left.exists()
     assert list(scratch.state.glob("trial-*")) == []
+
+
+def test_a_rollover_is_tried_on_the_files_that_there_are(tmp_path):
+    made = Scratch(tmp_path / "scratch", modes={"facts": "off"})
+    made.append(said())
+    made.run("run", "--once")
+    (row,) = made.json("job", "run", "rollover", "--dry-run")["runs"]
+    assert (row["state"], row["would"]) == ("skipped", [])
+    recent = made.workspace / ".continuum" / "memory" / "RECENT.md"
+    written = recent.read_text()
+    recent.write_text(f"{written}\nan edit\n")
+    (row,) = made.json("job", "run", "rollover", "--dry-run")["runs"]
+    assert [(one["where"], one["content"]) for one in row["would"]] == [(".continuum/memory/RECENT.md", written)]
+    made.json("job", "run", "rollover")
+    assert recent.read_text() == written
