@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from memoryd.database.reads import DatabaseReader
+from memoryd.database.reads import DatabaseReader
 
 KIND = "history"  # of the rows in the job table
 READING, WRITING, DREAMING = STEPS = "reading", "writing", "dreaming"

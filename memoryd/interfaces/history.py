@@ -50,7 +50,8 @@ def import_command(
     settings = call.settings()
     agents = [agent.id for agent in call.agents(settings, agent_id)]
     asked = history.ImportRequest(since, search_only, tokens)
-    with _show_progress(call.output, settings) as look, start_log(settings, quiet=call.output.quiet or call.output.is_watched):
+    quiet = call.output.quiet or call.output.is_watched  # the bar says it
+    with _show_progress(call.output, settings) as look, start_log(settings, quiet=quiet):
         rows = history.run_import(settings, agents, asked, look)
     lines = [f"{row['agent_id']}: {row['why'] or _describe_open(row['id'])}" for row in rows]
     failed = next((error for row in rows if row["state"] != "queued" and (error := waiting.failure_of(row))), None)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from memoryd.app import open_app
+from memoryd.daemon import heap
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
@@ -28,6 +29,7 @@ AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked o
 
 def serve_forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
     """Run the daemon until it must stop; return False if a thread remains that the process must not wait for."""
+    heap.keep_small()
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         hooked = HookAnswerer(app, loop)

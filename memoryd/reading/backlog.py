@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.reading.sources import SourcePattern
+from memoryd.reading.sources import SourcePattern
 
 
 class WaitingTranscript(NamedTuple):

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from memoryd.app import open_app
+from sqlalchemy import Engine
+
+from memoryd.app import App, open_app
 from memoryd.clock import Clock, text_of
+from memoryd.config import Settings
 from memoryd.daemon.once import await_settled
 from memoryd.database import runs, sqlite
 from memoryd.errors import LockedError
 from memoryd.requests import daemon_client, waiting
 from memoryd.running import history, rollover
 from memoryd.running.answering import OFFLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import timedelta
-
-    from sqlalchemy import Engine
-
-    from memoryd.app import App
-    from memoryd.config import Settings
 
 SLICE_SECONDS = 0.5  # of reading, between two looks at the imports
 

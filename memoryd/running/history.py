@@ -8,29 +8,25 @@ wait for one run at most, and an import goes on after a crash. Its runs bear its
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.changing.guard_check import HUMAN
-from memoryd.clock import moment_of
+from memoryd.clock import Clock, moment_of
 from memoryd.counted import count_noun
 from memoryd.database import query, runs, spend, sqlite
 from memoryd.database.history import DREAMING, KIND, READING, STEP, WRITING
+from memoryd.database.runs import Run
 from memoryd.errors import AwayError
 from memoryd.files import regular
 from memoryd.jobs.sleep import CONSUMER
+from memoryd.reading.ingest import Ingest
 from memoryd.running import dreaming, modes, queueing, sleeping
 from memoryd.running.answering import BUDGET_SPENT, OFFLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, Engine, RowMapping
-
-    from memoryd.clock import Clock
-    from memoryd.database.runs import Run
-    from memoryd.reading.ingest import Ingest
-    from memoryd.running.runner import Runner
+from memoryd.running.runner import Runner
 
 NEVER = "9999-12-31T00:00:00.000Z"  # when its row is due
 DREAM_BYTES = 64 << 10  # of daily files that one dream reads; a longer day is read as a whole
