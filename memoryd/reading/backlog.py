@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -51,7 +52,7 @@ class Backlog:
         self._known[waiting.agent_id, path] = waiting
         self._sources[waiting] = source
 
-    def pop(self, since: float = 0) -> tuple[SourcePattern, str] | None:
+    def pop(self, since: float = -math.inf) -> tuple[SourcePattern, str] | None:
         """Take the transcript that was written last; None if none waits that has changed `since` (seconds)."""
         while self._heap and self._heap[0] not in self._sources:
             heapq.heappop(self._heap)  # it was mentioned once more

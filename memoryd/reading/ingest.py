@@ -179,7 +179,7 @@ class Ingest:
             self._look_at_missing(seen)
             self.unreadable.review(seen | refused)
 
-    def read_waiting(self, seconds: float = math.inf, since: float = 0) -> None:
+    def read_waiting(self, seconds: float = math.inf, since: float = -math.inf) -> None:
         """Look at waiting transcripts for about so long, the one written last first; store them after the last.
 
         `since`: leave those that have not changed since then (seconds since the epoch).

@@ -8,6 +8,7 @@ wait for one run at most, and an import goes on after a crash. Its runs bear its
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -96,7 +97,7 @@ class Importer:
         """Return since when changed transcripts are read for open imports, in seconds; None if none reads."""
         sql = f"SELECT json_extract(options, '$.since') FROM job_run WHERE state = 'queued' AND kind = ? AND {STEP} = ?"  # noqa: S608
         found = sqlite.read(self._runner.engine, query.fetch_column, sql, KIND, READING)
-        return min((moment_of(since).timestamp() if since else 0 for since in found), default=None)
+        return min(map(_seconds_of, found), default=None)
 
     def _advance(self, one: _OpenImport) -> bool:
         step = {READING: self._read, WRITING: self._write, DREAMING: self._dream}[one.step]
@@ -192,7 +193,7 @@ class _OpenImport:
     @property
     def since_seconds(self) -> float:
         """Return the first moment it covers, in seconds since the epoch."""
-        return moment_of(self.since).timestamp() if self.since else 0
+        return _seconds_of(self.since)
 
     def note(self, **values: Any) -> None:
         """Record values on its row."""
@@ -383,6 +384,11 @@ class _OpenImport:
 
     def _rows(self, sql: str, *values: object) -> Sequence[Any]:
         return sqlite.read(self.runner.engine, query.fetch_rows, sql, *values)
+
+
+def _seconds_of(since: str) -> float:
+    """Return a time in seconds since the epoch; for none given, one before all others."""
+    return moment_of(since).timestamp() if since else -math.inf
 
 
 def describe(result: dict[str, Any]) -> str:
