@@ -191,7 +191,7 @@ def _agent(
         "not_read_why": reads.count_unread(reader, agent.id),
         "passed_over": reads.passed_over(reader, agent.id, UNHEARD),
         "left_as_history": left_as_history(settings, reader, agent),
-        "import": progress and str(progress),
+        "import": progress and asdict(progress),
         "sessions": [session_row(row, agent.context_window) for row in rows],
         "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
