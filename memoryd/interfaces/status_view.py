@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from memoryd.counted import count_noun
 from memoryd.database import vault
+from memoryd.database.history import ImportProgress
 from memoryd.files import state_files
 from memoryd.interfaces.output import make_list, one_line, style, tell_time
 from memoryd.interfaces.status import left_line, passed_over_line, reader_line, unread_reasons
@@ -72,8 +73,9 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
 def _overview(data: Mapping[str, Any]) -> str:
     """Return what is said of all agents together: the import of their history, spend and disk."""
     left, spend = sum(agent.get("left_as_history", 0) for agent in data["agents"]), data["spend"]
-    parts = [f"import of {agent['id']} {agent['import']}" for agent in data["agents"] if agent.get("import")][:1]
-    parts += [f"{count_noun(left, 'old session')} not written: memoryd job run sleep --force"] if left else []
+    imports = ((agent["id"], agent["import"]) for agent in data["agents"] if agent.get("import"))
+    parts = [f"import of {name} {ImportProgress(**found)}" for name, found in imports][:1]
+    parts += [f"{count_noun(left, 'old session')} not written: memoryd import"] if left else []
     parts += [f"{spend['today_tokens']:,} of {spend['daily_tokens']:,} tokens today"] if spend["today_tokens"] else []
     return "; ".join([*parts, f"{data['disk']['state_bytes'] / _MIB:,.1f} MiB"])
 
@@ -183,7 +185,7 @@ def _agent_lines(agent: Mapping[str, Any], when: _Tell) -> Iterator[tuple[str | 
         )
         yield "unsure", told
     if agent.get("import"):
-        yield "import", agent["import"]
+        yield "import", str(ImportProgress(**agent["import"]))
     if embedded := agent.get("embedded"):
         yield "meaning", f"of {embedded['done']:,} of {embedded['of']:,} texts is known to search"
     yield from (("history", line) for line in left_line(agent.get("left_as_history", 0), agent["id"]))
