@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from memoryd.agent_choice import choose, is_within
-from memoryd.agent_programs import PROGRAMS
-from memoryd.config import KNOWN_FORMATS
+from memoryd.agent_programs import AIDER_HISTORY, PROGRAMS
 from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
@@ -372,16 +371,19 @@ def connect(
 
 def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
     """Return why no agent of the configuration reads sessions of a tool, and what to do; None if one does."""
-    if tool not in KNOWN_FORMATS:
-        return f"sessions of {tool} are not read: this version reads {', '.join(KNOWN_FORMATS[1:])}"
-    root = PROGRAMS[tool].find_root(place.home, place.environ)
-    folder = Path(PROGRAMS[tool].list_patterns(root)[0].partition("/*")[0])
+    known = PROGRAMS.get(tool)
+    pattern = (
+        known.list_patterns(known.find_root(place.home, place.environ))[0]
+        if known
+        else str((place.project or place.home) / AIDER_HISTORY)
+    )
+    folder = Path(pattern.partition("/*")[0])
     agents = place.settings.agents if place.agent is None else (place.agent,)
     for source in (source for agent in agents for source in agent.transcripts):
         is_there = source.root.is_relative_to(folder) or folder.is_relative_to(source.root)
         if source.format == tool or (source.format == "auto" and is_there):
             return None
-    path = json.dumps(PROGRAMS[tool].list_patterns(root)[0], ensure_ascii=False)
+    path = json.dumps(pattern, ensure_ascii=False)
     return f"sessions of {tool} are not read: run memoryd init, or add to transcripts of an agent: - path: {path}"
 
 

@@ -261,12 +261,7 @@ class _WorkReading:
             if turn == self._last and (weight := _weigh_open(part.text, is_open=is_open)) is not None:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
-            elif not (
-                is_open
-                or unfinished.find_label(part.text)
-                or _is_idle(part.text)
-                or (turn != self._last and _is_pending(part.text))
-            ):
+            elif not (is_open or self._is_passing(turn, part.text)):
                 parts.append(part)
         for unit in _join(parts, _leans_on):
             text = _text_of(unit)
@@ -275,6 +270,10 @@ class _WorkReading:
                 made = self._make(turn, one, unit, text, self._section(turn, text), weight)
                 is_guess = unit[-1].number in acted or self._is_guess(turn, text, made.keys)
                 yield made._replace(is_guess=is_guess)
+
+    def _is_passing(self, turn: int, text: str) -> bool:
+        """Return True for what holds only for the moment: narration, a label, and before the end what is to be done."""
+        return bool(unfinished.find_label(text)) or _is_idle(text) or (turn != self._last and _is_pending(text))
 
     def read_note(self, one: ConversationMessage) -> Iterator[WorkStatement]:
         """Yield the possible lines of a note: it stands where it was written, and weighs less than what is said."""

@@ -65,17 +65,13 @@ class Databases:
             return False
         if cursor is not None and cursor.offset:
             return False  # lines
-        try:
-            # Closed before SQLite opens the file: closing it later would drop the locks of that connection.
-            with ranges.Handle(Path(path)) as handle:
-                return handle.read(0, len(foreign.MAGIC)) == foreign.MAGIC
-        except NotFoundError:
-            return False
+        return _is_database(path)
 
     def is_beside(self, path: str) -> bool:
-        """Return True if SQLite keeps this file beside a database."""
-        known = self._list_paths()
-        return any(path.endswith(suffix) and path.removesuffix(suffix) in known for suffix in foreign.BESIDE)
+        """Return True if SQLite keeps this file beside a database, which may not have been looked at yet."""
+        suffix = next(filter(path.endswith, foreign.BESIDE), "")
+        main = path.removesuffix(suffix)
+        return bool(suffix) and (main in self._list_paths() or _is_database(main))
 
     def find_main(self, path: str) -> str:
         """Return the database to which the path of a session or of a write-ahead log belongs; any other path as is."""
@@ -291,3 +287,13 @@ def _number(rows: list[tuple[object, ...]]) -> int:
 
 def _hash(text: str | None) -> str:
     return "" if text is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _is_database(path: str) -> bool:
+    """Return True if a file begins as a SQLite database does."""
+    try:
+        # Closed before SQLite opens the file: closing it later would drop the locks of that connection.
+        with ranges.Handle(Path(path)) as handle:
+            return handle.read(0, len(foreign.MAGIC)) == foreign.MAGIC
+    except NotFoundError:
+        return False

@@ -75,7 +75,7 @@ def test_a_tool_whose_sessions_nobody_reads_is_told_with_the_key(tool, folder, p
     shown = connect(tool, place, NOW, **LOOK)
     assert as_text(shown, write=False).splitlines()[-1] == f"WARNING  {shown['unread']}"
     assert connect(tool, place, NOW, write=False, remove=True)["unread"] is None
-    assert "sessions of aider are not read: this version reads" in connect("aider", place, NOW, **LOOK)["unread"]
+    assert f'- path: "{place.home}/.aider.chat.history.md"' in connect("aider", place, NOW, **LOOK)["unread"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

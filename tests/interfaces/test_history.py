@@ -148,7 +148,8 @@ def test_the_status_shows_how_far_it_is(scratch):
         with reads.open_reader(app.database) as reader:
             shown = history.read_progress(reader, "demo")
     assert (shown.step, shown.done, shown.total) == ("reading", 1, 4)
-    assert f"  import   {shown}" in scratch.run("status").stdout
+    assert f"import of demo {shown};" in scratch.run("status").stdout
+    assert f"import   {shown}" in scratch.run("status", "--agent", "demo").stdout
     assert str(history.ImportProgress("writing", 3, 1200, 250)) == "writing 3/1,200, about 4 min left"
 
 
