@@ -58,6 +58,7 @@ _OF_REQUEST = {
     "steers": 0.9, "choice": 0.9, "denies": 0.5, "rules": 0.9, "first": 0.3, "last": 2.0, "asks": -0.8, "thin": -0.8,
 }  # fmt: skip
 
+_OF_LAST = 20.0  # added to the weight of the last request
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # words that messages get beside long notes
 _WORTH_LASTING = -1.0  # weight from which an answer's line lasts, whatever it tells
@@ -196,13 +197,14 @@ class _WorkReading:
             if _is_answer(one) and work_cues.DIAGNOSES.search(one.text)
         }
         self._first_asked = min(asked, default=-1)
-        self._last_asked = max((at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED), default=-1)
+        telling = (at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED or self._is_bare_answer(at))
+        self._last_asked = max(telling, default=-1)
 
     def _own_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
         """Return the sentences of a user's message that are the user's own, without heads of what is pasted below."""
         allowed = self._own.get(one.id)
         parts = [part for part in one.sentences if allowed is None or part.number in allowed]
-        return [part for part in parts if not part.text.rstrip().endswith((":", "："))]  # noqa: RUF001
+        return [part for part in parts if not part.text.rstrip().endswith((":", "："))] or parts  # noqa: RUF001
 
     def read_message(self, turn: int) -> Iterator[WorkStatement]:
         """Yield the possible lines of a message."""
@@ -217,23 +219,37 @@ class _WorkReading:
 
     def _read_request(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         parts = self._own_parts(one)
-        if signals.says_nothing(" ".join(part.text for part in parts)):
+        is_bare = turn == self._last_asked and self._is_bare_answer(turn)
+        if signals.says_nothing(" ".join(part.text for part in parts)) and not is_bare:
             return
-        for unit in _join(parts, lambda _before, _part: True):
-            text = _text_of(unit)
-            keys = _keys_of(text)
-            if not _requests(text, keys):
-                continue
-            rules = _rules(one, unit)
-            steers = rules or work_cues.STEERS.search(text) is not None
-            # The last request is one, however it is put: nobody has done it yet, as far as it shows.
-            is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
-            section = Section.ASKED if is_asked else Section.DECIDED
-            signs = self._signs(turn, text, keys, len(parts)) | self._signs_of_request(turn, text)
-            signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
-            made = self._make(turn, one, unit, text, section, _weigh(signs, _OF_REQUEST))
-            asked_id, question = self._find_question(turn) if prose.count_words(text) <= _BARE else ("", "")
-            yield made._replace(asked=question, asked_id=asked_id, is_wish=steers)
+        for number, unit in enumerate(_join(parts, lambda _before, _part: True)):
+            if is_bare or _requests(_text_of(unit), _keys_of(_text_of(unit))):
+                made = self._read_unit(turn, one, unit, len(parts))
+                # The next session goes on from the last request, so that is told whatever it weighs.
+                is_last = turn == self._last_asked and not number
+                yield made._replace(weight=made.weight + _OF_LAST) if is_last else made
+
+    def _read_unit(
+        self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence], sentences: int
+    ) -> WorkStatement:
+        """Return some sentences of a user's message as a line."""
+        text = _text_of(unit)
+        keys = _keys_of(text)
+        rules = _rules(one, unit)
+        steers = rules or work_cues.STEERS.search(text) is not None
+        # The last request is one, however it is put: nobody has done it yet, as far as it shows.
+        is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
+        section = Section.ASKED if is_asked else Section.DECIDED
+        signs = self._signs(turn, text, keys, sentences) | self._signs_of_request(turn, text)
+        signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
+        made = self._make(turn, one, unit, text, section, _weigh(signs, _OF_REQUEST))
+        asked_id, question = self._find_question(turn) if prose.count_words(text) <= _BARE else ("", "")
+        return made._replace(asked=question, asked_id=asked_id, is_wish=steers)
+
+    def _is_bare_answer(self, turn: int) -> bool:
+        """Return True if a user's message says little, but answers a question: "let's do 2"."""
+        own = " ".join(part.text for part in self._own_parts(self._said[turn]))
+        return 0 < prose.count_words(own) <= _BARE and bool(self._find_question(turn)[1])
 
     def _signs_of_request(self, turn: int, text: str) -> dict[str, float]:
         """Return the signs that only a user's message has."""
@@ -424,8 +440,8 @@ def _keys_of(text: str) -> frozenset[str]:
 
 
 def asks_something(one: WorkStatement) -> bool:
-    """Return True if a user's line says enough to be a request, as "continue" does not."""
-    return len(one.keys) >= _FEWEST_ASKED
+    """Return True if a user's line says enough to be a request, as "continue" does not; with a question it does."""
+    return len(one.keys) >= _FEWEST_ASKED or bool(one.asked)
 
 
 def is_doubtful(text: str) -> bool:
