@@ -60,11 +60,15 @@ class Call:
 
         cwd = Path.cwd()
         try:
-            return config_file.find(self.config, os.environ, None if own else cwd, user_folder("config"))
+            found = config_file.find(self.config, os.environ, None if own else cwd, user_folder("config"))
         except ConfigError as missing:
             if own and self.config is None and (demo := cwd / "config" / config_file.FILE).is_file():
                 missing.hint += f". If {demo} is meant, which is the demo's: --config {demo}"
             raise
+        theirs = user_folder("config") / config_file.FILE
+        if self.config is None and found == cwd / "config" / config_file.FILE and theirs.is_file():
+            self.output.print_note(f"this folder's config/{config_file.FILE} is used; yours is --config {theirs}")
+        return found
 
     def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
         """Load the configuration. If it is broken, return defaults on its state folder, and the error.

@@ -154,11 +154,12 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
 
 def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
     for agent in settings.agents:
-        for source in agent.transcripts if agent.enabled else ():
-            pattern = sources.make_pattern(source.pattern, source.root, without=settings.state_dir)
-            if not sources.walk(pattern).paths:
-                hint = "correct the path under transcripts, unless the agent has had no session yet"
-                yield Check("transcripts", WARN, f"of {agent.id}: no file matches {source.path} yet", hint)
+        given = agent.transcripts if agent.enabled else ()
+        patterns = [sources.make_pattern(one.pattern, one.root, without=settings.state_dir) for one in given]
+        if given and not any(sources.walk(pattern).paths for pattern in patterns):
+            hint = "correct the paths under transcripts, unless the agent has had no session yet"
+            told = ", ".join(one.path for one in given)
+            yield Check("transcripts", WARN, f"of {agent.id}: no file matches {told} yet", hint)
     with _open_database(settings) as reader:
         if reader is None:
             return

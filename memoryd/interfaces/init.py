@@ -12,13 +12,14 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from memoryd import config, config_edit, config_file
-from memoryd.agent_programs import PROGRAMS
+from memoryd.agent_programs import AIDER_HISTORY, PROGRAMS
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.counted import count_noun
@@ -29,6 +30,7 @@ from memoryd.interfaces import service as services
 from memoryd.interfaces.call import Call, user_folder
 from memoryd.interfaces.output import render_table
 from memoryd.reading import discovery, new_agents
+from memoryd.reading.discovery import AIDER, FoundProject
 from memoryd.reading.new_agents import FoundOffer, Machine
 from memoryd.requests import daemon_client
 
@@ -51,7 +53,7 @@ def init(call: Call, answers: InitAnswers) -> None:
 
     Raises:
         ConfigError: there is no terminal to ask on; the configuration has mistakes.
-        NotFoundError: there is no agent program on this machine, or no session in a project that was named.
+        NotFoundError: there is no agent program on this machine, or no folder that was named.
         StateError: a program could not be connected; all else is done.
     """
     machine, settings = _look_around(call)
@@ -64,13 +66,13 @@ def init(call: Call, answers: InitAnswers) -> None:
             "no agent program was found", looked, "use it once, or set the variable that names its folder"
         )
     call.output.say(_render_candidates(candidates, machine.home))
-    is_all, chosen = _choose(call, candidates, answers)
+    is_all, chosen = _choose(call, candidates, answers, installed)
     with_service = _wants_service(answers)
     made = new_agents.write(
         chosen, machine, Clock().text(), discover=installed if is_all else (), memory=answers.memory
     )
     call.output.say(f"{'written  ' if settings != made else 'unchanged'} {machine.source}")
-    tools = {one.found.program for one in candidates if one.agent is not None or one in chosen}
+    tools = {one.found.program for one in (*candidates, *chosen) if one.agent is not None or one in chosen}
     connected, failed = _connect_all(call, made, machine, {*tools, *installed} if is_all else tools)
     started = _start_service(call, made) if with_service else None
     data = {
@@ -107,15 +109,13 @@ def _list_installed(machine: Machine) -> list[str]:
 # --- the choice -------------------------------------------------------------------------------------------------------
 
 
-def _choose(call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers) -> tuple[bool, list[FoundOffer]]:
+def _choose(
+    call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers, installed: Sequence[str]
+) -> tuple[bool, list[FoundOffer]]:
     """Return whether all is taken, what comes later too, and which of the candidates."""
     fresh = [one for one in candidates if one.is_new]
     if answers.projects:
-        folders = {discovery.find_project_folder(Path(path), Path.home()) for path in answers.projects}
-        chosen = [one for one in fresh if one.found.folder in folders]
-        if missing := folders - {one.found.folder for one in candidates if one.why_not is None}:
-            raise NotFoundError("no session was recorded here", str(min(missing)), "memoryd init lists what was found")
-        return False, chosen
+        return False, _choose_named(candidates, answers.projects, installed)
     if answers.is_yes:
         return True, fresh
     if call.output.json or not _has_terminal():
@@ -127,6 +127,22 @@ def _choose(call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers) 
             return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
         call.output.say(f"numbers from 1 to {len(fresh)} are meant")
     return True, []
+
+
+def _choose_named(
+    candidates: Sequence[FoundOffer], projects: Sequence[str], installed: Sequence[str]
+) -> list[FoundOffer]:
+    """Return what is new in projects that were named; one without a session may get them from any program."""
+    folders = {discovery.find_project_folder(Path(path), Path.home()) for path in projects}
+    chosen = [one for one in candidates if one.is_new and one.found.folder in folders]
+    now = datetime.now(UTC)
+    for folder in sorted(folders - {one.found.folder for one in candidates if one.why_not is None}):
+        if not folder.is_dir():
+            raise NotFoundError("no such folder", str(folder), "name the folder of a project")
+        chosen += [FoundOffer(FoundProject(name, folder, 0, 0, now, now, ())) for name in installed]
+        if (history := folder / AIDER_HISTORY).is_file():
+            chosen.append(FoundOffer(FoundProject(AIDER, folder, 1, history.stat().st_size, now, now, (str(history),))))
+    return chosen
 
 
 def _parse_numbers(text: str, most: int) -> list[int]:
@@ -269,7 +285,8 @@ def _stop_service(call: Call, settings: Settings) -> None:
     made = services.plan_service(settings, launchd=sys.platform == "darwin", system=False)
     if services.is_installed(made, settings):
         services.uninstall(made)
-        services.call_manager(made.stop)
+        if services.has_manager():  # else it runs nothing, and the daemon is stopped below
+            services.call_manager(made.stop)
         call.output.say(f"removed   {made.path}")
     if pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid"):
         os.kill(pid, signal.SIGTERM)

@@ -76,7 +76,7 @@ class Memory:
     """
 
     def __init__(self, workspace: str | os.PathLike[str], config_file: str | os.PathLike[str] | None = None) -> None:
-        """Find the agent in the configuration; without any configuration, use the defaults for this folder.
+        """Find the agent in the configuration; where none names this folder, use the defaults for it.
 
         The state of a folder without a configuration is in the user's state folder (`platformdirs.user_state_dir`). A
         configuration that names the folder later has a `state_dir` of its own.
@@ -87,12 +87,15 @@ class Memory:
 
         Raises:
             ConfigError: the configuration has mistakes, or the folder cannot have defaults.
-            NotFoundError: no agent of it works in this folder.
+            NotFoundError: no agent of the configuration that was given works in this folder.
         """
         folder = Path(workspace).expanduser().resolve()
         given = None if config_file is None else Path(config_file).expanduser()
         self._settings: Settings = _load_settings(folder, given)
         found = [agent for agent in self._settings.agents if agent.folder.resolve() == folder]
+        if not found and given is None and not os.environ.get("MEMORYD_CONFIG"):  # it is about other projects
+            self._settings = _make_defaults(folder)
+            found = list(self._settings.agents)
         if not found:
             hint = f"name it in {self._settings.source}"
             raise NotFoundError("no agent works in this folder", str(folder), hint)
@@ -350,8 +353,13 @@ def _load_settings(folder: Path, given: Path | None) -> Settings:
     except ConfigError:
         if given is not None or os.environ.get("MEMORYD_CONFIG"):
             raise
-        return config.make_default(folder, Path(platformdirs.user_state_dir("memoryd")))
+        return _make_defaults(folder)
     return config.load(source)
+
+
+def _make_defaults(folder: Path) -> Settings:
+    """Return the settings of a folder that no configuration names."""
+    return config.make_default(folder, Path(platformdirs.user_state_dir("memoryd")))
 
 
 class MemoryFacts:

@@ -148,6 +148,21 @@ def test_one_project_is_taken_by_its_folder_and_later_ones_only_by_another_run(w
     assert called(["init", "--project", str(world.home / "gone"), "--no-service"]).returncode == 3
 
 
+def test_a_project_without_a_session_gets_its_memory_too(world, monkeypatch):
+    bakery = world.project("work/bakery", git=True)
+    (bakery / ".aider.chat.history.md").write_text("# aider chat started at 2026-05-04 09:00:00\n\n#### Hello\n")
+    assert "claude-code" in run("--project", str(bakery), "--no-service")["connected"]
+    (agent,) = [agent for agent in settings_of(world).agents if agent.workspace == bakery]
+    assert {source.format for source in agent.transcripts} >= {"claude-code", "codex", "aider"}
+    refused = called(["--json", "init", "--project", str(world.home / "nowhere"), "--no-service"])
+    assert "no such folder" in refused.stdout
+    (world.home / "config").mkdir()
+    (world.home / "config" / "memoryd.yaml").write_text("agents: []\nstate_dir: x\n")
+    monkeypatch.chdir(world.home)
+    noted = called(["status"])
+    assert f"yours is --config {world.home / CONFIG}" in noted.stderr
+
+
 def test_a_person_chooses_by_numbers_and_says_no_to_the_service(world, monkeypatch):
     answers = iter(["9", "1 , 3"])
     monkeypatch.setattr(init, "_has_terminal", lambda: True)

@@ -132,6 +132,17 @@ def test_a_silo_is_a_silo_by_this_door_too(tmp_path):
     memory.facts.delete(fact_id)
 
 
+def test_a_folder_that_the_found_configuration_does_not_name_has_defaults_too(scratch, tmp_path, monkeypatch):
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    (tmp_path / "XDG_CONFIG_HOME" / "memoryd").mkdir(parents=True)
+    (tmp_path / "XDG_CONFIG_HOME" / "memoryd" / "memoryd.yaml").write_bytes(scratch.config.read_bytes())
+    monkeypatch.delenv("MEMORYD_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    assert memoryd.Memory(tmp_path / "other").facts.all() == []
+
+
 def test_a_folder_without_any_configuration_has_defaults_and_begins_empty(tmp_path, monkeypatch):
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
