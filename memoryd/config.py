@@ -445,8 +445,8 @@ def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agen
             continue
         if state_dir.resolve().is_relative_to(workspace.resolve()):
             line = reading.lines.get("state_dir") or reading.lines[f"agents[{number}].workspace"]
-            hint = "put it where no agent works, or set memory: state for this agent"
-            reading.refuse(line, "state_dir", f"lies in the workspace of {agent.id}", hint)
+            hint = "move it out of all workspaces, or set memory: state for this agent"
+            reading.refuse(line, "state_dir", f"is in the workspace of {agent.id}", hint)
 
 
 def _refuse_proposals_of_silos(reading: _ConfigReading, settings: Settings) -> None:

@@ -70,7 +70,7 @@ def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how
     elif project:
         agent = choose(settings, str(folder))
     if project and not how["remove"] and (agent is None or not is_within(agent, str(folder))):
-        raise RefusedError("no agent works in this folder", str(folder), "memoryd init adds one, or go to another")
+        raise RefusedError("no agent works in this folder", str(folder), "run memoryd init, or go to another folder")
     place = connecting.ConnectTarget(settings, agent, Path.home(), os.environ, folder if project else None)
     data = connecting.connect(tool, place, Clock().text(), **how)
     call.output.result(data, connecting.as_text(data, write=how["write"]))
@@ -86,20 +86,20 @@ def hook(arguments: tuple[str, ...]) -> int:
 
 
 @click.command()
-@click.option("--yes", "-y", "is_yes", is_flag=True, help="Take everything that is found, without a question.")
-@click.option("--project", "projects", multiple=True, metavar="DIR", help="Take this project only; can be repeated.")
+@click.option("--yes", "-y", "is_yes", is_flag=True, help="Take everything that is found, and do not ask.")
+@click.option("--project", "projects", multiple=True, metavar="DIR", help="Take only this project; can be repeated.")
 @click.option(
     "--memory", type=click.Choice(["workspace", "state"]), default="workspace", show_default=True,
     help="Keep the memory in each project, or in the state folder.",
 )  # fmt: skip
-@click.option("--service/--no-service", default=None, help="Run the daemon in the background, or do not.")
-@click.option("--remove", is_flag=True, help="Undo all of it; your memory stays.")
+@click.option("--service/--no-service", default=None, help="Start the daemon in the background, or do not.")
+@click.option("--remove", is_flag=True, help="Remove configuration, connections and service; your memory stays.")
 @click.pass_obj
 def init(call: Call, /, *, remove: bool, **answers: Any) -> None:
     """Find the agents on this machine, and give each project its memory. A second run adds what is new.
 
     Shows the projects first and asks which to take. Then writes the configuration, connects the agents, and starts the
-    daemon. No session is read before you agree.
+    daemon. Until you agree, it reads only the first records of each session, to find its folder.
     """
     from memoryd.interfaces import init as setup
 

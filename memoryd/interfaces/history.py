@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.5  # between two looks at the progress
 
 @click.command("import")
 @click.option(
-    "--since", callback=parse_span, metavar="TIME", help="Only sessions with a message in this last span, such as 90d."
+    "--since", callback=parse_span, metavar="TIME", help="Only sessions with a message in the last TIME, such as 90d."
 )
 @click.option("--search-only", is_flag=True, help="Only make the sessions searchable; write nothing into memory.")
 @click.option(
@@ -42,8 +42,8 @@ def import_command(
 ) -> None:
     """Import the history of your agents: read old sessions, the newest first, and write them to memory.
 
-    Each session goes to the daily file of its own date, and at the end what lasts goes to MEMORY.md. Live sessions go
-    before it. It may be stopped at any time: the daemon, or the same command, goes on.
+    Each session goes to the daily file of its own date. At the end, a dream merges these files into MEMORY.md. Live
+    sessions go first. You may stop it at any time: the daemon continues, or you run the command again.
     """
     from memoryd.requests import history, waiting
 
@@ -59,7 +59,7 @@ def import_command(
 
 
 def _describe_open(run_id: str) -> str:
-    return f"the rest waits for another attempt; memoryd run, or memoryd import, goes on ({run_id})"
+    return f"not finished: some runs wait for a retry; the daemon, or memoryd import, continues ({run_id})"
 
 
 @contextmanager

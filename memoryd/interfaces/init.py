@@ -63,7 +63,7 @@ def init(call: Call, answers: InitAnswers) -> None:
     if not installed and settings is None:
         looked = ", ".join(str(one.find_root(machine.home, machine.environ)) for one in PROGRAMS.values())
         raise NotFoundError(
-            "no agent program was found", looked, "use it once, or set the variable that names its folder"
+            "no agent program was found", looked, "use an agent program once, or set the variable that names its folder"
         )
     call.output.say(_render_candidates(candidates, machine.home))
     is_all, chosen = _choose(call, candidates, answers, installed)
@@ -83,7 +83,7 @@ def init(call: Call, answers: InitAnswers) -> None:
         "failed": failed,
         "service": started,
     }
-    hint = "put it in by hand, or change what the message names, then run memoryd init again"
+    hint = "fix what the message names, or make the change by hand; then run memoryd init again"
     error = StateError("not connected", "; ".join(failed.values()), hint) if failed else None
     call.output.show(data, "\n".join(_list_next(made, chosen, data)), error)
 
@@ -125,7 +125,7 @@ def _choose(
         text = click.prompt("Which to take? all, none, or numbers such as 1,3-5", default="all")
         with contextlib.suppress(ValueError):
             return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
-        call.output.say(f"numbers from 1 to {len(fresh)} are meant")
+        call.output.say(f"enter all, none, or numbers from 1 to {len(fresh)}")
     return True, []
 
 
@@ -240,7 +240,7 @@ def _start_service(call: Call, settings: Settings) -> str:
     """Install and start the service, or a process where there is no service manager; return what runs."""
     if pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid"):
         os.kill(pid, signal.SIGHUP)
-        call.output.say(f"reloaded  the daemon that runs already (pid {pid})")
+        call.output.say(f"reloaded  the running daemon (pid {pid})")
         return "reloaded"
     made = services.plan_service(settings, launchd=sys.platform == "darwin", system=False)
     how = "service"
@@ -270,12 +270,12 @@ def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str,
     if data["service"] is None:
         lines.append("next      memoryd run, or memoryd service install, starts the daemon")
     if sessions:
-        waits = f"{count_noun(sessions, 'session')} from before ({_show_size(size)})"
-        lines.append(f"history   {waits} become memory one after the other; memoryd status shows how far it is")
+        waits = f"{count_noun(sessions, 'earlier session')} ({_show_size(size)})"
+        lines.append(f"history   the daemon writes {waits} into memory; memoryd job list shows the runs")
     if settings.discover:
-        lines.append(f"later     new projects of {', '.join(settings.discover)} get their agent by themselves")
+        lines.append(f"later     each new project of {', '.join(settings.discover)} gets an agent")
     restart = ", ".join(data["connected"])
-    return [*lines, f"ready     start {restart or 'your agent'} anew in a project: the session gets its memory"]
+    return [*lines, f"ready     restart {restart or 'your agent'} in a project: the new session gets its memory"]
 
 
 # --- the way back -----------------------------------------------------------------------------------------------------

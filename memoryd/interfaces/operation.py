@@ -24,12 +24,14 @@ _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an 
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="All about each agent, and all sessions, not the newest 20.")
-@click.option("--agent", "agent_id", metavar="ID", help="All about this agent, and the alarms of no other agent.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show all about each agent, with all sessions, not the newest 20."
+)
+@click.option("--agent", "agent_id", metavar="ID", help="Show all about this agent, and no alarms of other agents.")
 @_check
 @click.pass_obj
 def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
-    """Show whether all is well, each alarm with the command that ends it, and one line per agent."""
+    """Show whether all is well, each alarm with what to do, and one line per agent."""
     from memoryd import config
     from memoryd.interfaces import status as shown
     from memoryd.interfaces import status_view as view

@@ -50,7 +50,7 @@ _FIXES = {
     "dead": "memoryd job show {run}",
     "disk": "df -h {state}",
     "dream-loses": "memoryd job trust dream{agent}",
-    "drift": "update memoryd: git pull && pipx install --force .",
+    "drift": "update memoryd: git pull in its clone, then install it again",
     "emptied": "{command}",
     "late-edit": "take over what you need, then rm {workspace}/{subject}",
     "model": "memoryd doctor",
@@ -218,9 +218,9 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
     if not sessions:
         return []
     which = f" --agent {agent}" if agent else ""
-    told = "was over when it was first seen and is" if sessions == 1 else "were over when they were first seen and are"
+    told = f"{count_noun(sessions, 'session')} ended before memoryd first saw {'it' if sessions == 1 else 'them'}"
     way = f"memoryd import{which} writes it now, ingest.history: flush always"
-    return [f"{count_noun(sessions, 'session')} {told} read, but not written to memory: {way}"]
+    return [f"{told}: indexed, but not written to memory; {way}"]
 
 
 def unread_reasons(reasons: Mapping[str, int]) -> str:
@@ -236,7 +236,7 @@ def passed_over_line(roles: Mapping[str, int]) -> list[str]:
         return []
     named = ", ".join(f"{role} {count}" for role, count in roles.items())
     return [
-        f"messages in {count_noun(sum(roles.values()), 'record')} are passed over, by roles not known or empty: {named}"
+        f"messages in {count_noun(sum(roles.values()), 'record')} are skipped: their role is unknown or empty: {named}"
     ]
 
 

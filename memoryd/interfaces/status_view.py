@@ -66,7 +66,7 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
     if not daemon:
         return style("Not running: start memoryd run, or memoryd service install.", _WAITS)
     waiting = sum(_need(agent, [])[1] == _WAITS for agent in data["agents"])
-    rest = f"{waiting} could use a look" if waiting else "none needs you"
+    rest = f"look at {waiting} of them" if waiting else "none needs attention"
     return style(f"Well: memoryd runs for {count_noun(len(data['agents']), 'agent')}, {rest}{follows}.", _WELL)
 
 
@@ -187,7 +187,7 @@ def _agent_lines(agent: Mapping[str, Any], when: _Tell) -> Iterator[tuple[str | 
     if agent.get("import"):
         yield "import", str(ImportProgress(**agent["import"]))
     if embedded := agent.get("embedded"):
-        yield "meaning", f"of {embedded['done']:,} of {embedded['of']:,} texts is known to search"
+        yield "meaning", f"search knows the meaning of {embedded['done']:,} of {embedded['of']:,} texts"
     yield from (("history", line) for line in left_line(agent.get("left_as_history", 0), agent["id"]))
     yield from (("session", line) for line in _session_lines(agent, when))
     for kind, run in sorted(agent["runs"].items()):

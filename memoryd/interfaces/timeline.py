@@ -31,7 +31,7 @@ _STATES = {
     "blocked": "waits since {at} for something that only you can fix",
     "proposed": "waits since {at} for your answer (memoryd job accept {id}, or reject)",
     "skipped": "had nothing to do {at}",
-    "dead": "failed for good {at}, after {attempts}",
+    "dead": "failed {at}, after {attempts}, and is not retried",
     "declined": "was declined {at}",
     "cancelled": "was cancelled {at}",
 }
@@ -99,7 +99,7 @@ def render_lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] 
     )
     how = refined.get("ended") or "under way"
     why = f": {refined['why']}" if refined.get("why") else ""
-    undone = "; taken back" if refined.get("rolled_back") else ""
+    undone = "; reverted" if refined.get("rolled_back") else ""
     yield f"refinement     {refined['mode']}, {size}, {how}{why}{undone}"
     yield f"counted        {count_refined(refined)}"
     if refined.get("unfounded"):

@@ -133,7 +133,7 @@ class Databases:
             cursor.note = f"sqlite: {error.what}"
             raise
         if cursor.note is not None and (source.format != "auto" or cursor.format):
-            raise StateError(cursor.note, path, "this layout is not known here: see the versions in docs/agents.md")
+            raise StateError(cursor.note, path, "docs/agents.md lists the versions that memoryd reads")
         if state.waiting:
             ingest.look_again(path, 0 if ingest.batch.is_full() else HELD_SECONDS)
 

@@ -46,8 +46,8 @@ class ForeignDatabase:
         self.path = path
         self._seen = None if _exists(path, LOG) else ranges.observe(path)
         if self._seen is not None and _exists(path, "-journal"):
-            hint = "open it once with the program it belongs to"
-            raise StateError("is in the middle of a change, or its program crashed there", str(path), hint)
+            hint = "start that program once"
+            raise StateError("has an unfinished change, as after a crash of its program", str(path), hint)
         self._library = load_library()
         options = "mode=ro" if self._seen is None else "mode=ro&immutable=1"
         try:

@@ -102,7 +102,7 @@ def write(
     data = text.encode()
     made = config.load(machine.source, machine.environ, data)
     if {agent.id for agent in made.agents} != taken:
-        raise RefusedError("cannot be added to without loss", str(machine.source), "add the agents by hand")
+        raise RefusedError("no agent can be added without loss", str(machine.source), "add the agents by hand")
     if data != old:
         foreign_config.write(machine.source, data, old, machine.state_dir / foreign_config.KEPT, now)
     for agent in made.agents:

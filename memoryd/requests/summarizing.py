@@ -70,6 +70,6 @@ def _reserve_tokens(settings: Settings, agent: Agent) -> Iterator[Callable[[Engi
         tokens = min(settings.llm.run_tokens, settings.llm.daily_tokens)
         reserved = sandbox.reserve(engine, settings, clock, agent.id, runs.new_run_id(clock.now()), tokens)
         if reserved is None:
-            what = f"of llm.daily_tokens, {tokens:,} are not left today"
+            what = f"less than {tokens:,} tokens of llm.daily_tokens are left today"
             raise RefusedError(what, agent.id, "give a summary of your own, or another strategy")
         yield lambda sandbox_engine: sandbox.settle(engine, reserved, sandbox_engine)

@@ -262,12 +262,12 @@ class _OpenImport:
         sql = f"SELECT 1 FROM job_run r WHERE {_OF_IMPORT} AND r.receipt ->> '$.fallback' LIKE ? LIMIT 1"  # noqa: S608
         is_refused = self._rows(sql, self.run.id, f"%{BUDGET_SPENT}%")
         if is_refused or self._grant_tokens(DREAM_SHARE).get("tokens", llm.max_output_tokens) < llm.max_output_tokens:
-            return f"of the token budget, {self.options['tokens']:,}, too little is left (--tokens)"
+            return f"too little of the token budget of {self.options['tokens']:,} is left (--tokens)"
         if llm.provider == OFFLINE:
             return None
         day = self.runner.clock.now().astimezone(self.runner.settings.zone).date().isoformat()
         if sqlite.read(self.runner.engine, spend.of_day, day) >= llm.daily_tokens:
-            return f"llm.daily_tokens, {llm.daily_tokens:,}, is spent for today"
+            return f"today's llm.daily_tokens ({llm.daily_tokens:,}) are used up"
         return None
 
     # --- dreaming -------------------------------------------------------------------------------------------------

@@ -60,8 +60,8 @@ def test_a_state_folder_in_a_workspace_is_refused(tmp_path, inside):
     line, what, hint = problem_of(tmp_path, f"state_dir: {inside}\nagents: [{{id: a, workspace: work}}]\n")
     assert (line, what, hint) == (
         1,
-        "state_dir: lies in the workspace of a",
-        "put it where no agent works, or set memory: state for this agent",
+        "state_dir: is in the workspace of a",
+        "move it out of all workspaces, or set memory: state for this agent",
     )
 
 

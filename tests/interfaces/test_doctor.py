@@ -184,7 +184,7 @@ def test_whether_search_goes_by_meaning_is_told(scratch, monkeypatch):
     assert told() == [
         f"search goes by meaning as well: {embedder.MODEL}", f"of demo 0 of {done['of']} texts are embedded",
     ]  # fmt: skip
-    assert f"meaning  of 0 of {done['of']} texts is known to search" in scratch.run("status").stdout
+    assert f"meaning  search knows the meaning of 0 of {done['of']} texts" in scratch.run("status").stdout
     scratch.write_config(search={"embeddings": "off"})
     assert told() == ["search.embeddings is off: search goes by words alone"]
     assert scratch.json("status")["agents"][0]["embedded"] is None

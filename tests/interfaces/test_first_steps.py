@@ -26,7 +26,7 @@ def test_one_is_no_plural(number, told):
 def test_sessions_that_were_over_are_told_of_with_the_way_to_have_them_written(old):
     scratch, first = old
     assert first.stdout.splitlines()[0] == "read 6 new turns, carried out 0 runs"
-    told = "1 session was over when it was first seen and is read, but not written to memory"
+    told = "1 session ended before memoryd first saw it: indexed, but not written to memory"
     for text in (first.stdout, scratch.run("status").stdout):
         assert told in text
         assert "memoryd import --agent demo" in text or "memoryd import writes" in text

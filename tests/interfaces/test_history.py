@@ -201,7 +201,7 @@ def test_a_model_is_not_asked_beyond_the_budget(scratch):
     assert scratch.query("SELECT sum(tokens_in + tokens_out) FROM spend") == [(8000,)]
     assert (slept(scratch), result(one)["left"]) == (["ben"], 3)
     assert one["why"].endswith(
-        "3 sessions left for the next memoryd import: of the token budget, 9,000, too little is left (--tokens)"
+        "3 sessions left for the next memoryd import: too little of the token budget of 9,000 is left (--tokens)"
     )
 
 

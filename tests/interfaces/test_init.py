@@ -170,7 +170,7 @@ def test_a_person_chooses_by_numbers_and_says_no_to_the_service(world, monkeypat
     monkeypatch.setattr(init.click, "confirm", lambda *_, **__: False)
     done = called(["init"])
     assert done.returncode == 0, done.stderr
-    assert "numbers from 1 to 5 are meant" in done.stdout
+    assert "enter all, none, or numbers from 1 to 5" in done.stdout
     assert len(settings_of(world).agents) == 2
     assert "next      memoryd run" in done.stdout
 

@@ -245,7 +245,7 @@ def test_a_model_that_makes_a_progressive_summary_spends_the_tokens_of_the_day(t
         spent = made.query("SELECT tokens_in, tokens_out FROM spend")
         assert spent == [(700 * len(server.requests), 60 * len(server.requests))]
         made.write_config(llm=llm | {"daily_tokens": 1000})
-        with pytest.raises(RefusedError, match="are not left today"):
+        with pytest.raises(RefusedError, match="are left today"):
             door(made).compress(messages, 600, "progressive-summary")
 
 

@@ -72,7 +72,7 @@ def test_twenty_agents_fit_on_one_screen_and_who_needs_a_person_comes_first(many
     assert code == 1
     assert lines[0] == "Not well: 1 alarm; memoryd is not running: memoryd run."
     assert lines[1].startswith("ALARM coder-with-a-name-7: drift since just now: Codex 9.9: 80 of 100")
-    assert "  → update memoryd: git pull && pipx install --force ." in lines
+    assert "  → update memoryd: git pull in its clone, then install it again" in lines
     table = lines[lines.index(next(line for line in lines if line.startswith("agent "))) :]
     assert [line.split()[0] for line in table[1:3]] == ["coder-with-a-name-7", "coder-with-a-name-5"]
     assert table[-1].startswith("coder-with-a-name-2 ")
@@ -96,7 +96,7 @@ def test_colour_and_width_follow_the_terminal(many):
 def test_programs_get_the_way_out_of_an_alarm_and_the_same_exit_code(many):
     (alarm,) = many.json("status")["alarms"]
     assert (alarm["kind"], alarm["agent"], alarm["fix"]) == (
-        "drift", "coder-with-a-name-7", "update memoryd: git pull && pipx install --force .",
+        "drift", "coder-with-a-name-7", "update memoryd: git pull in its clone, then install it again",
     )  # fmt: skip
     assert many.run("--json", "status", "--check").returncode == 1
     assert many.run("status", "--check", "--agent", "demo").returncode == 0, "the alarm is another agent's"
@@ -156,7 +156,7 @@ def test_a_run_is_described_in_a_sentence(tmp_path):
     zone = ZoneInfo("Asia/Tokyo")
     failed = row | {"state": "dead", "attempt": 5, "error": "no\nanswer", "finished_at": "2026-02-01T20:00:00.000Z"}
     assert describe_run(failed, zone, NOW) == (
-        "The sleep run for agent demo failed for good on 2026-02-02 05:00, after 5 attempts: no answer."
+        "The sleep run for agent demo failed on 2026-02-02 05:00, after 5 attempts, and is not retried: no answer."
     )
 
 
