@@ -478,7 +478,7 @@ def _check_workspaces(reading: _ConfigReading, settings: Settings) -> None:
             reading.refuse(reading.lines[path], path, what, "make it, or correct the path")
         if f"agents[{number}].transcripts" not in reading.lines:
             what = (
-                f"agents[{number}].transcripts is missing, so no session of a program is read: memoryd init finds them"
+                f"agents[{number}].transcripts is missing, so memoryd reads no sessions of a program: run memoryd init"
             )
             reading.warn(reading.lines[path], what)
 

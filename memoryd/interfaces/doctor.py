@@ -71,9 +71,9 @@ class Check:
 def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()) -> dict[str, Any]:
     """Run all checks; return `ok` (no check failed) and `checks`."""
     checks = [Check("configuration", FAIL, f"{error.where}: {error.what}", error.hint) for error in broken]
-    checks += [Check("configuration", WARN, one, "take the key out") for one in settings.warnings]
+    checks += [Check("configuration", WARN, one, "correct this line of the configuration") for one in settings.warnings]
     if broken:
-        told = f"no agent is looked at; the rest is, with defaults and the state folder {settings.state_dir}"
+        told = f"no agent is checked; all else is checked with defaults and the state folder {settings.state_dir}"
         checks.append(Check("configuration", WARN, told))
     checks += [check for look in _LOOKS for check in _run_look(look, settings, now)]
     return {"ok": all(check.level != FAIL for check in checks), "checks": [asdict(check) for check in checks]}
@@ -135,7 +135,7 @@ def _open_database(settings: Settings) -> AbstractContextManager[reads.DatabaseR
 def _database(settings: Settings, now: datetime) -> Iterator[Check]:
     with _open_database(settings) as reader:
         if reader is None:
-            yield Check("database", OK, "none yet: the first start makes it")
+            yield Check("database", OK, "none yet: the first start creates it")
             return
         watching, last = reads.read_daemon(reader), reader.row("SELECT max(last_turn_at) AS at FROM session")
         size = (settings.state_dir / DATABASE).stat().st_size
@@ -149,7 +149,7 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
         yield Check("watching", WARN, f"by polling: {why}", "nothing is lost, it is noticed later")
     if last and last["at"] and (datetime.fromisoformat(last["at"]) - now).total_seconds() > AHEAD_SECONDS:
         hint = "set the clock here, or on the machine that wrote the transcript"
-        yield Check("clock", WARN, f"the newest turn is of {last['at']}, which is yet to come", hint)
+        yield Check("clock", WARN, f"the newest turn is of {last['at']}, which is in the future", hint)
 
 
 def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -181,7 +181,7 @@ def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
 def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
     index = Index(settings.state_dir, get_logger(part="doctor"))
     if not index.path.exists():
-        yield Check("index", OK, "none yet: the first search makes it")
+        yield Check("index", OK, "none yet: the first search creates it")
         return
     with closing(index):
         why = index.why_damaged()
@@ -204,7 +204,7 @@ def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
         return
     yield Check("meaning", OK, f"search goes by meaning as well: {embedder.MODEL}")
     for agent_id, one in status.count_embedded(settings).items():
-        hint = "" if one["done"] == one["of"] else "the daemon makes the rest; words find them meanwhile"
+        hint = "" if one["done"] == one["of"] else "the daemon embeds the rest; until then, search finds them by words"
         yield Check("meaning", OK, f"of {agent_id} {one['done']:,} of {one['of']:,} texts are embedded", hint)
 
 
@@ -337,7 +337,7 @@ _MODEL_HINTS = {
     "LISTED": (OK, ""),
     "UNLISTED": (WARN, "compare llm.model with the server's list; some servers take names that they do not list"),
     "SILENT": (OK, ""),
-    "NOT_THERE": (WARN, "does base_url end as the server wants it, such as /v1? few servers have no list of models"),
+    "NOT_THERE": (WARN, "does base_url end as the server wants it, such as /v1? a few servers have no list of models"),
     "NO_KEY": (FAIL, "put a valid key into {key}, where the daemon runs: a service has an environment of its own"),
     "NO_CREDIT": (FAIL, "the account's owner must act"),
     "REDIRECT": (FAIL, "set base_url to where it leads, if you trust that place with the key"),
@@ -353,7 +353,7 @@ def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
     damaged = [path for kind in ("damaged", "replaced") for path in settings.state_dir.rglob(f"*.{kind}-*")]
     for path in sorted(damaged):
         if not path.name.endswith(("-wal", "-shm")):
-            hint = "look whether you need something of it; then it may go"
+            hint = "take from it what you need, then delete it"
             yield Check("leftovers", WARN, f"{path} was kept when a new one took its place", hint)
     for agent in settings.agents:
         memory = agent.workspace / ".continuum" / "memory"

@@ -250,7 +250,7 @@ class HookAnswerer:
         for agent in self._app.settings.agents:
             if agent.enabled and str(agent.workspace) == wanted:
                 return agent if is_within(agent, cwd) else None
-        raise NotFoundError("no agent works in this workspace", hint="memoryd connect, once more")
+        raise NotFoundError("no agent works in this workspace", hint="run memoryd connect again")
 
 
 def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> _InjectionRequest:

@@ -243,7 +243,7 @@ def test_a_key_that_the_release_removed_only_warns(tmp_path):
 
 def test_an_agent_without_transcripts_only_warns_unless_they_are_none_on_purpose(tmp_path):
     path = write(tmp_path, "agents: [{id: a, workspace: .}]\n")
-    why = "is missing, so no session of a program is read: memoryd init finds them"
+    why = "is missing, so memoryd reads no sessions of a program: run memoryd init"
     assert load(path).warnings == (f"{path}:1: agents[0].transcripts {why}",)
     for listed in ("[]", "[{path: nothing/there/yet/*.jsonl}]"):
         assert load(write(tmp_path, f"agents: [{{id: a, workspace: ., transcripts: {listed}}}]\n")).warnings == ()

@@ -414,7 +414,7 @@ def test_messages_of_unknown_roles_are_told_of_the_agent_they_are_of_and_logged_
     assert [one["id"] for one in data(scratch, capsys, "status", "--agent", "other")["agents"]] == ["other"]
     assert data(scratch, capsys, "status", "--agent", "none", code=3)["code"] == "not_found"
     found = json.loads(answer(scratch, capsys, "--json", "doctor")[1])["data"]["checks"]
-    (check,) = [one for one in found if one["name"] == "transcripts" and "passed over" in one["text"]]
+    (check,) = [one for one in found if one["name"] == "transcripts" and "are skipped" in one["text"]]
     assert check["text"] == f"of demo: {told.removeprefix('WARNING  ')}"
     logged = [one for one in scratch.log() if one["event"] == "messages passed over"]
     assert sorted((one["path"].rsplit("/")[-1], one["roles"]) for one in logged) == [

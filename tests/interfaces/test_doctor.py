@@ -95,7 +95,7 @@ def test_a_clock_that_went_back_is_told(scratch):
 
 def test_turns_of_the_future_are_told(scratch):
     scratch.change("UPDATE session SET last_turn_at = '2099-01-01T00:00:00.000Z'")
-    assert any("yet to come" in text for _, text in found(scratch, "clock"))
+    assert any("in the future" in text for _, text in found(scratch, "clock"))
 
 
 def test_what_a_stopped_or_contested_write_left_is_told(scratch):

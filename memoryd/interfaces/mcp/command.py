@@ -37,7 +37,7 @@ def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
 
     if address is None and sys.stdin.isatty():
         hint = "write `memoryd mcp` into the agent's configuration as an MCP server, or give --http 127.0.0.1:8765"
-        raise RefusedError("this speaks with agent programs, not on a terminal", "mcp", hint)
+        raise RefusedError("this command serves agent programs and does not work on a terminal", "mcp", hint)
     settings = call.settings()
     chosen = None if agent_id or address else choose(settings, str(Path.cwd()))
     if chosen is None and agent_id is None and address is None:
