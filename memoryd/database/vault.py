@@ -100,4 +100,4 @@ def describe(sizes: Mapping[str, int] | None) -> list[str]:
         return []
     without = count_noun(sizes["without_transcript"], "session")
     kept = f"{sizes['bytes'] / 1048576:,.1f} MiB, {sizes['compressed']:,} compressed"
-    return [f"texts of {count_noun(sizes['turns'], 'turn')} ({kept}); {without} without a transcript"]
+    return [f"of {count_noun(sizes['turns'], 'turn')} ({kept}); {without} without a transcript"]

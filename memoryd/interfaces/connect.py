@@ -447,5 +447,5 @@ def as_text(data: Mapping[str, Any], *, write: bool) -> str:
         return "\n".join(["nothing to change: " + ", ".join(one["path"] for one in data["files"]), *unread])
     lines = [one["diff"].rstrip("\n") for one in changed]
     lines += [f"kept     {one['backup']}" for one in changed if one["backup"]]
-    lines += ["written" if write else "nothing is written yet: --write does it"]
+    lines += ["written" if write else "nothing is written yet: add --write to change the files"]
     return "\n".join([*lines, *(f"then     {step}" for step in data["next"]), *unread])

@@ -149,7 +149,7 @@ def _daemon_lines(data: Mapping[str, Any], when: _Tell) -> Iterator[tuple[str, .
         f" backups in workspaces {disk['backup_bytes'] / _MIB:,.1f} MiB; kept: {kept}"
     )
     yield "disk", told
-    yield from (("vault", line) for line in vault.describe(disk.get("vault")))
+    yield from (("texts", line) for line in vault.describe(disk.get("vault")))
     for one in data.get("readers", ()):
         yield "reader", f"second reader: {reader_line(one)}"
     if data["spend"]["today_tokens"]:

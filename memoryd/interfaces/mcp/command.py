@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
     """Serve an agent's memory over the Model Context Protocol, on standard input and output.
 
-    An agent program starts this command. Without --agent, the current folder chooses the agent; in a folder of no
-    agent there are no tools. It searches and changes memory with memory_search, memory_get, memory_save
+    An agent program starts this command. Without --agent, the current folder chooses the agent; a folder without
+    an agent gets no tools. It searches and changes memory with memory_search, memory_get, memory_save
     and memory_update. It refines a large core with search_memories, consolidate_memories, complete_refinement and
     others.
     """
