@@ -363,6 +363,7 @@ class _OpenImport:
             "daily_only": len(kept - remembered),
             "empty": len({session for session, *_ in rows} - kept - undone),
             "undone": len(undone),
+            "tried": len({session for session, *_ in rows}),
         }
 
     def _describe_dreams(self, connection: Connection) -> str:
@@ -407,6 +408,8 @@ def describe(result: dict[str, Any]) -> str:
         parts.append(f"{count_noun(result['empty'], 'session')} with nothing to keep")
     if result["undone"]:
         parts.append(f"{count_noun(result['undone'], 'session')} not written, see memoryd job list")
+    if (before := result["sessions"] - result["tried"] - result["left"]) > 0:
+        parts.append(f"{count_noun(before, 'session')} done already")
     if result["left"]:
         why = result["left_why"] or "the import ended before them"
         parts.append(f"{count_noun(result['left'], 'session')} left for the next memoryd import: {why}")

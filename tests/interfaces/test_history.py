@@ -94,7 +94,8 @@ def test_the_last_line_says_what_came_of_it_and_the_log_each_tenth(scratch):
     tenths = [(one["step"], one["percent"]) for one in scratch.log() if one["event"] == "import"]
     assert {("reading", 100), ("writing", 100), ("dreaming", 100)} <= {*tenths}
     assert len(tenths) == len({*tenths})
-    scratch.json("import")
+    assert "0 memories written" in (again := scratch.run("import").stdout)
+    assert again.endswith("; 5 sessions done already\n")
     assert slept(scratch) == ["ben", "ada", "dov", "cyn", "eve"], "nothing is done twice"
 
 
