@@ -48,6 +48,7 @@ class _DatabaseState:
     mark: str | None = None  # id of that row: numbers of deleted rows are given again
     waiting: dict[str, frozenset[str]] = field(default_factory=dict)  # unread sessions, and rows of theirs that are
     passes: dict[str, tuple[int, Pass]] = field(default_factory=dict)  # of the sessions read last, up to which row
+    unwanted: set[str] = field(default_factory=set)  # sessions of other projects
 
 
 class Databases:
@@ -197,7 +198,7 @@ class _DatabaseReading:
             state.seen = 0  # rows were deleted, or the database was rebuilt
         sql = f"SELECT session_id, max(rowid) FROM {events} WHERE rowid > ? GROUP BY session_id ORDER BY 2"  # noqa: S608
         for session_id, _ in rows(sql, state.seen):
-            if type(session_id) is str and session_id:
+            if type(session_id) is str and session_id and session_id not in state.unwanted:
                 state.waiting.setdefault(session_id, frozenset())
         mark = self._mark_of(top)
         _require_sound(self.database)
@@ -215,7 +216,7 @@ class _DatabaseReading:
     def _read_session(self, session_id: str, state: _DatabaseState) -> None:
         """Read one session until the batch is full; it waits on if there is more, or a record is not finished."""
         ingest, rows = self.ingest, self.database.rows
-        cursor = self._find_cursor(session_id)
+        cursor = self._find_cursor(session_id, state)
         if cursor is None or cursor.identity is None:
             del state.waiting[session_id]
             return
@@ -260,7 +261,7 @@ class _DatabaseReading:
             cursor.size = cursor.offset
         self.ingest.take(cursor, CursorReading(found, live=records.live))
 
-    def _find_cursor(self, session_id: str) -> Cursor | None:
+    def _find_cursor(self, session_id: str, state: _DatabaseState) -> Cursor | None:
         """Return the cursor of a session; None if no source wants it."""
         ingest, main = self.ingest, self.main
         name = session_id if _PLAIN.fullmatch(session_id) else _hash(session_id)
@@ -271,7 +272,10 @@ class _DatabaseReading:
             cursor = Cursor(main.agent_id, path, 0, 0, mtime_ns=main.mtime_ns, fate_at=ingest.clock.text())
         if cursor.identity is None:
             identity = self.layout.identify(self.database.rows, session_id)
-            if not ingest.is_wanted(self.source, main, identity):
+            # Whether a session is wanted says nothing of its database, which other projects share.
+            if not ingest.is_wanted(self.source, Cursor(main.agent_id, main.path, 0, 0), identity):
+                if identity.cwd is not None:
+                    state.unwanted.add(session_id)
                 return None
             cursor.identity = ingest.without_secrets(identity)
             cursor.format = self.layout.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -86,6 +87,16 @@ def test_a_database_is_read_without_a_trace(world, tmp_path, state):
         world.poll()
         assert len(spoken(world)) == 4
         program.close()
+
+
+def test_what_lies_beside_a_database_is_never_read_as_lines(world, program):
+    program.exchange(program.session(), 0)
+    database, log = world.path(NAME), world.path(f"{NAME}-wal")
+    os.utime(database, ns=(1, 1))  # its log, which was written last, is looked at first
+    log.write_bytes(log.read_bytes() + b"\n" + message("in the log") + b"\n")
+    world.poll()
+    assert not [path for path in world.transcripts() if path.endswith("-wal")]
+    assert "in the log" not in world.texts()
 
 
 def test_an_answer_is_taken_when_it_is_finished_and_later_prompts_wait_for_it(world, program):
@@ -247,6 +258,11 @@ def test_only_sessions_of_the_project_are_read(tmp_path):
         world.poll()
         assert {row["id"] for row in world.query("SELECT id FROM session")} == {"ses_in"}
         assert all("ses_in" in text for _, text in spoken(world))
+        assert world.alarms() == []
+        program.exchange("ses_out", 1)
+        world.poll()
+        assert world.alarms() == [], "another project's session is no fault of the database"
+        assert world.query("SELECT note FROM transcript WHERE path LIKE '%.db'") == [{"note": None}]
         program.close()
 
 
