@@ -135,8 +135,10 @@ class Databases:
             raise
         if cursor.note is not None and (source.format != "auto" or cursor.format):
             raise StateError(cursor.note, path, "docs/agents.md lists the versions that memoryd reads")
-        if state.waiting:
-            ingest.look_again(path, 0 if ingest.batch.is_full() else HELD_SECONDS)
+        if state.waiting and ingest.batch.is_full():
+            ingest.wait(source, path)  # as history that others go before, and that an import counts
+        elif state.waiting:
+            ingest.look_again(path, HELD_SECONDS)
 
     def _read_open(
         self, source: SourcePattern, cursor: Cursor, database: ForeignDatabase, state: _DatabaseState
@@ -196,10 +198,10 @@ class _DatabaseReading:
         top = _number(rows(f"SELECT max(rowid) FROM {events}"))  # noqa: S608 - of this program
         if top < state.seen or self._mark_of(state.seen) != state.mark:
             state.seen = 0  # rows were deleted, or the database was rebuilt
-        sql = f"SELECT session_id, max(rowid) FROM {events} WHERE rowid > ? GROUP BY session_id ORDER BY 2"  # noqa: S608
-        for session_id, _ in rows(sql, state.seen):
-            if type(session_id) is str and session_id and session_id not in state.unwanted:
-                state.waiting.setdefault(session_id, frozenset())
+        sql = f"SELECT session_id, max(rowid) FROM {events} WHERE rowid > ? GROUP BY session_id ORDER BY 2 DESC"  # noqa: S608
+        found = (one for one, _ in rows(sql, state.seen) if type(one) is str and one and one not in state.unwanted)
+        # What was written last goes first: a live session does not wait for those of years.
+        state.waiting = dict.fromkeys(found, frozenset[str]()) | state.waiting
         mark = self._mark_of(top)
         _require_sound(self.database)
         state.seen, state.mark = top, mark

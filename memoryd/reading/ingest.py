@@ -30,6 +30,7 @@ from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
 from memoryd.reading.databases import Databases
 from memoryd.reading.documents import Documents
+from memoryd.reading.foreign_database import observe_with_log
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.reading.sources import SourcePattern, sources_of
 from memoryd.reading.store import IngestBatch
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from memoryd.transcripts.format import LineFormat
 
 LONGEST_PATH = 4096
+_LINES = (".jsonl", ".json", ".md")  # what is no database
 READ_LIMIT = 1 << 19  # bytes of one transcript before a transcript that changed later has its turn
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
@@ -171,7 +173,7 @@ class Ingest:
             for path in found.paths:
                 if (source.agent.id, path) not in seen:
                     seen.add((source.agent.id, path))
-                    self._wait(source, path)
+                    self.wait(source, path)
             for path, why in found.refused:
                 refused.add((source.agent.id, path))
                 self.unreadable.report(source.agent.id, path, f"{path}: {why}")
@@ -193,9 +195,12 @@ class Ingest:
         if not self.stopping:
             self.unscanned.retry()
 
-    def _wait(self, source: SourcePattern, path: str) -> None:
+    def wait(self, source: SourcePattern, path: str) -> None:
+        """Let a transcript wait for a look, behind those that were written later."""
         try:
             stat = ranges.observe(Path(path))
+            if stat is not None and source.format in {"auto", *registry.DATABASES} and not path.endswith(_LINES):
+                stat = observe_with_log(Path(path), stat)
         except MemorydError:
             stat = None  # its look reports what is wrong
         self.backlog.add(source, path, *((stat.mtime_ns, stat.size) if stat else (0, 0)))

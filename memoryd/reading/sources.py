@@ -87,6 +87,9 @@ class WholeReading(Protocol):
     def look_again(self, path: str, seconds: float) -> None:
         """Schedule another look at a path in some seconds."""
 
+    def wait(self, source: SourcePattern, path: str) -> None:
+        """Let a transcript wait for a look, behind those that were written later."""
+
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
         """Record where the transcript is and how it looked."""
 

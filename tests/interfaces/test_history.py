@@ -12,6 +12,7 @@ import pytest
 from chat_server import ChatServer, speak, usage
 from hypothesis import given
 from hypothesis import strategies as st
+from opencode_world import OpenCode
 from scratch import FILLER, Scratch, in_process, message, recent, until
 
 from memoryd.daemon.loop import Loop
@@ -57,6 +58,29 @@ def name_of(session_id):
 
 def result(row):
     return row["receipt"]["history"]["result"]
+
+
+@pytest.mark.parametrize("place", ["here", "daemon"])
+def test_an_import_waits_for_all_sessions_of_a_large_database(scratch, place):
+    scratch.agents[0]["transcripts"].append({"path": "sessions/*.db", "format": "opencode"})
+    scratch.write_config()
+    program = OpenCode(scratch.workspace / "sessions/opencode.db")
+    program.time -= 50 * 86_400_000
+    program.run("BEGIN")
+    for number in range(8):
+        session = program.session(str(number))
+        program.prompt(session, 1, f"We decided to keep depot {number} in Gdansk. " + "It is open. " * 15_000)
+        program.end_answer(program.begin_answer(session, 2, ""), "Noted.")
+        program.time += 86_400_000
+    program.run("COMMIT")
+    program.close()
+    if place == "here":
+        (done,) = scratch.json("import")
+    else:
+        with scratch.daemon():
+            (done,) = scratch.json("import")
+    assert result(done)["sessions"] == len(NAMES) + 8
+    assert len(slept(scratch)) == len(NAMES) + 8
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 5), st.integers(0, 2))))
