@@ -135,10 +135,14 @@ class Databases:
             raise
         if cursor.note is not None and (source.format != "auto" or cursor.format):
             raise StateError(cursor.note, path, "docs/agents.md lists the versions that memoryd reads")
-        if state.waiting and ingest.batch.is_full():
-            ingest.wait(source, path)  # as history that others go before, and that an import counts
-        elif state.waiting:
-            ingest.look_again(path, HELD_SECONDS)
+        if state.waiting:
+            self._go_on_later(source, path)
+
+    def _go_on_later(self, source: SourcePattern, path: str) -> None:
+        if self.ingest.batch.is_full():
+            self.ingest.wait(source, path)  # as history that others go before, and that an import counts
+        else:
+            self.ingest.look_again(path, HELD_SECONDS)
 
     def _read_open(
         self, source: SourcePattern, cursor: Cursor, database: ForeignDatabase, state: _DatabaseState
