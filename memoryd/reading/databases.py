@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memoryd.errors import NotFoundError, StateError
+from memoryd.errors import MemorydError, StateError
 from memoryd.files import ranges
 from memoryd.reading import foreign_database as foreign
 from memoryd.reading.cursor import Cursor, CursorReading, FoundTurn
@@ -305,5 +305,5 @@ def _is_database(path: str) -> bool:
         # Closed before SQLite opens the file: closing it later would drop the locks of that connection.
         with ranges.Handle(Path(path)) as handle:
             return handle.read(0, len(foreign.MAGIC)) == foreign.MAGIC
-    except NotFoundError:
+    except MemorydError:  # who reads it next reports it
         return False

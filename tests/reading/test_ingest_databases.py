@@ -15,7 +15,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ingest_world import World, message
+from ingest_world import World, lines, message
 from opencode_world import SCHEMA, OpenCode
 from places import WORLDS
 
@@ -97,6 +97,11 @@ def test_what_lies_beside_a_database_is_never_read_as_lines(world, program):
     world.poll()
     assert not [path for path in world.transcripts() if path.endswith("-wal")]
     assert "in the log" not in world.texts()
+    (world.sessions / "notes").mkdir()
+    world.write("notes-journal", lines([message("of no database")]))
+    world.poll()
+    assert "of no database" in world.texts()
+    assert world.alarms() == []
 
 
 def test_an_answer_is_taken_when_it_is_finished_and_later_prompts_wait_for_it(world, program):
