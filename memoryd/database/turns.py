@@ -116,15 +116,17 @@ def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> N
 
 def retract_record(connection: Connection, agent_id: str, record_id: str) -> set[str]:
     """Empty the turns of a record that is no longer part of its conversation, all but its marks; return its session."""
+    of_record = "agent_id = ?1 AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3))"
+    given = agent_id, record_id, f"{record_id}\x7f"
+    # What is not stored yet is not counted yet.
+    sql = f"SELECT session_id FROM turn WHERE {of_record} AND text <> '' AND withheld IS NOT 'forgotten'"  # noqa: S608
+    for session_id in query.fetch_column(connection, sql, *given):
+        query.run(connection, "UPDATE session SET turns = max(0, turns - 1) WHERE id = ?", session_id)
     sql = (
-        "UPDATE turn SET text = '', tokens = NULL, withheld = ?4 WHERE agent_id = ?1"
-        " AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3))"
+        f"UPDATE turn SET text = '', tokens = NULL, withheld = ?4 WHERE {of_record}"  # noqa: S608
         " AND (text <> '' OR withheld IN ('unscanned', 'lost')) AND withheld IS NOT 'forgotten' RETURNING session_id"
     )
-    rows = query.fetch_column(connection, sql, agent_id, record_id, f"{record_id}\x7f", RETRACTED)
-    for session_id in rows:
-        query.run(connection, "UPDATE session SET turns = max(0, turns - 1) WHERE id = ?", session_id)
-    return set(rows)
+    return set(query.fetch_column(connection, sql, *given, RETRACTED))
 
 
 def resume_record(connection: Connection, agent_id: str, record_id: str) -> int:

@@ -65,6 +65,22 @@ def test_a_branch_that_was_left_is_no_longer_said_and_comes_back_when_it_is_take
     world.check_spans()
 
 
+def test_turns_without_a_text_are_not_taken_from_the_count_when_their_branch_is_left(world, monkeypatch):
+    scan = world.scanner.scan
+
+    def fail(texts, *more):
+        return [None if text.startswith("left") else one for text, one in zip(texts, scan(texts, *more), strict=True)]
+
+    monkeypatch.setattr(world.scanner, "scan", fail)
+    world.write(PATH, lines(HEAD, ROOT, LEFT))
+    world.poll()
+    assert states(world) == [("root", None), ("", "unscanned")]
+    world.append(PATH, lines(TAKEN))
+    world.poll()
+    assert states(world) == [("root", None), ("", RETRACTED), ("taken", None)]
+    assert world.query("SELECT turns FROM session") == [{"turns": 2}]
+
+
 def test_all_at_once_and_in_pieces_give_the_same(tmp_path):
     data = lines(HEAD, ROOT, LEFT, LEFT_2, TAKEN, entry("0e", "0d", "after"), entry("0f", None, "anew"))
     found = []
