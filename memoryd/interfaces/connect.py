@@ -25,7 +25,7 @@ from memoryd.files import foreign_config
 from memoryd.interfaces import service
 from memoryd.interfaces.hook import COMPACT, END, PROMPT, START
 from memoryd.interfaces.json_settings import OPENCLAW, OPENCODE, Edit, HookSettings, JsonServers, OpenClawPlugins
-from memoryd.interfaces.mcp_server import McpServer
+from memoryd.interfaces.mcp_server import NAME, McpServer
 from memoryd.interfaces.text_settings import SAID, AiderConf, Instructions, TomlServers
 from memoryd.requests.daemon_client import SOCKET
 from memoryd.version import __version__
@@ -352,6 +352,9 @@ def connect(
     planned = []
     doubts: list[str] = []
     for edit in _edits(tool, place, instruct=instruct and not remove):
+        if remove and _is_without(edit.path):
+            planned.append((edit.path, None, None))
+            continue
         old = foreign_config.read(edit.path)
         new = _remove_edit(edit, old, foreign_config.list_kept(edit.path, keep)) if remove else edit.put(old)
         planned.append((edit.path, old, new))
@@ -419,6 +422,14 @@ def _owner(place: ConnectTarget) -> Agent:
     if place.agent is None:
         raise ConfigError("which agent is meant?", hint="give --agent ID, or --project in its folder")
     return place.agent
+
+
+def _is_without(path: Path) -> bool:
+    """Return True if a file does not name memoryd: nothing is taken out of it, even if nothing could be put in."""
+    try:
+        return path.is_file() and NAME.encode() not in path.read_bytes()
+    except OSError:
+        return False
 
 
 def _remove_edit(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:

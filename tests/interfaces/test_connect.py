@@ -185,11 +185,13 @@ def test_another_socket_replaces_the_hook_and_so_does_this_version_those_of_each
 )
 def test_what_cannot_be_edited_without_loss_is_refused_with_what_to_paste(text, place):
     path = put(place, CLAUDE, text)
-    for remove in (False, True):
+    assert not written("claude-code", place, remove=True)["written"], "there is nothing to take out"
+    for remove, now in ((False, text), (True, f"{text} // memoryd")):
+        path.write_text(now)
         with pytest.raises(RefusedError) as refused:
             written("claude-code", place, remove=remove)
         assert '"SessionStart": [{"hooks": [{"type": "command"' in refused.value.hint
-    assert path.read_bytes() == text.encode()
+        assert path.read_bytes() == now.encode()
 
 
 def test_links_and_files_of_others_are_refused(place, tmp_path, monkeypatch):

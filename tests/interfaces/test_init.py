@@ -239,6 +239,18 @@ def test_a_connection_that_cannot_be_made_hinders_no_other(world):
     assert "not plain JSON" in data["failed"]["claude-code"]
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_could_not_be_connected_hinders_no_removal(world, is_link):
+    path, kept = world.home / ".claude" / "settings.json", world.home / "dotfiles.json"
+    kept.write_text('{"model": "opus"} // mine')
+    path.symlink_to(kept) if is_link else kept.rename(path)
+    assert called(["init", "--yes", "--no-service"]).returncode == 1
+    done = called(["init", "--remove"])
+    assert done.returncode == 0, done.stderr
+    assert not (world.home / CONFIG).exists()
+    assert path.read_text() == '{"model": "opus"} // mine'
+
+
 def test_what_is_written_into_other_programs_never_names_the_demos_configuration(world, monkeypatch):
     monkeypatch.chdir(ROOT)
     before = world.files()
