@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import count_noun
-from memoryd.database import query
+from memoryd.database import history, query
 from memoryd.database.packing import pack
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ _OLD = (
 _EXPIRED = (
     "SELECT s.agent_id, s.id FROM session s WHERE s.last_turn_at < ? AND s.state <> 'active'"
     " AND EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '') AND NOT EXISTS (SELECT 1 FROM"
-    " job_run r WHERE r.session_id = s.id AND r.state IN ('queued', 'running', 'interrupted', 'blocked'))"
+    " job_run r WHERE (r.session_id = s.id OR (r.kind = ? AND r.agent_id = s.agent_id))"
+    " AND r.state IN ('queued', 'running', 'interrupted', 'blocked'))"
 )
 _WITHOUT_TRANSCRIPT = (
     "SELECT count(*) FROM session s WHERE EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
@@ -53,9 +54,9 @@ def pack_portion(connection: Connection, before: str, after: int) -> int | None:
 
 
 def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:
-    """Return the sessions with texts that ended before then, by agent; none that a run still works on."""
+    """Return the sessions with texts that ended before then, by agent; none that a run or an import still works on."""
     found: dict[str, list[str]] = {}
-    for agent_id, session_id in query.fetch_rows(connection, _EXPIRED, before):
+    for agent_id, session_id in query.fetch_rows(connection, _EXPIRED, before, history.KIND):
         found.setdefault(agent_id, []).append(session_id)
     return found
 

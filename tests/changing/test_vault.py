@@ -14,7 +14,7 @@ from memoryd.clock import Clock
 from memoryd.config import RetentionSettings
 from memoryd.database import packing, reads, vault
 from memoryd.files.log import get_logger
-from memoryd.running import retention
+from memoryd.running import history, retention
 
 LATER = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = "We decided to keep the orders in PostgreSQL 16, because the reports need window functions. "
@@ -108,6 +108,11 @@ def test_texts_older_than_the_retention_go_from_rows_and_index(scratch):
     scratch.json("run", "--once")
     assert scratch.json("search", "window functions")
     scratch.json("job", "run", "sleep", "--force")
+    with in_process(scratch) as app:
+        importing = history.request(app.engine, app.clock, "demo", {"since": "", "search_only": True})
+    prune(scratch, turns=timedelta(days=30))
+    assert scratch.query("SELECT count(*) FROM turn WHERE withheld = 'expired'") == [(0,)], "the import needs them"
+    scratch.json("job", "cancel", importing)
     prune(scratch, turns=timedelta(days=30))
     assert scratch.query("SELECT withheld, text = '' FROM turn ORDER BY id") == [
         ("expired", 1),
