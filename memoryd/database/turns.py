@@ -114,19 +114,24 @@ def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> N
     query.change_each(connection, "UPDATE turn SET withheld = ? WHERE id = ?", ((why, turn_id) for turn_id in turn_ids))
 
 
-def retract_record(connection: Connection, agent_id: str, record_id: str) -> set[str]:
-    """Empty the turns of a record that is no longer part of its conversation, all but its marks; return its session."""
-    of_record = "agent_id = ?1 AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3))"
-    given = agent_id, record_id, f"{record_id}\x7f"
-    # What is not stored yet is not counted yet.
-    sql = f"SELECT session_id FROM turn WHERE {of_record} AND text <> '' AND withheld IS NOT 'forgotten'"  # noqa: S608
-    for session_id in query.fetch_column(connection, sql, *given):
-        query.run(connection, "UPDATE session SET turns = max(0, turns - 1) WHERE id = ?", session_id)
-    sql = (
-        f"UPDATE turn SET text = '', tokens = NULL, withheld = ?4 WHERE {of_record}"  # noqa: S608
-        " AND (text <> '' OR withheld IN ('unscanned', 'lost')) AND withheld IS NOT 'forgotten' RETURNING session_id"
+def retract_record(connection: Connection, agent_id: str, session_id: str, record_id: str) -> int:
+    """Empty the turns of a record that its session has left, all but their marks; return their number.
+
+    A session that began as a copy of another one may leave what is still said in that.
+    """
+    given = agent_id, record_id, f"{record_id}\x7f", session_id
+    own = (
+        "agent_id = ?1 AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3)) AND session_id = ?4"
+        " AND withheld IS NOT 'forgotten'"
     )
-    return set(query.fetch_column(connection, sql, *given, RETRACTED))
+    # What is not stored yet is not counted yet.
+    counted = f"(SELECT count(*) FROM turn WHERE {own} AND text <> '')"  # noqa: S608
+    query.run(connection, f"UPDATE session SET turns = max(0, turns - {counted}) WHERE id = ?4", *given)  # noqa: S608
+    sql = (
+        f"UPDATE turn SET text = '', tokens = NULL, withheld = ?5 WHERE {own}"  # noqa: S608
+        " AND (text <> '' OR withheld IN ('unscanned', 'lost'))"
+    )
+    return query.run(connection, sql, *given, RETRACTED).rowcount
 
 
 def resume_record(connection: Connection, agent_id: str, record_id: str) -> int:

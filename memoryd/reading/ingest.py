@@ -544,7 +544,8 @@ class Ingest:
     def take(self, cursor: Cursor, result: reading.CursorReading) -> None:
         """Add the results of a reading to the batch to be stored."""
         self.batch.found.extend(self._with_sessions(cursor, result.found))
-        self.batch.live |= {(cursor.agent_id, name): is_live for name, is_live in result.live.items()}
+        own = cursor.agent_id, cursor.session_id or ""
+        self.batch.live |= {(*own, name): is_live for name, is_live in result.live.items()}
         self.batch.bad.extend((cursor, span) for span in result.bad)
         self.batch.size += sum(len(one.turn.text) for one in result.found)
         self.batch.cursors[id(cursor)] = cursor

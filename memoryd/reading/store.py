@@ -54,7 +54,7 @@ class IngestBatch:
     cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to be made, by id
     ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
-    live: dict[tuple[str, str], bool] = field(default_factory=dict)  # agent and record → whether it is said (again)
+    live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # agent, session, record → is it said (again)?
     size: int = 0
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the cursors as they were when it was frozen
 
@@ -252,11 +252,11 @@ def _store_turns(connection: Connection, batch: IngestBatch, result: StoreResult
 
 def _store_live(connection: Connection, batch: IngestBatch, result: StoreResult) -> None:
     """Withhold what the agent took back, and let what it took up again be read once more."""
-    for (agent_id, record_id), is_live in batch.live.items():
+    for (agent_id, session_id, record_id), is_live in batch.live.items():
         if is_live:
             result.resumed += turns.resume_record(connection, agent_id, record_id)
-        else:
-            result.sessions |= turns.retract_record(connection, agent_id, record_id)
+        elif turns.retract_record(connection, agent_id, session_id, record_id):
+            result.sessions.add(session_id)
 
 
 def _insert(

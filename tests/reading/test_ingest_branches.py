@@ -65,6 +65,16 @@ def test_a_branch_that_was_left_is_no_longer_said_and_comes_back_when_it_is_take
     world.check_spans()
 
 
+def test_a_session_that_began_as_a_copy_takes_back_nothing_of_the_first(world):
+    world.write(PATH, lines(HEAD, ROOT, LEFT))
+    world.poll()
+    other = ID.replace("019e", "029e")
+    world.write(PATH.replace(ID, other), lines({**HEAD, "id": other, "parentSession": PATH}, ROOT, LEFT, TAKEN))
+    world.poll()
+    assert world.texts() == ["root", "left", "taken"]
+    assert len(world.query("SELECT id FROM session")) == 2
+
+
 def test_turns_without_a_text_are_not_taken_from_the_count_when_their_branch_is_left(world, monkeypatch):
     scan = world.scanner.scan
 
