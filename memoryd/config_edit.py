@@ -26,6 +26,7 @@ from memoryd.errors import ConfigError
 _HISTORY = "ingest: {history: flush}  # sessions from before memoryd become memory as well\n"
 HEAD = "# Written by `memoryd init`, and yours to edit: memoryd config default prints every key with its reason.\n"
 MARK = "  # memoryd init"
+_BEGUN = re.compile(rf"state_dir:|agents:|{re.escape(_HISTORY.rstrip())}|\s*$")  # lines of a configuration as it began
 
 
 class NewSource(NamedTuple):
@@ -115,11 +116,11 @@ def remove_added(text: str) -> str | None:
             spans.append((first, _last_line(agent)))
         else:
             left += 1
-    if not left and text.startswith(HEAD):
-        return None
     gone = {number for first, last in spans for number in range(first, last + 1)}
     kept = "".join(line for number, line in enumerate(lines) if number not in gone)
-    return kept if left or not gone else re.sub(r"(?m)^agents:", "agents: []", kept, count=1)
+    if not left and text.startswith(HEAD) and all(map(_BEGUN.match, kept.removeprefix(HEAD).splitlines())):
+        return None
+    return kept if left or not gone else re.sub(r"(?m)^agents:(?=[ \t]*(?:#|$))", "agents: []", kept, count=1)
 
 
 def _find(text: str, key: str) -> tuple[Node, Node]:

@@ -349,7 +349,7 @@ def connect(
     if known.loads and not remove:
         _require_own(tool, place)
     keep = place.settings.state_dir / foreign_config.KEPT
-    planned = []
+    planned: list[tuple[Path, bytes | None, bytes | None]] = []
     doubts: list[str] = []
     for edit in _edits(tool, place, instruct=instruct and not remove):
         if remove and _is_without(edit.path):

@@ -55,6 +55,10 @@ def test_a_file_that_only_init_wrote_goes_and_a_list_in_brackets_is_refused():
     text = config_edit.begin(Path("/s"), ["codex"])
     agent = NewAgent("a", Path("/"), in_state=True, sources=[])
     assert config_edit.remove_added(config_edit.add_agents(text, [agent])) is None
+    llm = "llm: {provider: openai, model: m}\n"
+    assert config_edit.remove_added(config_edit.add_agents(text + llm, [agent])).endswith(f"agents: []\n{llm}")
+    mine = "# mine\nagents: []\n"
+    assert config_edit.remove_added(config_edit.set_discover(mine, ["codex"])) == mine
     for refused in ("agents: [{id: a, workspace: /}]\n", "log: {}\n"):
         with pytest.raises(ConfigError):
             config_edit.add_agents(refused, [agent])
