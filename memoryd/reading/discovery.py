@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from memoryd.agent_programs import AIDER_HISTORY, PROGRAMS, AgentProgram
 from memoryd.config_values import split_pattern
-from memoryd.database.library import file_uri, load_library
+from memoryd.errors import StateError
 from memoryd.files import sources
+from memoryd.reading.foreign_database import ForeignDatabase
 from memoryd.transcripts.format import Identity, LineFormat, Unsupported, first_of
 from memoryd.transcripts.lines import decode, split
 from memoryd.transcripts.registry import detect
@@ -150,11 +151,12 @@ def _read_cwd(value: Mapping[str, object]) -> str | None:
 
 
 def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
-    library = load_library()
     try:
-        with contextlib.closing(library.connect(f"{file_uri(path)}?mode=ro", uri=True)) as connection:
-            rows = connection.execute(sql).fetchall()
-    except library.Error:  # of another version, or damaged
+        with ForeignDatabase(path) as database:
+            rows = database.rows(sql)
+            if not database.is_sound():
+                return
+    except StateError:  # of another version, or damaged
         return
     size = path.stat().st_size // max(len(rows), 1)
     for folder, first, last in rows:

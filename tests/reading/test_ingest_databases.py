@@ -19,8 +19,9 @@ from ingest_world import World, lines, message
 from opencode_world import SCHEMA, OpenCode
 from places import WORLDS
 
+from memoryd.agent_programs import PROGRAMS
 from memoryd.database.library import load_library
-from memoryd.reading import store
+from memoryd.reading import discovery, store
 from memoryd.transcripts import opencode
 
 NAME = "opencode.db"
@@ -87,6 +88,17 @@ def test_a_database_is_read_without_a_trace(world, tmp_path, state):
         world.poll()
         assert len(spoken(world)) == 4
         program.close()
+
+
+def test_a_database_is_found_without_a_trace(tmp_path):
+    path = tmp_path / ".local/share/opencode" / NAME
+    path.parent.mkdir(parents=True)
+    program = OpenCode(path)
+    program.exchange(program.session(), 0)
+    program.close()
+    (found,) = discovery.find_sessions(PROGRAMS["opencode"], tmp_path, {})
+    assert found.folder == "/home/ann/shop"
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_what_lies_beside_a_database_is_never_read_as_lines(world, program):
