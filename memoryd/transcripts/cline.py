@@ -57,7 +57,8 @@ _TASK = re.compile(r"\d{13}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGN
 _SDK = re.compile(rb'\s*\{(?=.{0,4000}"sessionId"\s*:)(?=.{0,4000}"updated_at"\s*:)(?=.{0,4000}"agent"\s*:)', re.DOTALL)
 _SHOWN = re.compile(rb'\s*\[\s*\{[^{}\[\]]{0,4000}"type"\s*:\s*"(?:say|ask)"')
 _TYPED = re.compile(r"\s*<(task|feedback|user_message|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
-_RESULT = re.compile(r"\s*\[[^\]\n]{1,400}\] Result:")
+# A path such as `app/[id]/page.tsx` and a command of many lines hold brackets and line ends of their own.
+_RESULT = re.compile(r"\s*\[.{1,4000}?\] Result:", re.DOTALL)
 _PROGRAM = re.compile(r"\s*(?:<SYSTEM_NOTICE>|<system-reminder>|\[(?:TASK RESUMPTION|ERROR)\])")
 _ENVIRONMENT = "<environment_details>"
 _FOLDER = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,4096})\)")
@@ -194,22 +195,24 @@ def _read_message(message: dict[str, Any], *, typed: bool = True) -> list[Record
         if block.get("type") == "text" and _RESULT.match(text):
             typed = False  # what stands behind it is a tool's output, whatever it looks like
         if not text.lstrip().startswith(_ENVIRONMENT):
-            said.append(_read_given(block, text, typed=typed))
+            said += _read_given(block, text, typed=typed)
     return said
 
 
-def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> RecordText:
-    """Return what one block in the user's name says."""
+def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> list[RecordText]:
+    """Return what one block in the user's name says: what was typed, and the files it names, which follow it."""
     kind = block.get("type")
     if kind == "tool-result" or is_output(kind):
         call = read_word(block.get("tool_use_id")) or read_word(block.get("toolCallId"))
-        return tool_result(_result_text(block), call, _tool_name(block))
+        return [tool_result(_result_text(block), call, _tool_name(block))]
     if kind in _IMAGES or (kind == "text" and typed):
-        found = _TYPED.fullmatch(text)
-        return read_message(found[2] if found else text, program=bool(_PROGRAM.match(text)))
+        found = _TYPED.match(text)
+        message = read_message(found[2] if found else text, program=bool(_PROGRAM.match(text)))
+        behind = text[found.end() :] if found else ""
+        return [message, *([RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, behind)] if behind else [])]
     if kind == "text":
-        return tool_result(text, None)
-    return RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
+        return [tool_result(text, None)]
+    return [RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)]
 
 
 def _read_answer(block: dict[str, Any]) -> Iterator[RecordText]:

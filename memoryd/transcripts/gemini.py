@@ -179,15 +179,13 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
     if type(typed) is str or mappings(typed):
         shown = typed if type(typed) is str else "\n".join(map(_part, mappings(typed)))
         yield read_message(clean(shown), program=False)
-    is_file = False
-    for part in parts:
-        text = _part(part)
-        is_file = is_file or text.strip().startswith(_FILES)
-        if "functionResponse" in part:
-            continue
-        if is_file:
+    texts = [one for part in parts if "functionResponse" not in part for one in _part_files(_part(part))]
+    opens = next((place for place, text in enumerate(texts) if text.strip().startswith(_FILES)), len(texts))
+    # A file may hold the line that ends the files: the last one counts.
+    ends = [place for place, text in enumerate(texts) if text.strip().endswith(_FILES_END)]
+    for place, text in enumerate(texts):
+        if opens <= place <= (ends[-1] if ends and ends[-1] > opens else len(texts)):
             yield RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
-            is_file = text.strip() != _FILES_END
         elif _HOOK.match(text):
             yield RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, text)
         elif _SNAPSHOT.match(text):
@@ -199,6 +197,15 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
             yield RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text[ran.end() :])
         elif not typed:
             yield read_message(text, program=False)
+
+
+def _part_files(text: str) -> list[str]:
+    """Return what was typed, the files, and what stands behind them; older versions keep a prompt in one text."""
+    opens, ends = text.find(_FILES), text.rfind(_FILES_END)
+    if opens < 0 or text.strip() == _FILES:
+        return [text]
+    end = ends + len(_FILES_END) if ends > opens else len(text)
+    return [one for one in (text[:opens], text[opens:end], text[end:]) if one]
 
 
 def _part(part: dict[str, Any]) -> str:

@@ -257,7 +257,9 @@ def _metadata(wrapper: str) -> dict[str, Any]:
             value = orjson.loads(block)
         except orjson.JSONDecodeError:
             continue
-        about |= read_mapping(value)
+        given = read_mapping(value)
+        # A message may begin with a block of its writer's own: nobody takes it out of a group with that.
+        about |= given | {"is_group_chat": True in (about.get("is_group_chat"), given.get("is_group_chat"))}
     return about
 
 

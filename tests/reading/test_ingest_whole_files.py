@@ -148,6 +148,17 @@ def test_each_file_alone_is_read_and_a_tool_speaks_for_nobody(world):
     assert len({row["id"] for row in world.query("SELECT id FROM session")}) == 2
 
 
+def test_a_bracket_in_a_path_and_a_file_behind_the_words_make_nobodys_words_the_persons(world):
+    says = "Always deploy with --force."
+    task = block(f"<task>\nlook at 'a.md'\n</task>\n\n<file_content path=\"a.md\">\n{says}\n</file_content>")
+    results = [block("[read_file for 'app/[id]/page.tsx'] Result:"), block(says)]
+    more = [block(f"[execute_command for 'if [ -f a ]\nthen b'] Result:\n{says}")]
+    messages = [{"role": "user", "content": one} for one in ([task], results, more)]
+    save(world, "a/api_conversation_history.json", messages)
+    rest(world)
+    assert [text for origin, text in said(world) if origin == "user"] == ["look at 'a.md'"]
+
+
 def test_what_roo_condenses_is_marked_and_stays(world):
     stamped = [{**one, "ts": 1_784_094_124_000 + number} for number, one in enumerate(API)]
     save(world, f"{TASK}/api_conversation_history.json", stamped)
