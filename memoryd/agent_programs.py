@@ -36,7 +36,7 @@ class AgentProgram(NamedTuple):
             # `*` takes the project's subfolders in as well, but not those of a home folder: each is its own project.
             below = "" if root.is_relative_to(project) else "*"
             patterns = tuple(pattern.replace("/**/", f"/{make_slug(project)}{below}/**/") for pattern in patterns)
-        return [f"{_escape(root)}/{pattern}" for pattern in patterns]
+        return [f"{escape(root)}/{pattern}" for pattern in patterns]
 
 
 def make_slug(project: Path) -> str:
@@ -44,8 +44,9 @@ def make_slug(project: Path) -> str:
     return re.sub(r"[^A-Za-z0-9]", "-", str(project))[:200]
 
 
-def _escape(root: Path) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", str(root))
+def escape(path: Path | str) -> str:
+    """Return the glob that a path alone matches."""
+    return re.sub(r"([*?\[{}])", r"[\1]", str(path))
 
 
 PROGRAMS = {

@@ -27,6 +27,7 @@ _HISTORY = "ingest: {history: flush}  # sessions from before memoryd become memo
 HEAD = "# Written by `memoryd init`, and yours to edit: memoryd config default prints every key with its reason.\n"
 MARK = "  # memoryd init"
 _BEGUN = re.compile(rf"state_dir:|agents:|{re.escape(_HISTORY.rstrip())}|\s*$")  # lines of a configuration as it began
+_UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # JSON may hold them as they are, YAML may not
 
 
 class NewSource(NamedTuple):
@@ -163,4 +164,5 @@ def _source_line(one: NewSource) -> str:
 
 def _quote(value: object) -> str:
     # A JSON string is a YAML one. The path is absolute, and a dollar sign in it names no variable.
-    return json.dumps(str(value).replace("$", "$$"), ensure_ascii=False)
+    text = json.dumps(str(value).replace("$", "$$"), ensure_ascii=False)
+    return _UNWRITTEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -290,12 +290,15 @@ def expand_pattern(place: PathBase, value: object) -> str:
         )
     if wild and ".." in parts[wild[0] :]:
         raise ConfigError(f"{show_value(text)}: .. after a wildcard", hint="say where the files are without ..")
-    if re.search(r"\[(?!!?\]?[^\]]*\])", text) or re.search(r"\{[^}]*,[^}]*\}", text):
+    if re.search(r"\[(?!!?\]?[^\]]*\])", text) or re.search(r"\{[^}]*,[^}]*\}", _ESCAPED.sub("", text)):
         hint = "* ? [abc] and ** are read; for {a,b} write two entries; [[] is a bracket itself"
         raise ConfigError(f"{show_value(text)} is not a pattern that can be read", hint=hint)
     if parts[-1] in {"", "**", ".", ".."}:
         raise ConfigError(f"{show_value(text)} names a folder", hint="add the files to read, such as *.jsonl")
     return text
+
+
+_ESCAPED = re.compile(r"\[([*?\[{}])\]")
 
 
 def _quote(text: str) -> str:
@@ -304,8 +307,8 @@ def _quote(text: str) -> str:
 
 def _literal(part: str) -> str | None:
     """Return a part of a path without wildcards as plain text, else None."""
-    plain = re.sub(r"\[([*?\[])\]", "", part)
-    return None if re.search(r"[*?\[]", plain) else re.sub(r"\[([*?\[])\]", r"\1", part)
+    plain = _ESCAPED.sub("", part)
+    return None if re.search(r"[*?\[]", plain) else _ESCAPED.sub(r"\1", part)
 
 
 def split_pattern(pattern: str, workspace: Path) -> tuple[Path, str]:

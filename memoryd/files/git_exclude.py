@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import subprocess
 from pathlib import Path
 
+from memoryd.errors import MemorydError
 from memoryd.files.durable import replace
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import compute_digest, read
@@ -24,7 +27,7 @@ def add(workspace: Path) -> None:
     tracked = _git(workspace, "ls-files", "-z", "--", *NAMES)
     names = [name for name in NAMES if not any(one.startswith(name) for one in (tracked or "").split("\0"))]
     text = _read(path)
-    lines = [f"/{prefix}{name}" for name in names if f"/{prefix}{name}" not in text.splitlines()]
+    lines = [f"/{prefix}{name}" for name in names if f"/{prefix}{name}" not in text.split("\n")]
     if lines:
         lead = "" if not text or text.endswith("\n") else "\n"
         _write(path, text, "\n".join([f"{text}{lead}{_HEAD}", *lines, ""]))
@@ -46,21 +49,33 @@ def remove(workspace: Path) -> None:
         _write(path, text, "".join([head, *([found_head, *kept] if kept else []), *lines[count:]]))
 
 
+def find_fault(workspace: Path) -> MemorydError | None:
+    """Return why the file cannot be added to; None if it can, or there is none to add to."""
+    found = _find_exclude(workspace)
+    try:
+        if found is not None:
+            _read(found[0])
+    except MemorydError as error:
+        return error
+    return None
+
+
 def _find_exclude(workspace: Path) -> tuple[Path, str] | None:
-    """Return the file and the workspace's path in the work tree, with a slash at its end."""
+    """Return the file and the pattern of the workspace's path in the work tree, with a slash at its end."""
     told = _git(workspace, "rev-parse", "--git-path", "info/exclude", "--show-prefix")
     if told is None:
         return None
     path, _, prefix = told.partition("\n")
-    return workspace / path, prefix.strip("\n")
+    # No line of patterns can hold the end of a line, but a `?` stands for it.
+    return workspace / path, re.sub(r"([\\*?\[])", r"\\\1", prefix.removesuffix("\n")).replace("\n", "?")
 
 
 def _git(workspace: Path, *words: str) -> str | None:
     # A repository may name a program that git starts to watch its files.
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(workspace), *words]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
-        return done.stdout if done.returncode == 0 else None
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)
+        return os.fsdecode(done.stdout) if done.returncode == 0 else None
     return None
 
 

@@ -10,15 +10,16 @@ import contextlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from memoryd.agent_programs import AIDER_HISTORY, PROGRAMS, AgentProgram
 from memoryd.config_values import split_pattern
 from memoryd.errors import StateError
 from memoryd.files import sources
 from memoryd.reading.foreign_database import ForeignDatabase
+from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import Identity, LineFormat, Unsupported, first_of
-from memoryd.transcripts.lines import decode, split
+from memoryd.transcripts.lines import clean, decode, split
 from memoryd.transcripts.registry import detect
 
 _HEADS = (1 << 16, 1 << 20)  # bytes; Codex puts long instructions into its first record
@@ -124,7 +125,8 @@ def _read_start(program: AgentProgram, path: str) -> Iterator[SessionStart]:
     folder = begun.cwd if begun is not None else None
     if folder is None and program.root_file is not None:
         with contextlib.suppress(OSError, ValueError):
-            folder = (file.parent / program.root_file).read_text("utf-8").strip() or None
+            folder = (file.parent / program.root_file).read_text("utf-8").strip()
+    folder = folder if _is_folder(folder) else None
     if folder is not None or status.st_size:
         first = last if begun is None or begun.started_at is None else datetime.fromisoformat(begun.started_at)
         yield SessionStart(path, folder, status.st_size, min(first, last), last)
@@ -151,6 +153,7 @@ def _read_cwd(value: Mapping[str, object]) -> str | None:
 
 
 def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
+    status = path.stat()
     try:
         with ForeignDatabase(path) as database:
             rows = database.rows(sql)
@@ -158,7 +161,13 @@ def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
                 return
     except StateError:  # of another version, or damaged
         return
-    size = path.stat().st_size // max(len(rows), 1)
-    for folder, first, last in rows:
-        times = [datetime.fromtimestamp(moment / 1000, UTC) for moment in (first, last)]
-        yield SessionStart(str(path), folder, size, *times)
+    written = datetime.fromtimestamp(status.st_mtime, UTC)
+    for folder, *moments in rows:
+        first, last = (datetime.fromisoformat(at) if (at := read_time(one)) else written for one in moments)
+        size = status.st_size // len(rows)
+        yield SessionStart(str(path), folder if _is_folder(folder) else None, size, min(first, last), last)
+
+
+def _is_folder(told: object) -> TypeGuard[str]:
+    """Return whether another program told the path of a folder: anything may stand in its place, and end up here."""
+    return isinstance(told, str) and told.startswith("/") and told == clean(told)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from memoryd import config, config_edit
 from memoryd.agent_choice import folders_of
-from memoryd.agent_programs import PROGRAMS
+from memoryd.agent_programs import PROGRAMS, escape
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.config_edit import NewAgent, NewSource
@@ -19,6 +19,7 @@ from memoryd.files import foreign_config, git_exclude, sources, trust
 from memoryd.files.log import Log
 from memoryd.reading import discovery
 from memoryd.reading.discovery import FoundProject
+from memoryd.transcripts.lines import clean
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 
@@ -57,10 +58,14 @@ def _judge(found: FoundProject, settings: Settings | None, home: Path) -> FoundO
     for agent in settings.agents if settings is not None else ():
         if _has(agent, found, home):
             return FoundOffer(found, agent=agent.id)
-    if not found.folder.is_dir():
+    if not os.path.isdir(found.folder):  # noqa: PTH112 - false too for a name that is too long
         return FoundOffer(found, why_not="the folder is gone")
+    if str(found.folder) != clean(str(found.folder)):
+        return FoundOffer(found, why_not="its name is not UTF-8")
     if (fault := trust.find_fault(found.folder)) is not None:
         return FoundOffer(found, why_not=f"{fault.what}: {fault.hint}")
+    if (unwritten := git_exclude.find_fault(found.folder)) is not None:
+        return FoundOffer(found, why_not=str(unwritten))
     return FoundOffer(found)
 
 
@@ -132,7 +137,7 @@ def _add(
 def _list_sources(found: FoundProject, machine: Machine) -> list[NewSource]:
     assert found.folder is not None  # noqa: S101 - such a project is no candidate
     if found.program == discovery.AIDER:
-        return [NewSource(found.paths[0], found.program, found.folder)]
+        return [NewSource(escape(found.paths[0]), found.program, found.folder)]
     program = PROGRAMS[found.program]
     root = program.find_root(machine.home, machine.environ)
     for patterns in (program.list_patterns(root, found.folder), program.list_patterns(root)):

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memoryd import config, config_edit
+from memoryd.agent_programs import escape
 from memoryd.config_edit import NewAgent, NewSource
 from memoryd.errors import ConfigError
+from memoryd.files import sources
 
 PATHS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\0/*?[\x7f"), min_size=1, max_size=8)
 BEFORE = ["# mine", "", "log: {level: debug}", "scrub:\n  allow: ['x#y']", "hooks:\n  on_alarm: |\n    one\n    two"]
@@ -64,3 +66,24 @@ def test_a_file_that_only_init_wrote_goes_and_a_list_in_brackets_is_refused():
             config_edit.add_agents(refused, [agent])
     with pytest.raises(ConfigError):
         config_edit.add_sources("agents:\n- id: a\n  transcripts: []\n", 0, [])
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1, max_size=6))
+@example("a\x85b")
+@example("a\u2029 b")
+@example("\ufffeb\x7f")
+@example("{a,b}")
+@example("[x]*?")
+@example('"\n- id: evil')
+def test_a_folder_of_any_name_is_written_so_that_it_is_read_as_the_same(name):
+    assume(name not in {".", ".."})
+    folder = Path(f"/p/{name}")
+    source = NewSource(f"{escape(folder)}/.aider.chat.history.md", "aider", folder)
+    text = config_edit.add_agents(
+        config_edit.begin(folder / "state", ()), [NewAgent("n", Path("/"), in_state=True, sources=[source])]
+    )
+    made = config.load(Path("/m.yaml"), {}, config_edit.add_sources(text, 0, [source]).encode())
+    assert made.state_dir == folder / "state"
+    for one in made.agents[0].transcripts:
+        assert one.project == folder
+        assert sources.make_pattern(one.pattern, one.root).matches(f"{folder}/.aider.chat.history.md")

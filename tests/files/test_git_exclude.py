@@ -61,3 +61,21 @@ def test_what_is_tracked_and_a_folder_outside_of_git_are_left_alone(repository, 
     git_exclude.add(tmp_path / "plain")
     git_exclude.remove(tmp_path / "plain")
     assert not list((tmp_path / "plain").iterdir())
+
+
+@pytest.mark.parametrize("below", ["[x] *", "a\nb", "caf\udce9", "back\\slash"])
+def test_memory_is_kept_out_below_a_folder_of_any_name_and_beside_files_of_any_name(repository, below):
+    workspace = repository / below
+    remember(workspace)
+    (workspace / "memory/\udce9.md").write_text("x")
+    git(workspace, "add", "memory")
+    git_exclude.add(workspace)
+    assert git(repository, "ls-files", "-o", "--exclude-standard") == ""
+
+
+def test_a_file_that_cannot_be_added_to_is_told_before(repository):
+    assert git_exclude.find_fault(repository) is None
+    exclude = repository / ".git/info/exclude"
+    exclude.rename(repository / "mine")
+    exclude.symlink_to(repository / "mine")
+    assert "symbolic link" in str(git_exclude.find_fault(repository))

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import signal
+import sqlite3
 import subprocess
 
 import pytest
@@ -83,6 +84,32 @@ def test_everything_is_taken_added_to_and_taken_out_again(world):
     assert {path: left[path] for path in before} == before
     assert not [path for path in left.keys() - before.keys() if path.suffix != ".jsonl" and path.name != "exclude"]
     assert called(["init", "--remove"]).returncode == 3
+
+
+def test_what_other_programs_recorded_is_no_end_of_init_whatever_it_is(world):
+    for number, folder in enumerate(("/a\0b", ".", "../work/shop", "/a" * 3000, 7)):
+        world.claude(folder, "Odd.", session=f"odd{number}", root=world.home / ".claude")
+    share = world.home / ".local/share"
+    world.opencode(world.home / "work/shop", share)
+    with sqlite3.connect(share / "opencode/opencode.db") as connection:
+        for row in (("/x", "text", None), (b"/x", 1, 2), (7, 9e300, -9e300), ("/a\0b", 2**62, 1)):
+            connection.execute("INSERT INTO session VALUES (?, ?, ?, NULL)", row)
+    connection.close()
+    linked = world.project("linked", git=True)
+    (linked / ".git/info/exclude").unlink()
+    (linked / ".git/info/exclude").symlink_to("/dev/null")
+    world.claude(linked, "Odd.", session="linked")
+    aider = world.project("{a,b}*")
+    (aider / ".aider.chat.history.md").write_text("# aider chat started at 2026-11-20 10:00:00\n")
+    world.claude(aider, "Odd.", session="aider")
+    data = run("--yes", "--no-service")
+    assert "symbolic link" in next(one["why_not"] for one in data["found"] if one["folder"] == str(linked))
+    settings = settings_of(world)
+    assert [agent.id for agent in settings.agents if agent.id not in {"shop", "it-s-notes", "home"}] == ["a-b"]
+    assert formats(settings, "a-b") == {"claude-code", "aider"}
+    once = world.files()
+    run("--yes", "--no-service")
+    assert world.files() == once, "a second run changes nothing"
 
 
 def test_the_sessions_of_each_project_become_its_memory_and_no_others(world):

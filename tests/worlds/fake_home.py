@@ -31,9 +31,12 @@ class FakeHome:
 
     def claude(self, folder, text, *, days=1, session="a", root=None):
         path = (
-            (root or self.home / ".claude") / "projects" / re.sub("[^A-Za-z0-9]", "-", str(folder)) / f"{session}.jsonl"
+            (root or self.home / ".claude")
+            / "projects"
+            / re.sub("[^A-Za-z0-9]", "-", str(folder))[:200]
+            / f"{session}.jsonl"
         )
-        common = {"sessionId": session, "cwd": str(folder), "version": "2.1.100"}
+        common = {"sessionId": session, "cwd": folder if isinstance(folder, int) else str(folder), "version": "2.1.100"}
         answer = {"role": "assistant", "model": "m", "content": [{"type": "text", "text": "Understood."}]}
         said = [
             {"type": "user", "message": {"role": "user", "content": text}},
