@@ -179,12 +179,8 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
     if type(typed) is str or mappings(typed):
         shown = typed if type(typed) is str else "\n".join(map(_part, mappings(typed)))
         yield read_message(clean(shown), program=False)
-    texts = [one for part in parts if "functionResponse" not in part for one in _part_files(_part(part))]
-    opens = next((place for place, text in enumerate(texts) if text.strip().startswith(_FILES)), len(texts))
-    # A file may hold the line that ends the files: the last one counts.
-    ends = [place for place, text in enumerate(texts) if text.strip().endswith(_FILES_END)]
-    for place, text in enumerate(texts):
-        if opens <= place <= (ends[-1] if ends and ends[-1] > opens else len(texts)):
+    for text, is_file in _mark_files([_part(part) for part in parts if "functionResponse" not in part]):
+        if is_file:
             yield RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
         elif _HOOK.match(text):
             yield RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, text)
@@ -199,13 +195,17 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
             yield read_message(text, program=False)
 
 
-def _part_files(text: str) -> list[str]:
-    """Return what was typed, the files, and what stands behind them; older versions keep a prompt in one text."""
-    opens, ends = text.find(_FILES), text.rfind(_FILES_END)
-    if opens < 0 or text.strip() == _FILES:
-        return [text]
-    end = ends + len(_FILES_END) if ends > opens else len(text)
-    return [one for one in (text[:opens], text[opens:end], text[end:]) if one]
+def _mark_files(texts: list[str]) -> Iterator[tuple[str, bool]]:
+    """Yield texts with whether they are of files, from the first mark to the last: a file may hold marks as well.
+
+    Older versions keep a whole prompt in one text.
+    """
+    whole = "\0".join(texts)
+    first, last = whole.find(_FILES), whole.rfind(_FILES_END)
+    first = len(whole) if first < 0 else first
+    end = last + len(_FILES_END) if last > first else len(whole)
+    for part, is_file in ((whole[:first], False), (whole[first:end], True), (whole[end:], False)):
+        yield from ((text, is_file) for text in part.split("\0") if text)
 
 
 def _part(part: dict[str, Any]) -> str:
