@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
-from memoryd.scrub.plausible import is_given, is_mixed, is_password, is_token, looks_random
+from memoryd.scrub.plausible import is_given, is_mixed, is_password, is_spoken, is_token, looks_random
 
 _REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
@@ -90,6 +90,7 @@ _RULES: dict[bytes, _Rule] = {
         within=600, matches=True, lines=True,
     ),
 }  # fmt: skip
+_SPOKEN = re.compile(rb"(?:is[ \t])?" + _SECRET)
 _SHARED_ACCESS = re.compile(rb"[A-Za-z0-9%+/_-]{30,120}={0,2}")
 
 
@@ -168,7 +169,25 @@ def _variable(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         yield from _judge_match(found, partial(PLAUSIBLE[kind], quoted=True))
 
 
+_TOLD = re.compile(
+    rb"(?i)(?<![\w'])(?:us(?:e|ing)|with|enter|type|try|admin|root|user|vpn|wifi|wlan|ssh|ftp|db|database|router|server|"
+    rb"login|new|(?:user|login) [\w.@-]{2,32} (?:and|with))(?: (?:the|this|my|our))? \Z"
+)
+_USER = re.compile(
+    rb"(?i)(?<!\w)(?:user(?:name)?|login|account|cred(?:ential)?s|logged in as)(?: is)?[:=]? [\w.@-]{2,32}\Z"
+)
+_WHOSE = {**dict.fromkeys((b"pass ", b"pw "), _TOLD), b" / ": _USER}
+
+
+def _find_spoken(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield a password that is told in few words: "use pass …", "admin password … by Ben", "user root / …"."""
+    found = _SPOKEN.match(place.buffer, place.last, place.end)
+    if found and _WHOSE[keyword].search(place.buffer[max(place.begin, place.first - 64) : place.first]):
+        yield from _judge_match(found, is_spoken)
+
+
 FINDS: dict[bytes, Find] = {
+    **dict.fromkeys(_WHOSE, _find_spoken),
     **dict.fromkeys(_RULES, _by_rule),
     **dict.fromkeys((b"setx ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
     **dict.fromkeys((b"chpasswd", b"password-stdin", b"sudo -s"), _find_piped),

@@ -20,6 +20,7 @@ from memoryd.scrub.plausible import (
     is_odd_password,
     is_password,
     is_path,
+    is_spoken,
     is_stand_in,
     is_token,
     is_word,
@@ -329,6 +330,7 @@ _NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence te
 _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
     rb"default|admin|root)[ \t]{1,4}){0,2}\Z"
+    rb"|(?<![\w'])(?:admin|root|vpn|wifi|wlan|ssh|ftp|db|database|router|server)[ \t]{1,4}\Z"
 )
 _SIGN = re.compile(rb"[a-z][!@#$%^&*?+]")
 _WORDS_MAX = 400
@@ -351,7 +353,7 @@ def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[S
         return
     context = place.buffer[max(place.begin, place.first - 24) : place.first] + found["words"]
     told = (
-        (introduced and is_odd_password(value.text, quoted=value.quoted))
+        (introduced and is_spoken(value.text, quoted=value.quoted))
         or _is_told(value, kind, linked=found["link"] is not None, context=context)
         or (kind == PASSWORD and found["link"] in {b"is", b"was"} and is_word(value.text) and _ends(place, value))
     )

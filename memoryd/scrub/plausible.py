@@ -48,6 +48,7 @@ _STAND_IN_WORDS = re.compile(
 _FILLED_IN = re.compile(rb"\$[\w({\[]|\$\$|\{\{|\{%|%\(|%[sdvqr]\b|%\{|<%|#\{|\\\(|`|\{[\w.]*\}$|@\{|!(?:Ref|Sub)\b")
 _ASKED_FOR = re.compile(rb"your|change|insert|replace|enter|put|placeholder|example|dummy|xxx|redacted|(.)\1{5}")
 _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
+_CAPITAL_BEHIND = re.compile(rb"(?=.*[a-z].*[0-9][A-Z])[A-Za-z0-9]{8,64}")
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
 _ALGORITHM = re.compile(
     rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
@@ -240,6 +241,11 @@ def is_odd_password(value: bytes, *, quoted: bool) -> bool:
         bool(_SIGN.search(value[1:])) and is_mixed(value) and not re.search(rb"[()=<>{}\[\]/]", value)
     )
     return odd and is_password(value, quoted=quoted)
+
+
+def is_spoken(value: bytes, *, quoted: bool = False) -> bool:
+    """Return whether a value is a password where only a few words say so; words have no capital behind a number."""
+    return is_odd_password(value, quoted=quoted) or bool(_CAPITAL_BEHIND.fullmatch(value[:LENGTH_MAX]))
 
 
 def is_number(value: bytes, *, quoted: bool) -> bool:

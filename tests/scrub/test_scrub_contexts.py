@@ -37,6 +37,25 @@ def test_a_password_in_its_place_is_taken_out(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
+    ["admin password {} by Ben", "user root / {}", "login: root / {}", "use pass {} for the vpn", "the wifi pass is {}",
+     "with user ann and pw {}"],
+)  # fmt: skip
+@pytest.mark.parametrize("secret", ["Xy7!kk2", "hunter22X"])
+def test_a_password_that_is_told_in_few_words_is_taken_out(text: str, secret: str) -> None:
+    assert secret not in redacted(text.format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["all tests pass python3.11", "use pass by reference", "user alice / bob@example.com", "with pass 2 of 3",
+     "user agents / v1.2.3", "use password hashing bcrypt2", "root password policy v2.1", "paths: src / Xy7!kk2"],
+)  # fmt: skip
+def test_words_about_passwords_and_users_stay(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
     [
         "setx API_KEY {}", "set -gx API_KEY {}", "gh secret set X --body {}", "curl -b 'session={}' http://x",
         "const k = process.env.API_KEY ?? '{}'", "https://x.example/c?sv=2020-08-04&sig={}abcdefG1&se=2026",
