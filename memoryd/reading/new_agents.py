@@ -108,11 +108,12 @@ def write(
     made = config.load(machine.source, machine.environ, data)
     if {agent.id for agent in made.agents} != taken:
         raise RefusedError("no agent can be added without loss", str(machine.source), "add the agents by hand")
-    if data != old:
-        foreign_config.write(machine.source, data, old, machine.state_dir / foreign_config.KEPT, now)
+    # First: after a crash, the next run takes an agent that is written for done.
     for agent in made.agents:
         if agent.memory == "workspace" and agent.workspace in added:
             git_exclude.add(agent.workspace)
+    if data != old:
+        foreign_config.write(machine.source, data, old, machine.state_dir / foreign_config.KEPT, now)
     return made
 
 

@@ -16,6 +16,7 @@ from scratch import called, until
 
 from memoryd import config
 from memoryd.interfaces import init
+from memoryd.reading import discovery, new_agents
 from memoryd.requests import daemon_client
 
 NEVER = "Never deploy the shop on a Friday without asking me first."
@@ -110,6 +111,18 @@ def test_what_other_programs_recorded_is_no_end_of_init_whatever_it_is(world):
     once = world.files()
     run("--yes", "--no-service")
     assert world.files() == once, "a second run changes nothing"
+
+
+def test_memory_is_kept_out_of_git_whenever_init_is_killed(world, monkeypatch):
+    exclude = world.home / "work/shop/.git/info/exclude"
+    state = world.home / "state"
+    machine = new_agents.Machine(world.home, {}, state, world.home / CONFIG)
+    found = new_agents.judge(discovery.find_projects(world.home, {}), None, world.home)
+    fresh = [one for one in found if one.is_new]
+    monkeypatch.setattr(new_agents.foreign_config, "write", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        new_agents.write(fresh, machine, "2026-01-01T00:00:00Z", discover=(), memory="workspace")
+    assert "/MEMORY.md" in exclude.read_text()
 
 
 def test_the_sessions_of_each_project_become_its_memory_and_no_others(world):
