@@ -33,7 +33,7 @@ from memoryd.tiers import archive, core, daily
 from memoryd.tiers.lines import lines_of
 from memoryd.tiers.session_summary import parse_points
 
-_PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?:-\d+)?")
+_PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d{1,9})(?:-\d{1,9})?")
 _LABEL = re.compile(r"^(?:\*\*[\w ]+\*\*:\s*)?(?:[-*+] (?:\[x\] )?)?")  # of a point in RECENT.md
 _HINT = "name a line, such as MEMORY.md:12 or memory/2026-03-04.md:7, or the id of a memory"
 _TURN = (

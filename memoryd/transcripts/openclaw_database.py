@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from memoryd.transcripts.whole import Rows, StretchStart
 
 WINDOW = 500  # events of one reading
+_PORTION = 4  # events of one query
+_LARGEST = 16 << 20  # characters of one reading, and one query more
 _FIRST = 10
 _EVENTS = OpenClaw()
 _SUBAGENT = ":subagent:"
@@ -67,13 +69,13 @@ class OpenClawDatabase(DatabaseFormat):
         span = "WHERE session_id = ? AND rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?"
         counted = start.counted
         while counted < start.position:
-            before = rows(f"{columns} {span}", start.session_id, counted, start.position, WINDOW)
+            before, _ = _read_window(rows, f"{columns} {span}", start.session_id, counted, start.position)
             if not before:
                 break
             for record in _in_order(before):
                 _EVENTS.turns(record, identity, start.meetings)
             counted = before[-1][0]
-        window = rows(f"{columns} {span}", start.session_id, start.position, _LAST, WINDOW)
+        window, more = _read_window(rows, f"{columns} {span}", start.session_id, start.position, _LAST)
         for record in _in_order(window):
             turns, skipped, retracted, resumed, _ = _EVENTS.turns(record, identity, start.meetings)
             if turns:
@@ -82,7 +84,7 @@ class OpenClawDatabase(DatabaseFormat):
                 records.skipped[skipped] += 1
             records.live |= dict.fromkeys(retracted, False) | dict.fromkeys(resumed, True)
         position, mark = (window[-1][0], _hash(window[-1][2])) if window else (start.position, "")
-        return SessionStretch(records, frozenset(), position, mark, len(window) == WINDOW)
+        return SessionStretch(records, frozenset(), position, mark, more)
 
 
 _LAST = 2**63 - 1
@@ -93,6 +95,20 @@ def _text_of(rows: Rows) -> str:
     packed = rows("SELECT 1 FROM pragma_table_info('transcript_events') WHERE name = 'event_zstd'")
     text = f"coalesce(event_json, {UNPACK}(event_zstd))" if packed else "event_json"
     return f"CASE WHEN length({text}) <= 8388608 THEN {text} END"
+
+
+def _read_window(rows: Rows, sql: str, session_id: str, after: int, last: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """Return the next events and whether more may follow; a few bytes unpack to megabytes, so their size counts."""
+    window: list[tuple[Any, ...]] = []
+    size = 0
+    while len(window) < WINDOW and size < _LARGEST:
+        found = rows(sql, session_id, after, last, _PORTION)
+        window += found
+        if len(found) < _PORTION:
+            return window, False
+        after = found[-1][0]
+        size += sum(len(data) for _, _, data in found if type(data) is str)
+    return window, True
 
 
 def _in_order(window: list[tuple[Any, ...]]) -> list[Record]:

@@ -107,6 +107,7 @@ def test_a_memory_that_was_made_of_another_has_its_turns_and_its_changes(scratch
         ("sessions/one.jsonl:1", 4, "is not a memory file"),
         ("core_00000000", 3, "there is no memory"),
         ("tabs", 2, "neither a line nor a memory"),
+        (f"MEMORY.md:{'9' * 5000}", 2, "neither a line nor a memory"),
     ],
 )
 def test_what_is_no_line_of_memory_is_refused(slept, target, code, why):

@@ -22,7 +22,7 @@ from places import WORLDS
 from memoryd.agent_programs import PROGRAMS
 from memoryd.database.library import load_library
 from memoryd.reading import discovery, store
-from memoryd.transcripts import opencode
+from memoryd.transcripts import openclaw_database, opencode
 
 NAME = "opencode.db"
 QUIET = 120.0
@@ -414,6 +414,19 @@ def claw(world):
     made = OpenClaw(world)
     yield made
     made.connection.close()
+
+
+def test_a_reading_of_events_ends_at_its_size_and_the_next_goes_on(world, claw, monkeypatch):
+    monkeypatch.setattr(openclaw_database, "_LARGEST", 1)  # what unpacks to megabytes each is never held all at once
+    claw.event("session", version=3)
+    for number in range(20):
+        claw.message("user", f"message {number}", f"e{number + 1}", packed=True)
+    sizes = []
+    window = openclaw_database._in_order
+    monkeypatch.setattr(openclaw_database, "_in_order", lambda rows: sizes.append(len(rows)) or window(rows))
+    world.poll()
+    assert [text for _, text in spoken(world)] == [f"message {number}" for number in range(20)]
+    assert max(sizes) == openclaw_database._PORTION
 
 
 def test_events_of_openclaw_are_read_as_they_come_compressed_or_not(world, claw):
