@@ -77,7 +77,7 @@ def _overview(data: Mapping[str, Any]) -> str:
     parts = [f"import of {name} {ImportProgress(**found)}" for name, found in imports][:1]
     parts += [f"{count_noun(left, 'old session')} not written: memoryd import"] if left else []
     parts += [f"{spend['today_tokens']:,} of {spend['daily_tokens']:,} tokens today"] if spend["today_tokens"] else []
-    return "; ".join([*parts, f"{data['disk']['state_bytes'] / _MIB:,.1f} MiB"])
+    return "; ".join([*parts, f"{data['disk']['state_bytes'] / _MIB:,.1f} MiB in the state folder"])
 
 
 # --- one line per agent -----------------------------------------------------------------------------------------------
