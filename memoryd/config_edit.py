@@ -31,7 +31,7 @@ _UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # JSON may
 
 
 class NewSource(NamedTuple):
-    """One source of transcripts: a glob, its format, and the project whose sessions are meant."""
+    """Describe one source of transcripts: a glob, its format, and the project whose sessions are meant."""
 
     path: str
     format: str
@@ -39,7 +39,7 @@ class NewSource(NamedTuple):
 
 
 class NewAgent(NamedTuple):
-    """One agent to add."""
+    """Describe one agent to add."""
 
     id: str
     workspace: Path

@@ -24,7 +24,7 @@ class WrittenBlock(NamedTuple):
     first: int
     end: int
     run_id: str
-    session_id: str | None  # that it was told of; None where an agent's memory tool noted it
+    session_id: str | None  # that it is from; None where an agent's memory tool noted it
 
 
 def find_written_blocks(

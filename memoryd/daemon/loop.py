@@ -557,7 +557,7 @@ class Loop:
         try:
             is_changed = self.discoverer.add_new(self.app.settings, self.clock)
         except MemorydError:
-            self.discover.at += REFUSED_SECONDS  # or until the configuration is read anew
+            self.discover.at += REFUSED_SECONDS  # or until the configuration is reloaded
             raise
         if is_changed:
             self.reload_asked = True

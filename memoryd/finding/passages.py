@@ -1,4 +1,4 @@
-"""The passages of a search: of each candidate the part that answers best, and what that makes of its score."""
+"""Find the passages of a search: the part of each candidate that answers best, and its score with that part."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class Matches:
     def _split_terms(
         self, terms: Sequence[Term], budget: int, every: _All
     ) -> tuple[tuple[Term, ...], list[_CountedTerm]]:
-        """Return the terms of which all matches may be ranked, as asked for, and the others, the rarest first."""
+        """Return the terms whose matches are all ranked, in the query's order, and the others, the rarest first."""
         counted = [self._count_term(term, budget, every) for term in terms]
         rare, common = set(), []
         for one in sorted(counted, key=lambda one: one.holding):

@@ -108,7 +108,7 @@ class ConnectTarget:
         return [*words, "--imported"] if self.imported else words
 
     def marks(self) -> frozenset[tuple[str, str]]:
-        """Return the options of which one tells that a hook is of this configuration, whatever version wrote it."""
+        """Return the options that identify a hook of this configuration, whatever version wrote it."""
         words = self.options()
         agents = [("--workspace", str(agent.workspace)) for agent in self.settings.agents]
         return frozenset([(words[0], words[1]), (words[2], words[3]), *agents])

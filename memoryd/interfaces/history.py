@@ -64,7 +64,7 @@ def _describe_open(run_id: str) -> str:
 
 @contextmanager
 def _show_progress(output: Output, settings: Settings) -> Iterator[Callable[[], None]]:
-    """Yield what shows the progress anew, at most twice a second; it shows nothing where there is no terminal."""
+    """Yield a function that shows the progress, at most twice a second; without a terminal it shows nothing."""
     if not output.is_watched:
         yield lambda: None
         return

@@ -251,7 +251,7 @@ class HookSettings(JsonEdit):
     """memoryd's hooks of one tool, for one configuration."""
 
     tool: str  # as `memoryd hook` calls it
-    marks: frozenset[tuple[str, str]]  # options of which one tells that a hook is of this configuration
+    marks: frozenset[tuple[str, str]]  # options that identify a hook of this configuration
     hooks: Mapping[str, Mapping[str, Any]]  # by the tool's name of the event, each with its `command`
 
     def put_into(self, document: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ def compress(
         kept = choose_staying(turns, tokens, room, strategy, keep_recent)
         left = [message for place, message in enumerate(given.messages) if place not in kept]
         summary = summarize(left) if left else None
-    # The summary takes at most half of the room it is told of, and none of the newest message's.
+    # The summary takes at most half of the given room, and none of the newest message's.
     free = min(room - MESSAGE_TOKENS, 2 * (room - newest - MESSAGE_TOKENS))
     head, used = summary_head(summary, free, count_tokens)
     room -= used + MESSAGE_TOKENS if head else 0

@@ -1,4 +1,4 @@
-"""Corrections: points of earlier sleeps of a session that a later sleep ends.
+"""Find corrections: points of earlier sleeps of a session that a later sleep ends.
 
 Such a point leaves the session's summary. The day's file, which is only appended to, gets a line `Corrected: …` before
 the line that says what holds now.
@@ -19,7 +19,7 @@ from memoryd.tiers.session_summary import CORRECTED, SummaryPoint
 
 
 class CorrectingLines(NamedTuple):
-    """The lines of a sleep, and the earlier points that hold no longer, each with the line that says what does."""
+    """Hold the lines of a sleep, and each earlier point that no longer holds with the line that replaces it."""
 
     lines: tuple[SummaryLine, ...]
     corrected: tuple[tuple[SummaryPoint, SummaryLine], ...]

@@ -1,4 +1,4 @@
-"""Git state: how a session leaves its repository, as its calls of git and `gh` and their output show it."""
+"""Follow the git state: how a session leaves its repository, as its calls of git and `gh` and their output show it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _BACK = re.compile(r"--(?!quiet)|HEAD[~^@]")
 
 
 class GitCall(NamedTuple):
-    """One command of git, and the output of the call that it is a part of."""
+    """Hold one command of git, and the output of its whole call."""
 
     seq: int
     step: Step

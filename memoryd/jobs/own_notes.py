@@ -1,4 +1,4 @@
-"""Own notes: what an agent wrote down for itself, as its own word: compaction summaries and memory files.
+"""Find own notes: what an agent wrote down for itself, as its own word: compaction summaries and memory files.
 
 A note is evidence only of what is missing: what the turns of its session say already, or an outside text said first, is
 left out of it. A compaction summary is read where the transcript does not hold what it is of, such as in a session that
@@ -68,7 +68,7 @@ def find_notes(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) 
 
 
 class _SessionTalk:
-    """What is said in a session beside its notes."""
+    """Hold the messages of a session beside its notes."""
 
     def __init__(self, turns: Sequence[StoredTurn]) -> None:
         self._turns = turns
@@ -146,7 +146,7 @@ _COMMANDS = ("command", "cmd", "script", "input", "patch")
 
 
 class _FileChange(NamedTuple):
-    """What a call changes in a memory file."""
+    """Describe the change that a call makes in a memory file."""
 
     path: str
     added: str
@@ -155,7 +155,7 @@ class _FileChange(NamedTuple):
 
 
 class _LaterChanges:
-    """What the calls that come later do to a file; the calls are read from the last to the first."""
+    """Follow what later calls do to a file; the calls are read from the last to the first."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

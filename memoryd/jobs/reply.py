@@ -41,7 +41,7 @@ class SummaryLine:
 
 
 class SupersededPoint(NamedTuple):
-    """That a point of the summary so far holds no longer."""
+    """Say that a point of the summary so far no longer holds."""
 
     id: str  # "s3"
     by: tuple[str, ...]  # what says so

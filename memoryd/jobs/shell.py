@@ -1,4 +1,4 @@
-"""Shell: what a tool call lets a shell run, as simple commands, each with the folder in which it runs.
+"""Split what a tool call lets a shell run into simple commands, each with the folder in which it runs.
 
 It reads what agents write, not all of a shell's grammar: what stands in loops, functions and substitutions is read as
 if it stood alone, and of a call that runs several scripts nothing is read.
@@ -49,7 +49,7 @@ _PYTHON = re.compile(r"(?:python|py)[\d.]*")
 
 
 class Step(NamedTuple):
-    """One simple command of a script."""
+    """Hold one simple command of a script."""
 
     words: tuple[str, ...]  # without assignments and without what only runs it, such as `npx` or `uv run`
     text: str  # as written

@@ -1,4 +1,4 @@
-"""Task list: what an agent writes down as its tasks, by the tools that agents have for it."""
+"""Read the task list that an agent writes down, by the tools that agents have for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uncommitted files: which edits of a session's tools no commit holds yet, and in which folders a session works."""
+"""Find uncommitted files: edits of a session's tools that no commit holds yet, in the folders where it works."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoryd.jobs.shell import join_folder
 
 
 class WorkFolder:
-    """The folder in which a session works, and what lies in it."""
+    """Know the folder in which a session works, and its files."""
 
     def __init__(self, folder: str, edited: Iterable[str]) -> None:
         """Prepare for a session in `folder` whose tools edited the files `edited`.
@@ -48,7 +48,7 @@ class WorkFolder:
 
 
 class UncommittedFiles:
-    """The files that the session's tools edited, from the edit to the commit."""
+    """Hold the files that the session's tools edited, from the edit to the commit."""
 
     def __init__(self, work: WorkFolder) -> None:
         """Begin with none."""

@@ -334,7 +334,7 @@ _CONTEXT = _patterns(
 
 @dataclass(frozen=True, slots=True)
 class RefusedLength:
-    """Which length was refused, and the most that the server takes, where it says."""
+    """Hold the length that was refused, and the most that the server takes, if it says."""
 
     is_output: bool  # the reply alone; else question and reply together
     tokens: int | None

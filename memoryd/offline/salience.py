@@ -1,4 +1,4 @@
-"""Salience: which statements of a talk are worth a line, by what they say and where they stand.
+"""Choose the statements of a talk that are worth a line, by their content and their place.
 
 Scoring is a logistic model over features that hold in any conversation: new content words (rare ones carry a
 statement: idf mass, Spärck Jones 1972), times, numbers, names, quotations, first against second person, small talk, an

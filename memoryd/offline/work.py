@@ -66,7 +66,7 @@ _LEAST_NOTED = -3  # weight below which a statement that only a note has is no l
 
 
 class WorkStatement(NamedTuple):
-    """One possible line."""
+    """Hold one possible line."""
 
     turn: int  # index of its message
     id: str  # of its message
@@ -180,7 +180,7 @@ def _is_outdated(one: WorkStatement, later: WorkStatement) -> bool:
 
 
 class _WorkReading:
-    """One pass over a session: what its words weigh, and which of them the user used."""
+    """Read a session once: weigh its words, and know which of them the user used."""
 
     def __init__(self, said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> None:
         self._said = said

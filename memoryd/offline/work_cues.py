@@ -1,4 +1,4 @@
-"""Cues of work: wording that shows the weight of a line of a working session, and its section.
+"""List cues of work: wording that shows the weight of a line of a working session, and its section.
 
 English first, with the commonest words of German, French, Spanish and Chinese. Each is a sign among others that `work`
 weighs; none decides alone.

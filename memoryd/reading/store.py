@@ -251,7 +251,7 @@ def _store_turns(connection: Connection, batch: IngestBatch, result: StoreResult
 
 
 def _store_live(connection: Connection, batch: IngestBatch, result: StoreResult) -> None:
-    """Withhold what the agent took back, and let what it took up again be read once more."""
+    """Withhold the turns that the agent retracted, and restore those that it took up again."""
     for (agent_id, session_id, record_id), is_live in batch.live.items():
         if is_live:
             result.resumed += turns.resume_record(connection, agent_id, record_id)

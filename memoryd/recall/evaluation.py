@@ -67,7 +67,7 @@ class PastQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DatedEntry:
-    """One thing that a daily file says, when it was there (UTC, ISO 8601), and the session that it is about, if any."""
+    """Hold one line of a daily file, its time (UTC, ISO 8601), and the session that it is about, if any."""
 
     text: str
     at: str

@@ -1,4 +1,4 @@
-"""Injection: the text about its memory that an agent gets at its start, within its budgets.
+"""Build the text about its memory that an agent gets at its start, within its budgets.
 
 The profile, the facts and the state of the project come first, then the files, all between the mark by which ingest
 knows the text again:
@@ -405,7 +405,7 @@ def _gap(first: int, last: int, whole: str) -> str:
 
 
 class _ToldStatements:
-    """What is told, as a text is made from its first line on."""
+    """Follow the statements that are injected, as a text is built from its first line on."""
 
     def __init__(self, said: Mapping[str, str], untold: AbstractSet[str]) -> None:
         self.lines = dict(said)  # each statement with the line that says it first

@@ -1,4 +1,4 @@
-"""Memory files as they are injected: without the lines that the start of a session does not need.
+"""Render memory files for injection: without the lines that the start of a session does not need.
 
 These lines are titles, lists of changed files, links, empty labels, and entries about sessions in another project. An
 empty line replaces each of them, so that the other lines keep their numbers.

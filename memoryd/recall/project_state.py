@@ -1,4 +1,4 @@
-"""State of a project: the last requests, the state of the work and the open points, in a few lines.
+"""Render the state of a project: the last requests, the state of the work and the open points, in a few lines.
 
 The lines come from the session's summary, and for the time since its last sleep from the last requests and the last
 answer. These may repeat a page, so tokens that occur first in outside text are replaced (`ledger/foreign.py`). The
@@ -29,7 +29,7 @@ _ENDS = ".!?:;。！？"  # noqa: RUF001
 
 
 class SpokenMessage(NamedTuple):
-    """One message of a session."""
+    """Hold one message of a session."""
 
     by_user: bool
     text: str
@@ -41,7 +41,7 @@ class _MessageText(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """The last session of a project."""
+    """Hold the last session of a project."""
 
     id: str
     program: str | None  # whose session it was, as people call it; None where its transcript does not tell

@@ -1,4 +1,4 @@
-"""The passage of a hit: the sentences of its text that answer best what was looked for, on one line.
+"""Show the passage of a hit: the sentences of its text that answer the query best, on one line.
 
 A text is read sentence by sentence. One is worth the words of the query that it holds, each as much as it is rare, and
 less those that stand in the sentences around it, since an answer often does not repeat what it answers; and more or
@@ -30,7 +30,7 @@ _END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The part of a text that answers best."""
+    """Hold the part of a text that answers best."""
 
     text: str  # on one line; an ellipsis stands where something was left out
     worth: float  # share of the words looked for that its best sentence holds, each by its weight, times its form
@@ -166,7 +166,7 @@ def _base(char: str) -> str:
 
 
 class _Flat(dict[int, str]):
-    """Each character in lower case and without accents, for `str.translate`."""
+    """Map each character to lower case without accents, for `str.translate`."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)

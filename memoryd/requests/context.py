@@ -56,7 +56,7 @@ _SAID_BY = {
 
 
 class Asker(NamedTuple):
-    """The session that asks for its injection."""
+    """Hold the session that asks for its injection."""
 
     session: str | None = None  # None: memoryd has read nothing of it yet
     root: str | None = None  # of its project; None: not known

@@ -35,7 +35,7 @@ _ATTRIBUTED = 500  # sessions by which entries of files are told apart: files of
 
 
 class Project(NamedTuple):
-    """A project of an agent."""
+    """Hold a project of an agent."""
 
     root: str | None = None  # None: all that the agent works on
     folders: tuple[str, ...] | None = None  # as its sessions recorded them; None: any

@@ -142,7 +142,7 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 class _LastSessions(NamedTuple):
-    """What a run tells."""
+    """Hold what a run reports."""
 
     last: Sequence[PastSession]
     changed: Sequence[PastSession]  # others whose part in the archive is outdated

@@ -63,7 +63,7 @@ BETWEEN = b"\n\x1e\n"
 
 
 class JoinedTexts:
-    """Texts in one buffer; `begins` and `ends` say where each lies."""
+    """Hold texts in one buffer; `begins` and `ends` say where each is."""
 
     def __init__(self, parts: Sequence[bytes]) -> None:
         self.parts = parts

@@ -1,4 +1,4 @@
-"""The archive's content files, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: whole summaries of a day's sessions.
+"""Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: whole summaries of a day's sessions.
 
 Its own format: a front matter, `# Month YYYY Consolidated Memory`, and for each session a part `## Session ID`, which
 `RECENT.md` links to. A part is rewritten when its session's summary changes; text that others wrote around it stays.
@@ -27,7 +27,7 @@ _PLAIN_ID = re.compile(r"[a-z0-9_-]{1,36}")
 
 @dataclass(frozen=True, slots=True)
 class PastSession:
-    """One session as the files show it, with local times."""
+    """Hold one session as the files show it, with local times."""
 
     id: str
     started: datetime

@@ -50,7 +50,7 @@ _LINK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RecentEntry:
-    """The entry of one session."""
+    """Hold the entry of one session."""
 
     name: str | None  # of its session, as its link says it
     raw: bytes
@@ -58,7 +58,7 @@ class RecentEntry:
 
 @dataclass(frozen=True, slots=True)
 class RecentFile:
-    """The file. Everything before its first entry is the head."""
+    """Hold the file. Everything before its first entry is the head."""
 
     head: bytes
     entries: tuple[RecentEntry, ...]

@@ -1,4 +1,4 @@
-"""The summary of a session: what a colleague would note, in sections, and its form as text.
+"""Hold the summary of a session: what a colleague would note, in sections, and its form as text.
 
 One value is kept for each session. A sleep fills it, the next one of the session brings it up to date, and the daily
 block and the entry of `RECENT.md` are both written from it. As text it is a list below each heading:
@@ -20,7 +20,7 @@ from memoryd.text.neutral import neutralize
 
 
 class Section(StrEnum):
-    """Sections of the summary, in the order in which they are written; the value is the heading."""
+    """List the sections of the summary, in the order in which they are written; the value is the heading."""
 
     ASKED = "Asked"
     DECIDED = "Decided"
@@ -43,7 +43,7 @@ STATE_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class SummaryPoint:
-    """One point of a summary: a neutral line that is complete in itself."""
+    """Hold one point of a summary: a neutral line that is complete in itself."""
 
     section: Section
     text: str
@@ -57,7 +57,7 @@ class SummaryPoint:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """The points that sum up a session."""
+    """Hold the points that sum up a session."""
 
     points: tuple[SummaryPoint, ...] = ()
 

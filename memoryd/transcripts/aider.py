@@ -1,4 +1,4 @@
-"""Aider's chat history, `.aider.chat.history.md`: Markdown that is appended for ever, many chats in one file.
+"""Read Aider's chat history, `.aider.chat.history.md`: Markdown that is appended for ever, many chats in one file.
 
 What is known was learned from aider's io.py and from its own history of 1,133 chats:
 
@@ -54,7 +54,7 @@ _ANSWERED = re.compile(
 
 
 class Aider(LineFormat):
-    """The reader. A session is one chat: its time, and a hash of the folder; its project is the folder."""
+    """Read a session for each chat. Its id is its time, and a hash of the folder; its project is the folder."""
 
     name = "aider"
     program = "Aider"
@@ -66,7 +66,7 @@ class Aider(LineFormat):
         return path.name.endswith(FILE)
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the path: of what stands before the first chat."""
+        """Identify what is before the first chat, by the path."""
         del records
         folder = str(path.parent)
         return Identity(f"aider-{sha256(folder.encode('utf-8', 'replace')).hexdigest()[:8]}", None, folder)

@@ -1,4 +1,4 @@
-"""Tasks of Cline and Roo: JSON files that are rewritten as a whole.
+"""Read tasks of Cline and Roo: JSON files that are rewritten as a whole.
 
 - `api_conversation_history.json` is what the model gets: messages in the words of Anthropic's API, since 2026 in Roo
   also in those of the AI SDK. In the user's name come tool results, the environment and, between tags, what was typed.
@@ -70,13 +70,13 @@ _IMAGES = frozenset({"image", "image_url"})
 
 
 class Cline(DocumentFormat):
-    """The reader. A task is known by its folder, a session of the SDK by the id in it."""
+    """Read tasks. A task is known by its folder, a session of the SDK by the id in it."""
 
     name = NAME
     program = "Cline"
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """By the file's name, or by the first members."""
+        """Identify the session by the file's name, or by the first members."""
         return path.name.endswith((_API, _UI, ".messages.json")) or bool(_SDK.match(head) or _SHOWN.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:

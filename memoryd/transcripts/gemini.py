@@ -1,4 +1,4 @@
-"""Chats of the Gemini CLI: an event log, one JSON record per line; and the messages of its older whole-file JSON.
+"""Read chats of the Gemini CLI: an event log, one JSON record per line; and the messages of its older whole-file JSON.
 
 What is known was learned from the program's chatRecordingService and chatRecordingTypes, and from public chats:
 
@@ -60,7 +60,7 @@ _FOLDER = re.compile(
 
 
 class Gemini(LineFormat):
-    """The reader. A session is known by the id in its first line, of which the file's name has the beginning."""
+    """Read the event log. The first line has the session's id, and the file's name its beginning."""
 
     name = "gemini"
     program = "Gemini CLI"
@@ -73,7 +73,7 @@ class Gemini(LineFormat):
         )
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the first line; else by the file's name."""
+        """Identify the session by the first line, else by the file's name."""
         head = next((value for value in records if type(value.get("sessionId")) is str), {})
         sidechain = head.get("kind") == "subagent"
         parent = path.parent.name if path.parent.parent.name == "chats" else UNKNOWN_PARENT

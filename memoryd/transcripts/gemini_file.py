@@ -1,4 +1,4 @@
-"""Chats of the Gemini CLI until early 2026: one JSON object `{sessionId, projectHash, startTime, messages}` a file.
+"""Read chats of Gemini CLI until early 2026: one JSON object `{sessionId, projectHash, startTime, messages}` each.
 
 The file is rewritten with each message, and its last message gains tokens, calls and their results. When such a chat is
 resumed, a newer program writes it once more as an event log, with the same ids; both files remain.
@@ -27,13 +27,13 @@ _FIRST = 3  # messages in which the program names the folder to the model
 
 
 class GeminiFile(DocumentFormat):
-    """The reader of one such file; what a message says is read as in the event log."""
+    """Read one such file; its messages are read as in the event log."""
 
     name = Gemini.name
     program = "Gemini CLI"
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """By the first members."""
+        """Identify the session by the first members."""
         del path
         return bool(_HEAD.match(head))
 

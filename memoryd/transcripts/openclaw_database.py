@@ -36,7 +36,7 @@ _SUBAGENT = ":subagent:"
 
 
 class OpenClawDatabase(DatabaseFormat):
-    """The reader; what an event says is read as in OpenClaw's files."""
+    """Read the database; its events are read as in OpenClaw's files."""
 
     name = OpenClaw.name
     program = "OpenClaw"
@@ -44,7 +44,7 @@ class OpenClawDatabase(DatabaseFormat):
     tables = {"transcript_events": frozenset({"session_id", "seq", "event_json"})}  # noqa: RUF012 - a constant
 
     def identify(self, rows: Rows, session_id: str) -> Identity:
-        """By the first events and, where there is one, by the row of the session."""
+        """Identify the session by the first events and, if there is one, by its row."""
         sql = f"SELECT {_text_of(rows)} FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT {_FIRST}"  # noqa: S608
         values = [parse_object(data) for (data,) in rows(sql, session_id) if type(data) is str]
         own = read_word(session_id) or f"sha256:{sha256(session_id.encode('utf-8', 'replace')).hexdigest()}"

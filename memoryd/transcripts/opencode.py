@@ -1,4 +1,4 @@
-"""Sessions of OpenCode: its SQLite database since 1.2, the tree of JSON files before, and its exports.
+"""Read sessions of OpenCode: its SQLite database since 1.2, the tree of JSON files before, and its exports.
 
 All three hold sessions, their messages, and the parts of each message. Learned from `packages/opencode/src/session` and
 from a database of 1.18:
@@ -177,7 +177,7 @@ def _find_held(messages: Sequence[StoredMessage], ages: Sequence[float], *, more
 
 
 class OpenCodeDatabase(DatabaseFormat):
-    """The database of 1.2 and later."""
+    """Read the database of 1.2 and later."""
 
     name = NAME
     program = "OpenCode"
@@ -189,7 +189,7 @@ class OpenCodeDatabase(DatabaseFormat):
     }
 
     def identify(self, rows: Rows, session_id: str) -> Identity:
-        """By the row of the session, which is written before its first message."""
+        """Identify the session by its row, which is written before its first message."""
         found = rows("SELECT parent_id, directory, time_created FROM session WHERE id = ?", session_id)
         parent, folder, created = found[0] if found else (None, None, None)
         return _identity(session_id, parent, folder, created)
@@ -270,13 +270,13 @@ def _read_messages(info: dict[str, Any], messages: list[StoredMessage], age: flo
 
 
 class OpenCodeTree(DocumentFormat):
-    """The tree before 1.2, `storage/session/PROJECT/SESSION.json` with its messages and parts; and an export."""
+    """Read the tree before 1.2, `storage/session/PROJECT/SESSION.json` with its messages and parts; and an export."""
 
     name = NAME
     program = "OpenCode"
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """By the place in the tree; an export by its first member."""
+        """Identify the session by the place in the tree; an export by its first member."""
         return bool(_TREE.fullmatch(str(path)) or _SIDE.fullmatch(str(path)) or _EXPORT.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Sessions of pi (format 1 to 3) and of OpenClaw, which writes pi's format: one JSON entry per line.
+"""Read sessions of pi (format 1 to 3) and of OpenClaw, which writes pi's format: one JSON entry per line.
 
 What is known was learned from pi's session-manager, from OpenClaw's inbound-meta and strip-inbound-meta, and from
 public sessions of 2025 and 2026:
@@ -122,7 +122,7 @@ class _Tree:
 
 
 class Pi(LineFormat):
-    """The reader. A session is known by the id in its first line, which is also in its file's name."""
+    """Read the lines. A session is known by the id in its first line, which is also in its file's name."""
 
     name = "pi"
     program: str | None = "pi"
@@ -133,7 +133,7 @@ class Pi(LineFormat):
         return any(map(_is_ours, records))
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the first line; else by the file's name."""
+        """Identify the session by the first line, else by the file's name."""
         head = next((value for value in records if value.get("type") == "session"), {})
         named = _UUID.findall(path.stem)
         session = read_word(head.get("id")) or (named[-1].lower() if named else path.stem)
@@ -166,7 +166,7 @@ class Pi(LineFormat):
 
 
 class OpenClaw(Pi):
-    """The reader of pi's format where OpenClaw wrote it: below its own folder, `agents/<agent>/sessions/`."""
+    """Read pi's format where OpenClaw wrote it: below its own folder, `agents/<agent>/sessions/`."""
 
     name = "openclaw"
     program = "OpenClaw"

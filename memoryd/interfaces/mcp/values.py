@@ -107,7 +107,7 @@ class UpdateArguments(Arguments):
         return self
 
     def list_texts(self) -> dict[str, str | None]:
-        """Return the arguments `append` and `replace`, one of which is a text."""
+        """Return the arguments `append` and `replace`; exactly one is a text."""
         given = {"append": self.append, "replace": self.replace}
         return given if self.mode is None else given | {self.mode: self.content}
 
