@@ -6,7 +6,7 @@ import json
 from pathlib import PurePosixPath
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reader_world import JSON
 
@@ -31,7 +31,12 @@ VALUES = st.recursive(
 PIECES = st.binary(max_size=20) | st.dictionaries(KEYS, VALUES, max_size=6).map(lambda one: json.dumps(one).encode())
 
 
+USUAL = settings().max_examples
+MANY = settings(max_examples=10_000 if USUAL >= 1_000 else USUAL)  # a soak reads 10,000 for each format
+
+
 @pytest.mark.parametrize("name", FORMATS)
+@MANY
 @given(pieces=st.lists(PIECES, max_size=5), ends=st.integers(0, 1))
 def test_any_bytes_are_read_to_their_end_without_an_error(name: str, pieces: list[bytes], ends: int) -> None:
     reader, data = FORMATS[name], b"\n".join(pieces) + b"\n" * ends
