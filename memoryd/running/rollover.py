@@ -219,15 +219,14 @@ def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepS
 
 def _list_writes(runner: Runner, workspace: Path, found: _LastSessions) -> Iterable[WriteFile]:
     """Yield the files that change."""
-    parts: dict[tuple[str, date], dict[str, bytes | None]] = {}
+    parts: dict[tuple[str, date], list[PastSession]] = {}
     for one in (*found.last, *found.changed):
-        part = archive.render_part(one) if one.summary.points else None
-        parts.setdefault((one.file, one.started.date()), {})[one.name] = part
+        parts.setdefault((one.file, one.started.date()), []).append(one)
     today = runner.clock.now().astimezone(runner.settings.zone).date()
     for (name, day), held in sorted(parts.items()):
         path = f"{archive.FOLDER}/{name}"
         old = regular.read_in(workspace, path)
-        if old is not None or any(held.values()):
+        if old is not None or any(one.summary.points or one.said for one in held):
             yield from _write(path, old, archive.put_parts(old, day, held, today))
     path = f"{archive.FOLDER}/{recent.NAME}"
     old = regular.read_in(workspace, path)
