@@ -20,10 +20,11 @@ from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
 from memoryd.index.matches import SearchFilter
 from memoryd.ledger.memory import hash_of
-from memoryd.recall import documents, ranking
+from memoryd.recall import ranking
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import FACT, KnownMemory, fuse
 from memoryd.recall.snippet import find_held
+from memoryd.text.tags import tags_in
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceT
     """Return True if a candidate has the wanted tags and day."""
     if narrowing.tags:
         tags = candidate.tags | (known.tags if known is not None else frozenset())
-        tags |= documents.tags_in(sources.text(candidate) or "")
+        tags |= tags_in(sources.text(candidate) or "")
         if not {tag.lower().lstrip("#") for tag in narrowing.tags} <= tags:
             return False
     if narrowing.after is None and narrowing.before is None:
