@@ -24,15 +24,15 @@ from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER
 from memoryd.tiers.now import NowDocument, NowHeader
 from memoryd.transcripts import now_file
+from memoryd.transcripts.now_file import EXIT, EXIT_AND_CONSOLIDATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.config import Agent, Settings
-    from memoryd.files.open_folder import OpenFolder
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 ROLES = ("user", "agent", "tool")
-EXIT, EXIT_AND_CONSOLIDATE = "/exit", "/exit --consolidate"
 PRIVATE = "private: true"
 _MOST_TAGS = 50
 _ATTEMPTS = 5  # to change a header while an agent writes into its file
@@ -66,6 +66,11 @@ class NowSession:
         return self.document.header is not None and self.document.header.timestamp_end is None
 
     @property
+    def is_private(self) -> bool:
+        """Return True if nobody may read, send or index it."""
+        return bool(_private_lines(self.header))
+
+    @property
     def order(self) -> tuple[datetime, str, int]:
         """Return what sorts sessions from the oldest to the newest."""
         stem = self.name.removesuffix(".md")
@@ -79,7 +84,7 @@ class NowSession:
             "session": found.session_id, "path": self.path, "parent_session": found.parent_session,
             "started_at": found.timestamp_start, "ended_at": found.timestamp_end,
             "duration_minutes": found.duration_minutes, "project_path": found.project_path, "tags": list(found.tags),
-            "related_tasks": list(found.related_tasks), "private": PRIVATE in found.extra,
+            "related_tasks": list(found.related_tasks), "private": self.is_private,
         }  # fmt: skip
 
 
@@ -130,8 +135,8 @@ def _choose(found: Sequence[NowSession], session_id: str) -> NowSession:
     if chosen is None:
         raise NotFoundError(f"no NOW file is of a session {session_id!r}", hint="memoryd session list shows them")
     for later in found:
-        link, end = chosen.header, later.header
-        if end.parent_session == link.session_id and end.timestamp_start == link.timestamp_end is not None:
+        link, following = chosen.header, later.header
+        if following.parent_session == link.session_id and following.timestamp_start == link.timestamp_end is not None:
             chosen = later
     return chosen
 
@@ -250,8 +255,12 @@ def _next_header(last: NowHeader | None) -> NowHeader:
         tags=last.tags,
         parent_session=last.session_id,
         related_tasks=last.related_tasks,
-        extra=(PRIVATE,) if PRIVATE in last.extra else (),
+        extra=_private_lines(last),
     )
+
+
+def _private_lines(header: NowHeader) -> tuple[str, ...]:
+    return tuple(line for line in header.extra if line.replace(" ", "").lower().startswith("private:"))
 
 
 def _begin(folder: OpenFolder, header: NowHeader, found: Sequence[NowSession], at: datetime) -> NowSession:
@@ -279,7 +288,7 @@ def _close(folder: OpenFolder, chosen: NowSession, at: datetime) -> NowSession:
     return NowSession(chosen.name, data, now.parse(data))
 
 
-def _change(entry: durable.FolderEntry, change: Callable[[bytes], bytes]) -> bytes:
+def _change(entry: FolderEntry, change: Callable[[bytes], bytes]) -> bytes:
     """Rewrite a file and return its bytes; whoever writes into it meanwhile loses nothing.
 
     Raises:
