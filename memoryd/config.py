@@ -141,9 +141,11 @@ class SleepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """Configure when a session has ended, and how long `RECENT.md` may be."""
+    """Configure when a session has ended, how long a NOW file may be, and `RECENT.md`."""
 
     idle_end: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
+    now_max_lines: int = _key(values.make_integer_parser(20), 200)
+    now_max_age: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=6))
     recent_sessions: int = _key(values.make_integer_parser(1), 3)
     recent_max_lines: int = _key(values.make_integer_parser(10), 500)
 

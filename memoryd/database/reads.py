@@ -299,6 +299,11 @@ def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit:
     )  # fmt: skip
 
 
+def list_session_ids(reader: DatabaseReader) -> set[str]:
+    """Read the ids of all sessions."""
+    return {row["id"] for row in reader.rows("SELECT id FROM session")}
+
+
 def session_count(reader: DatabaseReader, agent_id: str) -> int:
     """Count the sessions of an agent."""
     return reader.number("SELECT count(*) FROM session WHERE agent_id = ?", agent_id)

@@ -25,6 +25,7 @@ from memoryd.recall.chunks import Chunk, split_chunks
 from memoryd.recall.documents import IndexDocument, IndexTurn
 from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import mask_hidden
+from memoryd.text.tags import tags_in
 
 if TYPE_CHECKING:
     import os
@@ -310,7 +311,7 @@ class Indexer:
                 if before is None or before.stamp != stamp:
                     if before is not None:
                         tables.remove_source(number, before.id)
-                    tags = {str(row["category"]).lower(), *documents.tags_in(f"{row['content']}")}
+                    tags = {str(row["category"]).lower(), *tags_in(f"{row['content']}")}
                     source = tables.put_source(number, path, FACT, stamp, tags)
                     day = self._day_of(row["origin_at"] or row["created_at"])
                     fact = documents.of_fact(

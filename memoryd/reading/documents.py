@@ -249,6 +249,8 @@ class Documents:
         ]
         fresh, self._lines[cursor.session_id] = now_file.new_turns(entries, seen, cursor.session_id)
         ended = read_time(now.front_matter.get("timestamp_end"))
+        if not ended and now_file.is_exited(now.entries):
+            ended = read_time(cursor.mtime_ns / 1e9)
         if ended:
             self.ingest.batch.ended[cursor.session_id] = ended
         digest = hashlib.sha256(data).digest()

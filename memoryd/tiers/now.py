@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*|\d{4}-\d\d-\d\dT[\d:.]+Z")
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})  # YAML reads them as no text
 _UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ITEM = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,\]]+)\s*,?""")
-_STEM = re.compile(r"NOW-(\d{4}-\d\d-\d\dT\d\d)-(\d\d)(?:-\d+)?")
+_STEM = re.compile(r"NOW-(\d{4}-\d\d-\d\dT\d\d)-(\d\d)(?:-(\d{1,9}))?")
 _COUNT = re.compile("[0-9]{1,9}")
 _SAID_BY = {"user": "User", "agent": "Agent"}
 _LINE_END = re.compile("\r\n?")
@@ -50,11 +50,6 @@ class NowHeader:
     related_tasks: tuple[str, ...] = ()
     memory_type: str = SESSION
     extra: tuple[str, ...] = ()  # lines of other keys, as written
-
-    @property
-    def is_private(self) -> bool:
-        """Return True if nobody may read, send or index the session."""
-        return any(re.fullmatch(r"private:\s*true\s*(?:#.*)?", line) for line in self.extra)
 
 
 class NowDocument(NamedTuple):
@@ -127,7 +122,7 @@ def close(data: bytes, ended_at: str, session_id: str) -> bytes:
     header = parse(data).header
     if header is not None and header.timestamp_end:
         return data
-    started = header.timestamp_start if header is not None else _start_of(session_id)
+    started = header.timestamp_start if header is not None else read_name(session_id)[0]
     length = _minutes(started, ended_at)
     if header is None:
         return render_header(NowHeader(session_id, started, ended_at, length)) + data
@@ -148,6 +143,12 @@ def is_fresh(document: NowDocument) -> bool:
 def is_cleared(document: NowDocument) -> bool:
     """Return True if the session has ended, and what was said is no longer in its file."""
     return _is_bare(document) and not is_fresh(document)
+
+
+def read_name(stem: str) -> tuple[str | None, int]:
+    """Return when a session began by the name of its file, and which one of that minute it is."""
+    named = _STEM.fullmatch(stem)
+    return (read_time(f"{named[1]}:{named[2]}:00Z"), int(named[3] or 1)) if named else (None, 1)
 
 
 def set_fields(data: bytes, values: Mapping[str, _Value]) -> bytes:
@@ -251,12 +252,6 @@ def _guard(text: str) -> str:
         if not before and not mark and found:
             lines[number] = f"{found[1]}\\{line[found.end(1) :]}"
     return "\n".join(lines)
-
-
-def _start_of(session_id: str) -> str | None:
-    """Return when a session began that is known by the name of its file."""
-    named = _STEM.fullmatch(session_id)
-    return read_time(f"{named[1]}:{named[2]}:00Z") if named else None
 
 
 def _minutes(started: str | None, ended: str) -> int | None:

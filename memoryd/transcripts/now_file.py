@@ -49,6 +49,7 @@ _SPEAKERS = {
     "agent": (Role.ASSISTANT, Origin.ASSISTANT),
     "assistant": (Role.ASSISTANT, Origin.ASSISTANT),
 }
+EXIT, EXIT_AND_CONSOLIDATE = "/exit", "/exit --consolidate"  # as a user's whole entry they end the session
 _NOBODY = (Role.SYSTEM, Origin.UNKNOWN)
 
 
@@ -110,6 +111,13 @@ def find_open_fence(data: bytes) -> str:
     for line in lines[front_matter(lines)[1] :]:
         speech.feed(line.removesuffix("\r"))
     return speech.fence
+
+
+def is_exited(entries: Sequence[NowEntry]) -> bool:
+    """Return True if the last thing said is that the user ends the session."""
+    if not entries or entries[-1].origin is not Origin.USER:
+        return False
+    return "\n".join(entries[-1].lines).strip() in {EXIT, EXIT_AND_CONSOLIDATE}
 
 
 def new_turns(entries: Iterable[NowEntry], seen: Counter[str], session_id: str) -> tuple[list[Turn], Counter[str]]:
