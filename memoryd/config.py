@@ -146,6 +146,9 @@ class SessionSettings:
     idle_end: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
     now_max_lines: int = _key(values.make_integer_parser(20), 200)
     now_max_age: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=6))
+    stale_after: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=24))
+    now_keep: timedelta = _key(values.make_duration_parser(), timedelta(days=3))
+    schedule: str | None = _key(values.or_null(values.cron_line), "0 2 * * *")
     recent_sessions: int = _key(values.make_integer_parser(1), 3)
     recent_max_lines: int = _key(values.make_integer_parser(10), 500)
 

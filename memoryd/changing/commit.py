@@ -192,7 +192,7 @@ def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence
         brought = bring(writer, place.workspace, run.agent_id)
         file = restore_put_back(brought)
         bullets = bullets_of(file, writer.redact)
-        files: dict[str, tuple[bytes | None, bytes]] = {}
+        files: dict[str, tuple[bytes | None, bytes | None]] = {}
         for append in plan_appends(place.workspace, edits):
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")

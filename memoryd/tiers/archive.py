@@ -1,4 +1,4 @@
-"""Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: whole summaries of a day's sessions, by theme.
+"""Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: a day's sessions in full, by theme.
 
 Its own format: a front matter, `# Month YYYY Consolidated Memory`, and for each theme a section `## Theme` whose first
 lines count what is below them. Below is a part `### Session ID` of each session, which `RECENT.md` links to. A part is
@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import NamedTuple
@@ -93,9 +93,9 @@ def name_of(session_id: str) -> str:
     return session_id if is_plain else hashlib.sha256(session_id.encode(errors="replace")).hexdigest()[:12]
 
 
-def split_sections(data: bytes) -> list[bytes]:
-    """Return the text before the first `## ` line, then each section from that line on; joined they are `data`."""
-    return _SECTIONS.split(data)
+def split_parts(data: bytes) -> list[bytes]:
+    """Return the text before the first heading of a theme or part, then each piece from its heading on."""
+    return _PIECES.split(data)
 
 
 def split_sections(data: bytes) -> list[bytes]:
@@ -171,12 +171,12 @@ def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> 
     else:
         title = one_line(session.theme) or GENERAL
         heading = f"## {neutralize(title)}".encode(errors="replace")
-        at = next((at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading), None)
-        if at is None:
-            at = len(pieces)
+        places = [at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading]
+        if not places:
             pieces.append(heading + b"\n")
-        behind = next((number for number in range(at + 1, len(pieces)) if pieces[number].startswith(b"## ")), None)
-        pieces.insert(len(pieces) if behind is None else behind, part)
+        at = places[0] if places else len(pieces) - 1
+        behind = [number for number in range(at + 1, len(pieces)) if pieces[number].startswith(b"## ")]
+        pieces.insert(behind[0] if behind else len(pieces), part)
 
 
 def drop_parts(data: bytes, names: Collection[str]) -> bytes:
