@@ -19,14 +19,12 @@ from memoryd.changing.written_blocks import find_written_blocks, read_sentences
 from memoryd.config import Agent, Settings
 from memoryd.database import memories, query, reads, turns
 from memoryd.errors import ConfigError, NotFoundError
-from memoryd.files import regular
-from memoryd.finding.excerpt import strip_workspace
+from memoryd.finding.excerpt import read_shown, strip_workspace
 from memoryd.jobs.witness import Behind, SupportingSentences, digest_of
 from memoryd.ledger import audit as chain
 from memoryd.ledger.memory import PREFIXES, Memory, MemoryKind, hash_of
 from memoryd.requests import access, opening
 from memoryd.requests.scanner import open_scrubber
-from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.content import measure_overlap
 from memoryd.text.sentences import list_texts
 from memoryd.tiers import archive, core, daily
@@ -110,9 +108,9 @@ def _read(agent: Agent, given: str) -> tuple[str, bytes]:
         names = [f"{archive.FOLDER}/{given}", f"memory/{given}"]
     for name in names:
         path = strip_workspace(name)
-        data = regular.read_in(agent.workspace, path)
+        data = read_shown(agent, path)
         if data is not None:
-            return path, mask_hidden(data)
+            return path, data
     raise NotFoundError("there is no such file", given, _HINT)
 
 

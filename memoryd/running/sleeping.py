@@ -35,6 +35,7 @@ from memoryd.offline.cue_judge import CueJudge
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.running import queueing
 from memoryd.running.queueing import ASK_AGAIN, list_candidates
+from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import core
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.registry import program_of
@@ -411,7 +412,7 @@ def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
         data = regular.read_in(source.workspace, f"memory/{day.isoformat()}.md")
-        texts.append((data or b"").decode("utf-8", "replace"))
+        texts.append(mask_hidden(data or b"").decode("utf-8", "replace"))
     return "\n".join(texts)
 
 
