@@ -12,8 +12,19 @@ from memoryd.counted import count_noun
 from memoryd.database import query, reads, runs, snapshot, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
-from memoryd.requests import opening, waiting
-from memoryd.running import dreaming, dry_run, evaluating, extraction, modes, queueing, refining, sandbox, sleeping
+from memoryd.requests import opening, permission, waiting
+from memoryd.running import (
+    dreaming,
+    dry_run,
+    evaluating,
+    extraction,
+    modes,
+    queueing,
+    refining,
+    rollover,
+    sandbox,
+    sleeping,
+)
 from memoryd.running.kinds import check_kind
 
 if TYPE_CHECKING:
@@ -46,6 +57,8 @@ def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> lis
     """Run a job and wait; return the rows of its runs, for a dream without the sleeps that its report names."""
     check_kind(kind)
     require_mode(kind, asked.mode)
+    if kind == rollover.KIND:
+        permission.require(settings, _find_agent(settings, agent), "consolidate", "owner", f"job run {kind}")
     rows = waiting.run_now(
         settings,
         agent,
@@ -116,12 +129,20 @@ def _queue_runs(
     return [waiting.request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
 
 
+def _find_agent(settings: Settings, agent_id: str) -> Agent:
+    found = next((agent for agent in settings.agents if agent.id == agent_id), None)
+    if found is None:
+        raise NotFoundError(f"no agent {agent_id!r} is configured", str(settings.source), "memoryd status lists them")
+    return found
+
+
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
     """Accept or reject a proposal, and wait; return the row of the run."""
     (row,) = waiting.rows_of(settings, [run_id])
     if row["state"] != runs.PROPOSED:
         what = f"the run is {row['state']}, not a proposal that waits"
         raise RefusedError(what, row["id"], "memoryd status lists them")
+    permission.require(settings, _find_agent(settings, row["agent_id"]), "edit", "owner", f"job {verb}")
     options = {**row["options"], "run": row["id"], "of": row["kind"]}
     key = f"answer:{row['id']}"
     return waiting.carried_out(settings, row["agent_id"], verb, options, key, session_id=row["session_id"])
