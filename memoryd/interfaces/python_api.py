@@ -104,7 +104,11 @@ class Memory:
         self.core = MemoryCore(self._settings, self._agent)
 
     def flush(
-        self, messages: Sequence[Mapping[str, Any]], on_summary: Callable[[str], object] | None = None
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        on_summary: Callable[[str], object] | None = None,
+        *,
+        reason: str | None = None,
     ) -> FlushResult:
         """Record messages as a session of the agent, without their secrets, let it sleep, and wait.
 
@@ -115,9 +119,11 @@ class Memory:
             messages: as a chat API takes them, `{"role": …, "content": …}`.
             on_summary: called once with the text of each new daily block. An exception in it reverts nothing: memoryd
                 warns and returns it among the `errors`.
+            reason: the heading of the daily block: `Trimmed Context` (the default), `Context Overflow Recovery`,
+                `Daily Summary` or `Session Notes`. A sleep of the session that waits already keeps its own.
 
         Raises:
-            ValueError: a message has no valid form.
+            ValueError: a message has no valid form, or the reason is unknown.
             RefusedError: the agent is not enabled; or `on_summary` is given and this person has no access to content.
             StateError: the messages could not be scanned for secrets and are not stored; or they are recorded and could
                 not be read yet.
@@ -125,7 +131,7 @@ class Memory:
         checked = chat.check(messages)
         if on_summary is not None:
             access.require(self._settings, self._agent, "python: flush")
-        return flushing.flush(self._settings, self._agent, checked, on_summary)
+        return flushing.flush(self._settings, self._agent, checked, on_summary, reason)
 
     def compress(
         self,

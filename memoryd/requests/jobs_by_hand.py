@@ -163,16 +163,21 @@ def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
 
 
-def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
-    """Queue sleeps of an agent's sessions, or of one; return their runs, or one skipped run with the reason."""
+def queue_sleeps(
+    engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool, reason: str | None = None
+) -> list[str]:
+    """Queue sleeps of an agent's sessions, or of one; return their runs, or one skipped run that says why.
+
+    `reason` is the heading of their daily blocks; by default it follows from the state of each session.
+    """
     rows = queueing.list_candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = session_id_of(engine, agent_id, session_id)
         rows = [row for row in rows if row["id"] == chosen]
     queued = []
     for row in rows:
-        reason = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
-        options = {"reason": reason, "upto": None}
+        usual = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
+        options = {"reason": reason or usual, "upto": None}
         queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))
     found = [run_id for run_id in queued if run_id is not None]
     return found or [_explain_nothing(engine, clock, agent_id, session_id)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.clock import moment_of
 from memoryd.database import reads
+from memoryd.jobs.exchanges import is_scheduled
 from memoryd.jobs.signals import says_nothing
 from memoryd.ledger.foreign import Foreign
 from memoryd.recall import project_state
@@ -95,10 +96,12 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
         (one["seq"], project_state.SpokenMessage(origin == "user", one["text"]))
         for origin in ("user", "assistant")
         for one in reads.read_messages(reader, row["id"], origin, row["mark"], _MESSAGES)
-        if not says_nothing(one["text"])
     ]
     last = moment_of(row["last_turn_at"]).astimezone(now.tzinfo)
-    spoken = [one for _, one in sorted(said)]
+    spoken, scheduled = [], False
+    for _, one in sorted(said):
+        scheduled = is_scheduled(one.text) if one.by_user else scheduled
+        spoken += [] if scheduled or says_nothing(one.text) else [one]
     remove = _foreign(reader, row["id"], row["folder"]).remove_tokens if spoken else str
     summary = parse_points(row["summary"] or "")
     return project_state.LastSession(row["id"], program_of(row["format"]), last, summary, spoken, remove)
