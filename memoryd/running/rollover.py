@@ -30,6 +30,7 @@ from memoryd.running import modes, queueing, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.runner import REDECIDED_MAX, Runner
 from memoryd.running.second_reader import keep_whole
+from memoryd.text.private import is_private
 from memoryd.tiers import archive, recent
 from memoryd.tiers.archive import PastSession
 from memoryd.tiers.session_summary import Section, SessionSummary, parse_points
@@ -238,5 +239,5 @@ def _list_writes(runner: Runner, workspace: Path, found: _LastSessions) -> Itera
 
 
 def _write(path: str, old: bytes | None, new: bytes) -> Iterable[WriteFile]:
-    if new != old:
+    if new != old and not is_private(path, old or b""):  # a person's own now
         yield WriteFile(path, old, new)
