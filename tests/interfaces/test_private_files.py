@@ -159,6 +159,16 @@ def test_a_now_file_that_becomes_private_is_read_no_further(scratch):
     assert WORD in path.read_text("utf-8")
 
 
+def test_a_transcript_in_markdown_that_is_private_is_not_read(scratch):
+    scratch.agents[0]["transcripts"].append({"path": ".aider.chat.history.md", "format": "aider"})
+    scratch.write_config()
+    told = f"# aider chat started at 2026-01-02 09:00:00\n\n#### {TEXT}  \n\nNoted.\n"
+    for head, turns in ((FRONT, []), ("", [TEXT, "Noted."])):
+        plant(scratch, {".aider.chat.history.md": head + told})
+        scratch.json("run", "--once")
+        assert [row[0] for row in scratch.query("SELECT text FROM turn ORDER BY id")] == turns
+
+
 def test_a_core_file_that_is_private_is_neither_read_nor_written(scratch):
     path = scratch.workspace / "MEMORY.md"
     text = f"{FRONT}- {TEXT}\n"
