@@ -159,6 +159,14 @@ def test_a_now_file_that_becomes_private_is_read_no_further(scratch):
     assert WORD in path.read_text("utf-8")
 
 
+def test_what_only_a_private_daily_file_holds_is_not_known_yet(scratch):
+    plant(scratch, {f"memory/{TODAY}.md": f"{FRONT}# Daily Memory: {TODAY}\n\n- {TEXT}\n"})
+    scratch.append([message("user", TEXT, at=recent()), message("assistant", "Noted.", at=recent())])
+    scratch.json("run", "--once")
+    scratch.run("job", "run", "sleep", "--force")
+    assert TEXT in scratch.core
+
+
 def test_a_transcript_in_markdown_that_is_private_is_not_read(scratch):
     scratch.agents[0]["transcripts"].append({"path": ".aider.chat.history.md", "format": "aider"})
     scratch.write_config()

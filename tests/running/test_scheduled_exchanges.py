@@ -42,10 +42,11 @@ def test_a_scheduled_exchange_stays_out_of_memory(scratch, in_parts):
     for part in [talk[:3], talk[3:4], talk[4:]] if in_parts else [talk]:
         scratch.append(part)
         scratch.json("run", "--once")
-        scratch.run("job", "run", "sleep", "--force")
-        scratch.run("job", "run", "facts", "--force")
-        text = memoryd.Memory(scratch.workspace, scratch.config).context().text
-        assert "quagga" not in text
+        memory = memoryd.Memory(scratch.workspace, scratch.config)
+        assert "quagga" not in memory.context().text  # which tells what was said last, before a session sleeps
+        for kind in ("sleep", "facts"):
+            scratch.run("job", "run", kind, "--force")
+        assert "quagga" not in memory.context().text
     for kind in ("rollover", "dream"):
         scratch.run("job", "run", kind, "--force")
     (session,) = scratch.json("session", "list")
@@ -63,3 +64,19 @@ def test_a_scheduled_exchange_stays_out_of_memory(scratch, in_parts):
         assert "quagga" not in str(scratch.query(sql))
     assert "Makefiles" in str(scratch.json("facts", "list"))
     assert scratch.json("status")["agents"][0]["sessions"][0]["turns"] == len(talk)
+
+
+def test_what_was_over_when_it_was_first_seen_is_summed_up_without_it(scratch):
+    at = recent(minutes_ago=3 * 24 * 60)
+    talk = [
+        message("user", "[SCHEDULED] We decided to weigh each quagga daily.", at=at),
+        message("assistant", "We decided to weigh the quaggas on Monday.", at=at),
+        message("user", "We decided to ship the parser on Monday, because the Friday build failed.", at=at),
+        message("assistant", "The parser ships on Monday.", at=at),
+    ]
+    scratch.append(talk)
+    scratch.json("run", "--once")
+    scratch.run("job", "run", "rollover")
+    text = (scratch.workspace / ".continuum" / "memory" / "RECENT.md").read_text("utf-8")
+    assert "ship the parser" in text
+    assert "quagga" not in text
