@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 # A role before a text changes nothing about it; a name does: "Anna: I live in Oslo" is not "Ben: I live in Oslo".
 _BEFORE = re.compile(r"(?:[-*+•]\s+|(?:user|assistant|agent|report|decision|learned|event):\s+)*")
@@ -24,6 +25,7 @@ def normalize(text: str) -> str:
     return folded[_BEFORE.match(folded).end() :].rstrip(_CLOSING)  # type: ignore[union-attr]  # it matches any text
 
 
+@lru_cache(maxsize=1024)  # each claim of a reply is compared with the same sentences
 def normalize_quotation(text: str) -> str:
     """Return the form in which a quotation equals its source.
 
