@@ -265,6 +265,14 @@ class HooksSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """Configure who may ask for what: the owner by commands and Python, the agent by its tools and hooks."""
+
+    consolidate: tuple[str, ...] = _key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
+    edit: tuple[str, ...] = _key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
     """Configure the maximum age of state files; None keeps them. Workspaces are never pruned."""
 
@@ -305,6 +313,7 @@ class Settings:
     llm: LlmSettings = _section(LlmSettings())
     modes: ModeSettings = _section(ModeSettings())
     hooks: HooksSettings = _section(HooksSettings())
+    access: AccessSettings = _section(AccessSettings())
     retention: RetentionSettings = _section(RetentionSettings())
     log: LogSettings = _section(LogSettings())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))

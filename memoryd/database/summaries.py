@@ -46,7 +46,7 @@ def list_unfiled(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
 
 def list_some(connection: Connection, agent_id: str, session_ids: Collection[str]) -> Sequence[RowMapping]:
     """List some sessions of an agent, each with its summary."""
-    sql = f"{_SESSIONS} AND s.id IN (SELECT value FROM json_each(?)) ORDER BY s.last_turn_at"
+    sql = f"{_SESSIONS} AND s.id IN (SELECT value FROM json_each(?)) ORDER BY s.last_turn_at"  # noqa: S608
     return query.fetch_mappings(connection, sql, agent_id, list(session_ids))
 
 

@@ -21,6 +21,7 @@ from memoryd.database import query, turns
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.jobs.job import WriteFile
+from memoryd.text.private import is_private
 from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER, SaidEntry
 from memoryd.tiers.now import NowDocument, NowHeader
@@ -69,7 +70,7 @@ def list_files(workspace: Path) -> Iterator[NowFile]:
             continue
         document = now.parse(data or b"")
         header = document.header
-        if data is None or (header is not None and (header.is_private or header.memory_type == CAPTURE)):
+        if data is None or is_private(name, data) or (header is not None and header.memory_type == CAPTURE):
             continue
         began = (header.timestamp_start if header else None) or now.read_name(name.removesuffix(".md"))[0]
         yield NowFile(f"{FOLDER}/{name}", data, document, moment_of(began) if began else None)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,17 +33,15 @@ from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.now_files import DueNowFile
 from memoryd.running.runner import REDECIDED_MAX, Runner
 from memoryd.running.second_reader import keep_whole
-from memoryd.text.content import strip_label
+from memoryd.text.private import is_private
 from memoryd.text.tags import MARKERS, find_tags
 from memoryd.tiers import archive, archive_index, recent
-from memoryd.tiers.archive import FOLDER, ArchiveTheme, PastSession
-from memoryd.tiers.archive_index import IndexHeading, IndexLine
+from memoryd.tiers.archive import FOLDER, PastSession
 from memoryd.tiers.session_summary import Section, SessionSummary, parse_points
 from memoryd.transcripts import now_file
 
 KIND = "rollover"
 _TASK = re.compile(r"(?<![\w#&/])#\d{1,9}\b")
-_PATTERN = re.compile(r"@pattern\b", re.IGNORECASE)
 _MOST_TASKS = 20
 _LOOKED_AT = 50  # sessions beside those to tell: some may be empty
 _SUMMED_UP = 4  # sessions in one run, for each that is told
@@ -81,8 +79,8 @@ def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) ->
     with sqlite.begin_write(engine) as connection:
         if runs.was_asked(connection, KIND, agent_id, key, clock.text(ahead=-queueing.ASK_AGAIN)):
             return None
-        due = clock.text(ahead=delay)
-        return queueing.queue(connection, clock, KIND, agent_id, key, trigger="session-end", scheduled_for=due)
+        at = clock.text(ahead=delay)
+        return queueing.queue(connection, clock, KIND, agent_id, key, trigger="session-end", scheduled_for=at)
 
 
 def _list_waiting(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[RowMapping]:
@@ -101,6 +99,24 @@ def consider_session(engine: Engine, settings: Settings, clock: Clock, session_i
 def consider_all(engine: Engine, settings: Settings, clock: Clock) -> int:
     """Consider each agent; return how many runs were queued."""
     return sum(consider(engine, settings, clock, agent.id) is not None for agent in settings.agents)
+
+
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue the nightly rollover of each agent, once for the slot; return how many were queued.
+
+    It also takes NOW files that began more than `sessions.stale_after` ago and were never rolled over.
+    """
+    queued = 0
+    options = {"before": clock.text(ahead=-settings.sessions.stale_after), "scheduled": True}
+    for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
+        if agent.enabled:
+            with sqlite.begin_write(engine) as connection:
+                key = f"{KIND}:{agent.id}"
+                run_id = queueing.queue(
+                    connection, clock, KIND, agent.id, key, trigger=trigger, slot=name, options=options
+                )
+                queued += run_id is not None
+    return queued
 
 
 def request(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> None:
@@ -171,6 +187,7 @@ class _LastSessions(NamedTuple):
     built: Sequence[KeepSummary]
     told: Sequence[NoteTold]
     unchanged: Collection[str]  # names of sessions whose summary the files hold already
+    private: Collection[str]  # archive files that may not be read
     files: Sequence[WriteFile]  # of NOW
 
 
@@ -246,9 +263,12 @@ def _gather(runner: Runner, run: Run, workspace: Path) -> _LastSessions:
         )
         others.append(_past(row, summary, runner, found.due.get(row["id"])))
         told.append(NoteTold(row["id"], by))
-    files = [edit for one in found.due.values() for edit in one.writes]
+    # What an archive file holds that its owner marked as private is not ours to change: their NOW files stay.
+    private = {one.file for one in (*last, *others) if _is_private(workspace, one.file)}
+    kept = {one.id for one in (*last, *others) if one.file in private}
+    files = [edit for one in found.due.values() if one.session_id not in kept for edit in one.writes]
     files += now_files.list_gone(settings, runner.clock, run.agent_id)
-    return _LastSessions(last, others, list(built.values()), told, unchanged, files)
+    return _LastSessions(last, others, list(built.values()), told, unchanged, private, files)
 
 
 def _past(row: RowMapping, summary: SessionSummary, runner: Runner, due: DueNowFile | None) -> PastSession:
@@ -297,17 +317,15 @@ def _list_writes(runner: Runner, run: Run, workspace: Path, found: _LastSessions
     for one in (*found.last, *found.changed):
         parts.setdefault((one.file, one.started.date()), []).append(one)
     today = runner.clock.now().astimezone(runner.settings.zone).date()
-    themes: dict[str, ArchiveTheme] = {}
+    files = dict(_read_archive(workspace))
     for (name, day), held in sorted(parts.items()):
-        old = regular.read_in(workspace, f"{FOLDER}/{name}")
-        if old is not None or any(one.summary.points or one.said for one in held):
-            new = archive.put_parts(old, day, held, today)
-            listed = archive.list_themes(new)
-            themes |= {f"{name}#{listed[one.name].anchor}": listed[one.name] for one in held if one.name in listed}
-            yield from _write(f"{FOLDER}/{name}", old, new)
+        old = files.get(name)
+        if name not in found.private and (old is not None or any(one.summary.points or one.said for one in held)):
+            files[name] = archive.put_parts(old, day, held, today)
+            yield from _write(f"{FOLDER}/{name}", old, files[name])
     old = regular.read_in(workspace, f"{FOLDER}/{archive_index.NAME}")
-    if themes:
-        yield from _write(f"{FOLDER}/{archive_index.NAME}", old, archive_index.put_lines(old, _index_lines(themes)))
+    if files:
+        yield from _write(f"{FOLDER}/{archive_index.NAME}", old, archive_index.put_lines(old, files))
     path = f"{FOLDER}/{recent.NAME}"
     old = regular.read_in(workspace, path)
     if old is not None or found.last:
@@ -320,23 +338,20 @@ def _list_writes(runner: Runner, run: Run, workspace: Path, found: _LastSessions
         yield from _write(path, old, recent.render(file))
 
 
-def _index_lines(themes: Mapping[str, ArchiveTheme]) -> dict[IndexHeading, list[IndexLine]]:
-    """Return a line for each theme under each heading of which it holds something."""
-    lines: dict[IndexHeading, list[IndexLine]] = {heading: [] for heading in IndexHeading}
-    for target, theme in themes.items():
-        decided, found = theme.points.texts(Section.DECIDED), theme.points.texts(Section.FOUND)
-        patterns = [text for text in (*decided, *found) if _PATTERN.search(text)]
-        said = {
-            IndexHeading.DECISIONS: decided[-1:],
-            IndexHeading.DISCOVERIES: [text for text in found if text not in patterns][-1:],
-            IndexHeading.PATTERNS: patterns[-1:],
-            IndexHeading.TIMELINE: [theme.dates],
-        }
-        for heading, texts in said.items():
-            lines[heading] += [IndexLine(theme.title, target, strip_label(text)) for text in texts]
-    return lines
+def _is_private(workspace: Path, name: str) -> bool:
+    return is_private(name, regular.read_in(workspace, f"{FOLDER}/{name}") or b"")
+
+
+def _read_archive(workspace: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the archive's content files that are not private."""
+    folder = workspace / FOLDER
+    for name in sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ():
+        if archive.NAME.fullmatch(name):
+            data = regular.read_in(workspace, f"{FOLDER}/{name}")
+            if data is not None and not is_private(name, data):
+                yield name, data
 
 
 def _write(path: str, old: bytes | None, new: bytes) -> Iterable[WriteFile]:
-    if new != old:
+    if new != old and not is_private(path, old or b""):  # a person's own now
         yield WriteFile(path, old, new)

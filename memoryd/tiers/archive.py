@@ -22,6 +22,7 @@ from memoryd.tiers.session_summary import STATE_KEYS, Section, SessionSummary, p
 
 FOLDER = ".continuum/memory"
 NAME = re.compile(r"MEMORY-\d{4}-\d\d-\d\d\.md")
+LINK = re.compile(rf"{NAME.pattern}#")
 GENERAL = "General"  # the theme of a session that names none
 SAID = "#### Also said"
 _PIECES = re.compile(rb"^(?=###? )", re.MULTILINE)

@@ -7,14 +7,20 @@ A line is known by its heading and its target; every other line is somebody's ow
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from memoryd.text.content import strip_label
 from memoryd.text.neutral import neutralize
+from memoryd.tiers import archive
+from memoryd.tiers.archive import ArchiveTheme
+from memoryd.tiers.lines import anchors_of
+from memoryd.tiers.session_summary import Section
 
 NAME = "MEMORY.md"
 TITLE = "# Long-term Memory Index"
+_PATTERN = re.compile(r"@pattern\b", re.IGNORECASE)
 _LONGEST = 160  # characters of a line's text
 _LINE = re.compile(rb"- \[(?:[^\]\\]|\\.)*\]\(([^()\s]+)\)")
 _HEADING = re.compile(rb"## ([^\r\n]+?)[ \t]*\r?\n?")
@@ -68,29 +74,58 @@ def target_of(line: bytes) -> str:
     return found[1].decode(errors="replace") if found else ""
 
 
-def put_lines(data: bytes | None, lines: Mapping[IndexHeading, Sequence[IndexLine]]) -> bytes:
-    """Return an index with these lines: each replaces the line of its target, or stands last under its heading."""
+def put_lines(data: bytes | None, files: Mapping[str, bytes]) -> bytes:
+    """Return an index of these archive files, by name: a line for each theme under each heading of which it has one.
+
+    A line replaces that of its target, or stands last under its heading. Lines to a place that is gone are dropped.
+    """
+    lines: dict[IndexHeading, list[IndexLine]] = {heading: [] for heading in IndexHeading}
+    there: set[str] = set()
+    for name, text in sorted(files.items()):
+        there.update(f"{name}#{anchor}" for anchor in anchors_of(text))
+        for theme in dict.fromkeys(archive.list_themes(text).values()):
+            for heading, said in _list_said(theme):
+                lines[heading].append(IndexLine(theme.title, f"{name}#{theme.anchor}", said))
     made = f"{TITLE}\n" + "".join(f"\n## {heading}\n" for heading in IndexHeading)
     sections = list(parse(made.encode() if data is None else data))
+    for at, section in enumerate(sections):
+        kept = [line for line in section.lines if not _is_of(line, files) or target_of(line) in there]
+        sections[at] = section._replace(lines=tuple(kept))
     for heading, given in lines.items():
-        at = next((at for at, one in enumerate(sections) if one.heading == heading), None)
-        if at is None and not given:
-            continue
-        if at is None:
-            at = len(sections)
+        at = next((at for at, one in enumerate(sections) if one.heading == heading), len(sections))
+        if given and at == len(sections):
             sections.append(IndexSection(heading, (f"\n## {heading}\n".encode(),)))
-        held = list(sections[at].lines)
+        held = list(sections[at].lines) if given else []
         for one in given:
             _put_line(held, one)
-        sections[at] = sections[at]._replace(lines=tuple(held))
+        if given:
+            sections[at] = sections[at]._replace(lines=tuple(held))
     return render(sections)
 
 
-def drop_lines(data: bytes, targets: Collection[str]) -> bytes:
-    """Return an index without the lines that link to these targets."""
-    return render(
-        [one._replace(lines=tuple(x for x in one.lines if target_of(x) not in targets)) for one in parse(data)]
-    )
+def drop_lines(data: bytes) -> bytes:
+    """Return an index without the lines to archive files, which quote sessions."""
+    kept = [(one, tuple(line for line in one.lines if not archive.LINK.match(target_of(line)))) for one in parse(data)]
+    return render([one._replace(lines=lines) for one, lines in kept])
+
+
+def _is_of(line: bytes, files: Collection[str]) -> bool:
+    return target_of(line).partition("#")[0] in files
+
+
+def _list_said(theme: ArchiveTheme) -> Iterator[tuple[IndexHeading, str]]:
+    """Yield what a theme has to say under each heading: the last of its points there, and its days."""
+    decided, found = theme.points.texts(Section.DECIDED), theme.points.texts(Section.FOUND)
+    patterns = [text for text in (*decided, *found) if _PATTERN.search(text)]
+    said = {
+        IndexHeading.DECISIONS: [text for text in decided if text not in patterns],
+        IndexHeading.DISCOVERIES: [text for text in found if text not in patterns],
+        IndexHeading.PATTERNS: patterns,
+        IndexHeading.TIMELINE: [theme.dates],
+    }
+    for heading, texts in said.items():
+        if texts:
+            yield heading, strip_label(texts[-1])
 
 
 def _put_line(held: list[bytes], one: IndexLine) -> None:
