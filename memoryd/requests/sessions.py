@@ -134,7 +134,7 @@ def _choose(found: Sequence[NowSession], session_id: str) -> NowSession:
     chosen = next((one for one in found if one.header.session_id in names or one.name in names), None)
     if chosen is None:
         raise NotFoundError(f"no NOW file is of a session {session_id!r}", hint="memoryd session list shows them")
-    for later in found:
+    for later in found:  # it begins at the moment in which the other one was closed
         link, following = chosen.header, later.header
         if following.parent_session == link.session_id and following.timestamp_start == link.timestamp_end is not None:
             chosen = later
