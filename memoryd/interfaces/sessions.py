@@ -44,23 +44,16 @@ def session_start(
     settings: Settings,
     agent: Agent,
     tags: str,
-    tasks: tuple[str, ...],
     project: Path | None,
     command: tuple[str, ...],
-    *,
-    private: bool,
+    **given: Any,
 ) -> None:
     """Start a session in a NOW file; with a command after --, run it and end the session with it."""
     from memoryd.requests import sessions
 
-    made = sessions.start(
-        settings,
-        agent,
-        tags=[tag for tag in tags.split(",") if tag.strip()],
-        tasks=tasks,
-        project=(project or Path.cwd()).absolute(),
-        private=private,
-    )
+    folder = (project or Path.cwd()).absolute()
+    chosen = [tag for tag in tags.split(",") if tag.strip()]
+    made = sessions.start(settings, agent, tags=chosen, project=folder, **kept)
     if command:
         call.output.print_note(f"session {made['session']} in {made['path']}")
         click.get_current_context().exit(_run_inside(settings, agent, made["session"], command))

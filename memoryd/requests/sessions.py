@@ -166,7 +166,7 @@ def start(
         related_tasks=tuple(words[len(tags) :]),
         extra=(PRIVATE,) if private else (),
     )
-    with _locked(settings, agent) as place:
+    with _lock_files(settings, agent) as place:
         return _begin(place, header, _read_sessions(place), utc_now()).describe()
 
 
@@ -198,7 +198,7 @@ def append(
         return end(settings, agent, session_id=session_id, consolidate=text.strip() == EXIT_AND_CONSOLIDATE)
     with scanner.open_scrubber(settings) as scrubber:
         text, tool, summary = scrubber.redact([text, tool or "", summary or ""])
-    with _locked(settings, agent) as place:
+    with _lock_files(settings, agent) as place:
         found, at = _read_sessions(place), utc_now()
         chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
         if chosen is None or not chosen.is_open:
@@ -224,7 +224,7 @@ def end(
         NotFoundError: there is no session of this id, or none is open.
         StateError: the file cannot be written.
     """
-    with _locked(settings, agent) as place:
+    with _lock_files(settings, agent) as place:
         found = _read_sessions(place)
         chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
         if chosen is None:
@@ -238,7 +238,7 @@ def end(
 
 
 @contextmanager
-def _locked(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
+def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
     folders.make_memory_folders(settings)
     with lock_workspace(agent.workspace) as opened:
         yield opened.continuum
