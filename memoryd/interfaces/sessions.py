@@ -53,7 +53,7 @@ def session_start(
 
     folder = (project or Path.cwd()).absolute()
     chosen = [tag for tag in tags.split(",") if tag.strip()]
-    made = sessions.start(settings, agent, tags=chosen, project=folder, **kept)
+    made = sessions.start(settings, agent, tags=chosen, project=folder, **given)
     if command:
         call.output.print_note(f"session {made['session']} in {made['path']}")
         click.get_current_context().exit(_run_inside(settings, agent, made["session"], command))
@@ -177,7 +177,8 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
     with suppress(NotFoundError):
         agent, found = now_sessions.find(evidence.agents_of(call, settings, agent_id), session_id)
         made = sessions.end(settings, agent, session_id=found.header.session_id, consolidate=consolidate)
-        if not evidence.is_read(call, settings, made["session"]):
+        session_id = str(made["session"])
+        if not evidence.is_read(call, settings, session_id):
             call.output.result(made, f"the session {made['session']} is over: {one_line(made['path'])}")
             return
     _end_read(call, settings, session_id, agent_id)

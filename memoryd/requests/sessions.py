@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import moment_of, text_of, utc_now
 from memoryd.errors import ConfigError, NotFoundError, StateError
-from memoryd.files import appends, durable, folders, regular
+from memoryd.files import appends, durable, folders, regular, temporary
 from memoryd.files.open_folder import open_folder
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import scanner
@@ -241,7 +241,18 @@ def end(
 def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
     folders.make_memory_folders(settings)
     with lock_workspace(agent.workspace) as opened:
+        _clear_leftovers(opened.continuum)
         yield opened.continuum
+
+
+def _clear_leftovers(folder: OpenFolder) -> None:
+    """Remove what a killed writer left of a NOW file, if the file has all that was said in it."""
+    for left in temporary.list_leftovers(folder):
+        if now_file.is_now_path(PurePosixPath(left.target)):
+            entry = folder / left.target
+            old, data = regular.read(left.entry) or b"", regular.read(entry) or b""
+            if left.kind == "new" or now.parse(data).body.startswith(now.parse(old).body):
+                durable.settle(entry, regular.compute_digest(old), regular.compute_digest(data))
 
 
 def _next_header(last: NowHeader | None) -> NowHeader:

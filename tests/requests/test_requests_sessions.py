@@ -181,6 +181,20 @@ def test_a_torn_entry_of_a_crash_does_not_swallow_the_next(world):
     assert now_file.parse(path.read_bytes()).entries[-1].tool_name is None
 
 
+@pytest.mark.parametrize("step", ["_place", "_swap", "_let_go"])
+def test_what_a_killed_writer_leaves_is_cleared_and_nothing_is_lost(world, monkeypatch, step):
+    made = world.append("one")
+    with monkeypatch.context() as killed:
+        killed.setattr(sessions.durable, step, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            world.start() if step == "_place" else world.append("two #tag")
+    folder = world.scratch.workspace / ".continuum/memory"
+    assert [path for path in folder.iterdir() if path.name.startswith(".memoryd-")]
+    world.append("three")
+    assert world.said(made) == ["one", *(["two #tag"] if step != "_place" else []), "three"]
+    assert not [path for path in folder.iterdir() if path.name.startswith(".memoryd-")]
+
+
 def test_files_that_agents_write_stay_theirs(world):
     folder = world.scratch.workspace / ".continuum/memory"
     first = world.append("x")
