@@ -89,7 +89,8 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
         hint = "give the path of a program and its arguments after --"
         raise NotFoundError(f"cannot be started: {error.strerror}", command[0], hint) from error
     finally:
-        sessions.end(settings, agent, session_id=session_id)
+        with suppress(NotFoundError):  # long over, and its file removed
+            sessions.end(settings, agent, session_id=session_id)
         for number, handler in before.items():
             signal.signal(number, handler)
     if code is None:
