@@ -7,6 +7,7 @@ says, and run without a person against a model on the loopback that says what it
 One line is printed for each agent and check; what cannot be had is skipped by its name.
 
 Then all share another memory, and three days pass: what was decided in one session is told to the next ones.
+Last, `memoryd init --yes` finds them on a fresh machine, and each is told at its start what the one before decided.
 """
 
 import html
@@ -501,6 +502,42 @@ class WeekendTrial(Trial):
             assert days[-1:] == [friday()], f"told as of {days[-1:]}: {decided}"
 
 
+class FreshMachine(World):
+    """A home in which programs are installed and nothing of memoryd is; its project is new as well."""
+
+    def __init__(self, root, model):
+        super().__init__(root, model)
+        self.config.unlink()
+        shutil.rmtree(self.workspace)
+        (self.workspace / ".git").mkdir(parents=True)
+        self.state = self.home / ".local" / "state" / "memoryd"
+
+    def start(self):
+        with (self.root / "daemon.out").open("wb") as out:
+            self.daemon = subprocess.Popen(self.words("run"), env=self.environ, cwd=self.home, stdout=out, stderr=out)
+        until(lambda: ask(str(self.state), "status", 5), 120, "the daemon is not ready")
+
+    def words(self, *more):
+        return [sys.executable, "-I", "-m", "memoryd", *more]
+
+
+class InitTrial(Trial):
+    """One agent on a machine that `memoryd init --yes` set up: it decides something, and was told what others did."""
+
+    def install(self):
+        for name, text in self.agent.settings(self.world).items():
+            path = self.world.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def decide(self):
+        self.first = self.session(self.decision, "All right, noted.")
+        missing = [one for one in self.told if one not in self.shown()]
+        assert not missing, f"not told: {missing}"
+        core = self.world.workspace / "MEMORY.md"
+        until(lambda: core.exists() and self.decision in core.read_text("utf-8"), 90, "it is not in MEMORY.md")
+
+
 def friday():
     return (datetime.now().astimezone() - WEEKEND).date().isoformat()
 
@@ -529,6 +566,8 @@ def main(names):
             # memoryd sees these sessions long after their end: by default it would not write their days.
             with World(root / "weekend", model, ingest={"history": "flush"}) as world:
                 failed += tried_over_weekend(world, had)
+            with FreshMachine(root / "fresh", model) as world:
+                failed += tried_after_init(world, had)
     return 1 if failed else 0
 
 
@@ -552,6 +591,20 @@ def tried_over_weekend(world, agents):
     world.start()
     done += [passed(trial, "weekend") for trial in deciding]
     done += [passed(trial, "monday") for trial in trials]
+    return [one for one in done if not one]
+
+
+def tried_after_init(world, agents):
+    """Install all, run `memoryd init --yes`, and let each decide something in a session of the same project."""
+    trials = [InitTrial(world, agent, Fetched(world, agent), []) for agent in agents]
+    for trial in trials:
+        trial.install()
+    world.memoryd("init", "--yes", "--no-service")
+    world.start()
+    done = []
+    for trial, before in zip(trials, [None, *trials], strict=False):
+        trial.told = [before.decision] if before else []
+        done.append(passed(trial, "decide"))
     return [one for one in done if not one]
 
 
