@@ -168,11 +168,10 @@ class Redactor:
 
 def test_what_is_written_is_redacted(world, monkeypatch):
     monkeypatch.setattr(sessions.scanner, "open_scrubber", lambda _: nullcontext(Redactor()))
-    secret = "".join(("hunter", "2"))
-    made = world.start(project=f"/src/{secret}", tags=[secret], tasks=[f"see {secret}"])
-    world.append(f"the token is {secret}")
-    world.append(f"curl {secret}", "tool", tool=secret, summary=f"with {secret}")
-    assert secret.encode() not in world.data(made)
+    made = world.start(project="/src/hunter2", tags=["hunter2"], tasks=["see hunter2"])
+    world.append("the token is hunter2")
+    world.append("curl hunter2", "tool", tool="hunter2", summary="with hunter2")
+    assert b"hunter2" not in world.data(made)
     assert b"the token is" in world.data(made)
 
 
