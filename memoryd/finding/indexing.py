@@ -42,7 +42,6 @@ CORE, DAILY, RECENT, ARCHIVE = "core", "daily", "recent", "archive"
 FILES = (CORE, DAILY, RECENT, ARCHIVE)
 TIERS = (*FILES, FACT, SESSION)
 CORE_FILE = "MEMORY.md"
-PRIVATE = ".private"
 BATCH = 20_000  # turns of one transaction …
 BATCH_BYTES = 8_000_000  # … unless they are long
 MUCH = 1_000_000  # bytes in one transaction from which on the index is being filled

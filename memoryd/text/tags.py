@@ -6,8 +6,9 @@ import re
 
 from memoryd.text.fences import without_fences
 
+MARKERS = ("decision", "discovery", "pattern", "bug")
 _TAG = re.compile(r"(?<![\w#&/])#([^\W\d_][\w/-]*)")
-_SAID = re.compile(rf"(?<![\w@./])@(decision|discovery|pattern|bug)\b|{_TAG.pattern}", re.IGNORECASE)
+_SAID = re.compile(rf"(?<![\w@./])@({'|'.join(MARKERS)})\b|{_TAG.pattern}", re.IGNORECASE)
 _NOT_SAID = re.compile(r"`[^`\n]+`|^ {0,3}#{1,6}[ \t].*$", re.MULTILINE)
 _LONGEST = 64  # characters
 

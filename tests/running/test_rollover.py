@@ -74,7 +74,7 @@ class World(EditedWorld):
 
     def parts(self):
         """Whose parts the archive has, in order."""
-        return re.findall(r"^## Session (\w+)-\w+$", self.archived(), re.MULTILINE)
+        return re.findall(r"^### Session (\w+)-\w+$", self.archived(), re.MULTILINE)
 
     def archived(self):
         """Everything in the archive's files."""
@@ -94,7 +94,7 @@ class World(EditedWorld):
         links = LINK.findall(self.text())
         assert len(links) == self.text().count("\n## Session ")
         for name, anchor in links:
-            assert f"\n## Session {anchor}\n" in self.text(name)
+            assert f"\n### Session {anchor}\n" in self.text(name)
         with reads.open_reader(self.scratch.state / "memoryd.db") as reader, self.opened() as app:
             assert verify.list_problems(app.settings, reader) == []
 
