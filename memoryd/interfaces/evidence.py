@@ -110,15 +110,15 @@ def list_sessions(call: Call, settings: Settings, agent_id: str | None, limit: i
     return sorted(rows, key=lambda row: row["last_turn_at"] or "", reverse=True)[:limit]
 
 
-def is_read(call: Call, settings: Settings, session_id: str) -> bool:
-    """Return True if memoryd has read a session."""
+def find_reader(call: Call, settings: Settings, session_id: str) -> str | None:
+    """Return the agent whose session memoryd has read under this id; None for one that it has not read."""
     from memoryd.database import reads
 
     try:
         with call.reader(settings) as reader:
-            return session_id in reads.list_session_ids(reader)
-    except reads.NotMadeError:
-        return False
+            return str(reads.find_session(reader, session_id)["agent_id"])
+    except (reads.NotMadeError, NotFoundError):
+        return None
 
 
 def read_session(

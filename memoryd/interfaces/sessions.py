@@ -44,23 +44,16 @@ def session_start(
     settings: Settings,
     agent: Agent,
     tags: str,
-    tasks: tuple[str, ...],
     project: Path | None,
     command: tuple[str, ...],
-    *,
-    private: bool,
+    **given: Any,
 ) -> None:
     """Start a session in a NOW file; with a command after --, run it and end the session with it."""
     from memoryd.requests import sessions
 
-    made = sessions.start(
-        settings,
-        agent,
-        tags=[tag for tag in tags.split(",") if tag.strip()],
-        tasks=tasks,
-        project=(project or Path.cwd()).absolute(),
-        private=private,
-    )
+    folder = (project or Path.cwd()).absolute()
+    chosen = [tag for tag in tags.split(",") if tag.strip()]
+    made = sessions.start(settings, agent, tags=chosen, project=folder, **given)
     if command:
         call.output.print_note(f"session {made['session']} in {made['path']}")
         click.get_current_context().exit(_run_inside(settings, agent, made["session"], command))
@@ -89,14 +82,15 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
         running.append(subprocess.Popen(command, env={**os.environ, SESSION: session_id}))
         code = running[0].wait()
     except _StoppedError:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)  # the session is to be ended whole
         code = None
     except OSError as error:
         hint = "give the path of a program and its arguments after --"
         raise NotFoundError(f"cannot be started: {error.strerror}", command[0], hint) from error
     finally:
-        sessions.end(settings, agent, session_id=session_id)
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # the session is to be ended whole
+        with suppress(NotFoundError):  # long over, and its file removed
+            sessions.end(settings, agent, session_id=session_id)
         for number, handler in before.items():
             signal.signal(number, handler)
     if code is None:
@@ -163,7 +157,7 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
 
 
 @session.command("end")
-@click.argument("session_id", metavar="[ID]", required=False)
+@click.argument("session_id", metavar="[ID]", required=False, envvar=SESSION)
 @click.option("--consolidate", is_flag=True, help="Then write the sessions that are over to RECENT.md and the archive.")
 @agent_option
 @passed
@@ -173,33 +167,38 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
     A session in a NOW file gets its end written there. What a session that memoryd has read said since its last sleep
     is written to the daily file.
     """
-    from memoryd.requests import now_sessions, sessions
+    from memoryd.requests import consolidating, now_sessions, sessions, waiting
 
     settings = call.settings()
+    made: dict[str, Any] = {}
     if session_id is None:
         agent = call.agent(settings, agent_id)
-        made = sessions.end(settings, agent, consolidate=consolidate)
-        call.output.result(made, f"the session {made['session']} is over: {one_line(made['path'])}")
-        return
-    with suppress(NotFoundError):
-        agent, found = now_sessions.find(evidence.agents_of(call, settings, agent_id), session_id)
-        made = sessions.end(settings, agent, session_id=found.header.session_id, consolidate=consolidate)
-        if not evidence.is_read(call, settings, made["session"]):
-            call.output.result(made, f"the session {made['session']} is over: {one_line(made['path'])}")
-            return
-    _end_read(call, settings, session_id, agent_id)
+        made = sessions.end(settings, agent)
+    else:
+        with suppress(NotFoundError):
+            agent, found = now_sessions.find(evidence.agents_of(call, settings, agent_id), session_id)
+            made = sessions.end(settings, agent, session_id=found.header.session_id)
+            session_id = str(made["session"])
+    text, failure = f"the session {made.get('session')} is over: {one_line(made.get('path'))}", None
+    if session_id is not None and not (made and evidence.find_reader(call, settings, session_id) is None):
+        row = _end_read(call, settings, session_id, agent_id)
+        made |= row
+        text, failure = _ended_text(row), waiting.failure_of(row) if row else None
+        agent = call.agent(settings, evidence.find_reader(call, settings, session_id))
+    if consolidate:
+        made["consolidation"] = consolidating.consolidate(settings, agent)
+    call.output.show(made, text, failure)
 
 
-def _end_read(call: Call, settings: Settings, session_id: str, agent_id: str | None) -> None:
-    """End a session that memoryd has read, and flush its turns."""
-    from memoryd.requests import jobs_by_hand, waiting
+def _end_read(call: Call, settings: Settings, session_id: str, agent_id: str | None) -> dict[str, Any]:
+    """End a session that memoryd has read, and flush its turns; return the row of the run."""
+    from memoryd.requests import jobs_by_hand
 
     if agent_id:
         with call.reader(settings) as reader:
             evidence.session_of(call, settings, reader, session_id, agent_id)
     with call.output.busy("ending the session"), start_log(settings):
-        row = jobs_by_hand.end_session(settings, session_id)
-    call.output.show(row, _ended_text(row), waiting.failure_of(row) if row else None)
+        return jobs_by_hand.end_session(settings, session_id)
 
 
 def _ended_text(row: dict[str, Any]) -> str:

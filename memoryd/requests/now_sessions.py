@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import reads
 from memoryd.errors import NotFoundError
 from memoryd.finding.recall import Hit
+from memoryd.gauge import live
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.snippet import find_passage
@@ -36,11 +39,14 @@ def build_row(agent: Agent, one: NowSession) -> dict[str, Any]:
     """Return a session's row as of the database."""
     header = one.header
     at = header.timestamp_end or header.timestamp_start
+    turns = list_turns(one)
+    gauge = reduce(live.with_text, turns, live.Gauge())
     return {
         "id": header.session_id, "agent_id": agent.id, "parent_id": header.parent_session, "format": FORMAT,
         "transcript": str(agent.workspace / one.path), "state": "ended" if header.timestamp_end else "active",
         "started_at": header.timestamp_start, "ended_at": header.timestamp_end, "last_turn_at": at,
-        "turns": len(list_turns(one)), "forgotten": 0,
+        "turns": len(turns), "forgotten": 0, "gauge": json.dumps(gauge._asdict()), "model": None,
+        "counted_tokens": None, "counted_seq": 0, "last_seq": len(turns),
     }  # fmt: skip
 
 

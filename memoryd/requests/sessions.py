@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import moment_of, text_of, utc_now
 from memoryd.errors import ConfigError, NotFoundError, StateError
-from memoryd.files import appends, durable, folders, regular
+from memoryd.files import appends, durable, folders, regular, temporary
 from memoryd.files.open_folder import open_folder
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import scanner
@@ -134,7 +134,7 @@ def _choose(found: Sequence[NowSession], session_id: str) -> NowSession:
     chosen = next((one for one in found if one.header.session_id in names or one.name in names), None)
     if chosen is None:
         raise NotFoundError(f"no NOW file is of a session {session_id!r}", hint="memoryd session list shows them")
-    for later in found:
+    for later in found:  # it begins at the moment in which the other one was closed
         link, following = chosen.header, later.header
         if following.parent_session == link.session_id and following.timestamp_start == link.timestamp_end is not None:
             chosen = later
@@ -166,7 +166,7 @@ def start(
         related_tasks=tuple(words[len(tags) :]),
         extra=(PRIVATE,) if private else (),
     )
-    with _locked(settings, agent) as place:
+    with _lock_files(settings, agent) as place:
         return _begin(place, header, _read_sessions(place), utc_now()).describe()
 
 
@@ -198,7 +198,7 @@ def append(
         return end(settings, agent, session_id=session_id, consolidate=text.strip() == EXIT_AND_CONSOLIDATE)
     with scanner.open_scrubber(settings) as scrubber:
         text, tool, summary = scrubber.redact([text, tool or "", summary or ""])
-    with _locked(settings, agent) as place:
+    with _lock_files(settings, agent) as place:
         found, at = _read_sessions(place), utc_now()
         chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
         if chosen is None or not chosen.is_open:
@@ -224,7 +224,7 @@ def end(
         NotFoundError: there is no session of this id, or none is open.
         StateError: the file cannot be written.
     """
-    with _locked(settings, agent) as place:
+    with _lock_files(settings, agent) as place:
         found = _read_sessions(place)
         chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
         if chosen is None:
@@ -238,10 +238,21 @@ def end(
 
 
 @contextmanager
-def _locked(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
+def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
     folders.make_memory_folders(settings)
     with lock_workspace(agent.workspace) as opened:
+        _clear_leftovers(opened.continuum)
         yield opened.continuum
+
+
+def _clear_leftovers(folder: OpenFolder) -> None:
+    """Remove what a killed writer left of a NOW file, if the file has all that was said in it."""
+    for left in temporary.list_leftovers(folder):
+        if now_file.is_now_path(PurePosixPath(left.target)):
+            entry = folder / left.target
+            old, data = regular.read(left.entry) or b"", regular.read(entry) or b""
+            if left.kind == "new" or now.parse(data).body.startswith(now.parse(old).body):
+                durable.settle(entry, regular.compute_digest(old), regular.compute_digest(data))
 
 
 def _next_header(last: NowHeader | None) -> NowHeader:

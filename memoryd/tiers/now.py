@@ -104,7 +104,7 @@ def render_entry(role: str, text: str, tool: str | None = None, summary: str | N
         first, _, rest = text.partition("\n")
         if now_file.GUARDED.match(first):
             first, rest = "", text
-        said = f"## {_SAID_BY[role]}: {first}" + (f"\n{_guard(rest)}" if rest else "")
+        said = f"## {_SAID_BY[role]}:{first and f' {first}'}" + (f"\n{_guard(rest)}" if rest else "")
     return f"\n{said}\n".encode(errors="replace")
 
 

@@ -79,7 +79,7 @@ def test_what_is_said_stays_readable():
     assert render_entry("user", "Use tabs.\n```\n# code\n```\n# loud\n```open").decode() == (
         "\n## User: Use tabs.\n```\n# code\n```\n\\# loud\n\\```open\n"
     )
-    assert render_entry("agent", "## User: x").decode() == "\n## Agent: \n\\## User: x\n"
+    assert render_entry("agent", "## User: x").decode() == "\n## Agent:\n\\## User: x\n"
     assert render_entry("tool", "a\n```\nb", "read").decode() == "\n[Tool: read]\n````\na\n```\nb\n````\n"
 
 
