@@ -117,9 +117,21 @@ def render_part(session: PastSession) -> bytes:
     points = re.sub("^### ", "#### ", render_points(session.summary.points), flags=re.MULTILINE)
     pieces += [points] if points else []
     texts = [point.text for point in session.summary.points]
-    left = [said for said in session.said if not any(neutralize(said.text) in text for text in texts)]
+    left = [kept for said in session.said if (kept := _leave_out(said, texts)).text.strip()]
     pieces += [f"{SAID}\n\n" + "\n>\n".join(map(_quote, left))] if left else []
     return ("\n\n".join(pieces) + "\n").encode(errors="replace")
+
+
+def _leave_out(said: SaidEntry, texts: Sequence[str]) -> SaidEntry:
+    """Return an entry without the lines that a point holds, so that nothing is there twice."""
+    if any(neutralize(said.text) in text for text in texts):
+        return said._replace(text="")
+    lines = [line for line in said.text.splitlines() if not _is_held(neutralize(line), texts)]
+    return said._replace(text="\n".join(lines))
+
+
+def _is_held(line: str, texts: Sequence[str]) -> bool:
+    return line.rstrip(".") != "" and any(line in text or line.rstrip(".") == text.rstrip(".") for text in texts)
 
 
 def _quote(said: SaidEntry) -> str:
