@@ -19,6 +19,7 @@ from memoryd.files import appends, durable, folders, regular, temporary
 from memoryd.files.open_folder import open_folder
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import scanner
+from memoryd.text.private import is_private
 from memoryd.text.tags import find_tags
 from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER
@@ -68,7 +69,7 @@ class NowSession:
     @property
     def is_private(self) -> bool:
         """Return True if nobody may read, send or index it."""
-        return bool(_private_lines(self.header))
+        return is_private(self.name, self.document.head)
 
     @property
     def order(self) -> tuple[datetime, str, int]:
@@ -266,12 +267,8 @@ def _next_header(last: NowHeader | None) -> NowHeader:
         tags=last.tags,
         parent_session=last.session_id,
         related_tasks=last.related_tasks,
-        extra=_private_lines(last),
+        extra=tuple(line for line in last.extra if is_private("", f"---\n{line}\n---\n".encode())),
     )
-
-
-def _private_lines(header: NowHeader) -> tuple[str, ...]:
-    return tuple(line for line in header.extra if line.replace(" ", "").lower().startswith("private:"))
 
 
 def _begin(folder: OpenFolder, header: NowHeader, found: Sequence[NowSession], at: datetime) -> NowSession:
