@@ -13,7 +13,18 @@ import click
 
 from memoryd.counted import count_noun
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import agents, evidence, facts, grants, history, ledger, operation, recall, sessions
+from memoryd.interfaces import (
+    agents,
+    consolidation,
+    evidence,
+    facts,
+    grants,
+    history,
+    ledger,
+    operation,
+    recall,
+    sessions,
+)
 from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, render_run, render_table
@@ -388,6 +399,7 @@ for _command in (
         evidence.blame,
     ),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
+    *(consolidation.consolidate, consolidation.recover),
     mcp.mcp,
 ):
     cli.add_command(_command)

@@ -15,6 +15,7 @@ import click
 from memoryd.errors import NotFoundError
 from memoryd.interfaces import evidence
 from memoryd.interfaces.call import Call, agent_option, of_agent, passed, start_log
+from memoryd.interfaces.consolidation import offer_recovery
 from memoryd.interfaces.output import one_line, render_run, render_table
 from memoryd.requests import access
 
@@ -51,6 +52,7 @@ def session_start(
     """Start a session in a NOW file; with a command after --, run it and end the session with it."""
     from memoryd.requests import sessions
 
+    offer_recovery(call, settings, agent)
     folder = (project or Path.cwd()).absolute()
     chosen = [tag for tag in tags.split(",") if tag.strip()]
     made = sessions.start(settings, agent, tags=chosen, project=folder, **given)

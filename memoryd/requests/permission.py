@@ -64,6 +64,6 @@ def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: s
             actor = AGENT_TOOL if by == "agent" else HUMAN
             audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
     key = "consolidate" if what == "consolidate" else "edit"
-    does, other = _DOES[what], "owner" if by == "agent" else "agent"
-    hint = f"ask the {other} to {does}, or set access.{key} in {settings.source}"
-    raise RefusedError(f"the {by} may not {does}", agent.id, hint)
+    other: Caller = "owner" if by == "agent" else "agent"
+    ask = f"ask the {other} to {_DOES[what]}, or " if is_allowed(settings, what, other) else ""
+    raise RefusedError(f"the {by} may not {_DOES[what]}", agent.id, f"{ask}set access.{key} in {settings.source}")

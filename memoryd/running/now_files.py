@@ -20,18 +20,21 @@ from memoryd.config import Settings
 from memoryd.database import query, turns
 from memoryd.errors import StateError
 from memoryd.files import regular
+from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.job import WriteFile
 from memoryd.text.private import is_private
 from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER, SaidEntry
 from memoryd.tiers.now import NowDocument, NowHeader
 from memoryd.transcripts import now_file
-from memoryd.transcripts.turn import Origin, Role
+from memoryd.transcripts.turn import Origin, Role, StoredTurn
 
 CAPTURE = "capture"  # the memory type of a file that memoryd writes of a session that it only watches
 _SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Agent", Role.TOOL: "Tool"}
+# By the end of the path: a rehearsal has a copy of the workspace in another folder.
 _READ = (
-    "SELECT session_id FROM transcript WHERE agent_id = ? AND path = ? AND prefix_sha256 = ? AND session_id IS NOT NULL"
+    "SELECT session_id FROM transcript WHERE agent_id = ?1 AND substr(path, -length(?2)) = ?2 AND prefix_sha256 = ?3"
+    " AND session_id IS NOT NULL"
 )
 
 
@@ -87,7 +90,7 @@ def list_due(
         is_long = not file.ended and _is_due(settings, clock, file)
         if now.is_fresh(file.document) or now.is_cleared(file.document) or not (file.ended or is_asked or is_long):
             continue
-        session_id = _find_reader(connection, agent_id, workspace, file)
+        session_id = _find_reader(connection, agent_id, file)
         row = turns.session_row(connection, session_id) if session_id else None
         if row is None or not _is_read_whole(connection, file, row["id"]):
             continue
@@ -120,10 +123,18 @@ def list_gone(settings: Settings, clock: Clock, agent_id: str) -> list[WriteFile
 def read_said(connection: Connection, session_id: str) -> tuple[SaidEntry, ...]:
     """Return what was said in a session that its NOW file no longer holds."""
     return tuple(
-        SaidEntry(_SPEAKERS.get(turn.role, "Note"), turn.text)
-        for turn in turns.stored_turns(connection, session_id)
+        SaidEntry(_SPEAKERS.get(turn.role, "Note"), _said_by_tool(turn) if turn.role is Role.TOOL else turn.text)
+        for turn in set_aside_scheduled(turns.stored_turns(connection, session_id))
         if turn.origin is not Origin.INJECTED and turn.text.strip()
     )
+
+
+def _said_by_tool(turn: StoredTurn) -> str:
+    """Return a tool's entry without the marks of its first line."""
+    first, _, rest = turn.text.partition("\n")
+    if not first.startswith(now_file.TOOL_MARK):
+        return turn.text
+    return f"{first.removeprefix(now_file.TOOL_MARK).removesuffix(']')}\n{rest}"
 
 
 def _is_due(settings: Settings, clock: Clock, file: NowFile) -> bool:
@@ -131,10 +142,10 @@ def _is_due(settings: Settings, clock: Clock, file: NowFile) -> bool:
     return is_old or file.data.count(b"\n") >= settings.sessions.now_max_lines
 
 
-def _find_reader(connection: Connection, agent_id: str, workspace: Path, file: NowFile) -> str | None:
+def _find_reader(connection: Connection, agent_id: str, file: NowFile) -> str | None:
     """Return the session of a file whose every byte was read as it is now."""
     digest = regular.compute_digest(file.data)
-    return query.fetch_text(connection, _READ, agent_id, str(workspace / file.path), digest)
+    return query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
 
 
 def _is_read_whole(connection: Connection, file: NowFile, session_id: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 SUFFIX = ".private"
+_LONGEST = 1 << 16  # bytes of front matter
 # Front matter goes up to the next line of `---`, in a file that is still being written to its end.
 _FRONT_MATTER = re.compile(
     rb"(?:\xef\xbb\xbf)?---[ \t]*(?:\r\n?|\n)(.*?)(?:(?<=[\r\n])(?:---|\.\.\.)[ \t]*(?:[\r\n]|\Z)|\Z)", re.DOTALL
@@ -22,7 +23,7 @@ def is_private(name: str, head: bytes = b"") -> bool:
 
     Args:
         name: the file's name, or its path; a folder `x.private` on that path counts as well.
-        head: the file's bytes, or its first ones: all of its front matter.
+        head: the file's bytes, or its first ones: all of its front matter, as far as 64 KiB.
 
     Returns:
         True if a name ends in `.private`, in any case, or the front matter says `private: true` (or `yes`, `on`, `1`,
@@ -30,5 +31,5 @@ def is_private(name: str, head: bytes = b"") -> bool:
     """
     if SUFFIX in name.lower() and any(part.endswith(SUFFIX) for part in re.split(r"[/\\]", name.lower())):
         return True
-    front = _FRONT_MATTER.match(head)
+    front = _FRONT_MATTER.match(head[:_LONGEST])
     return front is not None and any(found[1].strip().lower() not in _NO for found in _MARK.finditer(front[1]))

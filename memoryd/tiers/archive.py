@@ -265,7 +265,7 @@ def _fields_of(parts: Sequence[bytes]) -> str:
 
 def _dates_of(parts: Iterable[bytes]) -> str:
     days = [day for part in parts for found in _RANGE.findall(_text(part))[:1] for day in found if day]
-    return f"{min(days)} - {max(days)}" if days else ""
+    return "" if not days else min(days) if min(days) == max(days) else f"{min(days)} - {max(days)}"
 
 
 def _points_of(part: bytes) -> SessionSummary:

@@ -160,7 +160,8 @@ def test_a_rollover_by_hand_needs_the_right_to_consolidate(scratch, allowed, cod
     answer = scratch.json("job", "run", "rollover", code=code)
     if code:
         assert "the owner may not start a rollover" in answer["message"]
-        assert "access.consolidate" in answer["hint"]
+        ask = "ask the agent to start a rollover, or " if allowed else ""
+        assert answer["hint"] == f"{ask}set access.consolidate in {scratch.config}"
         assert last_refusal(scratch) == ("access:consolidate:job run rollover", "owner", "human")
 
 
