@@ -210,6 +210,9 @@ def test_files_that_agents_write_stay_theirs(world):
     )
     (folder / "NOW-2026-03-04T12-00.md").symlink_to(world.scratch.config)
     assert world.append("y")["session"] == first["session"]
+    world.at = AT.replace(hour=12)
+    assert world.start()["path"].endswith("NOW-2026-03-04T12-00-2.md")
+    world.at = AT
     ended = world.end(session_id="NOW-2026-03-04T10-00")
     assert (ended["session"], ended["started_at"]) == ("NOW-2026-03-04T10-00", "2026-03-04T10:00:00Z")
     assert ended["duration_minutes"] is None  # it ends before it began, by its name
