@@ -6,8 +6,9 @@ while they change. An entry is one append; the header alone is rewritten.
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -19,6 +20,7 @@ from memoryd.files import appends, durable, folders, regular, temporary
 from memoryd.files.open_folder import open_folder
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import scanner
+from memoryd.text.private import is_private
 from memoryd.text.tags import find_tags
 from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER
@@ -68,7 +70,7 @@ class NowSession:
     @property
     def is_private(self) -> bool:
         """Return True if nobody may read, send or index it."""
-        return bool(_private_lines(self.header))
+        return is_private(self.name, self.document.head)
 
     @property
     def order(self) -> tuple[datetime, str, int]:
@@ -154,18 +156,11 @@ def start(
     private: bool = False,
 ) -> dict[str, Any]:
     """Start a session and return it; its parent is the newest session so far, open or ended."""
-    given = [str(project or ""), *tags, *tasks]
     with scanner.open_scrubber(settings) as scrubber:
-        folder, *words = scrubber.redact(given)
-    cleaned = tuple(dict.fromkeys(tag for word in words[: len(tags)] if (tag := word.strip().lstrip("#@"))))
-    header = NowHeader(
-        session_id="",
-        timestamp_start=None,
-        project_path=folder or None,
-        tags=cleaned,
-        related_tasks=tuple(words[len(tags) :]),
-        extra=(PRIVATE,) if private else (),
-    )
+        folder, *words = scrubber.redact([str(project or ""), *tags, *tasks])
+    about, extra = words[len(tags) :], (PRIVATE,) if private else ()
+    named = tuple(dict.fromkeys(tag for word in words[: len(tags)] if (tag := word.strip().lstrip("#@"))))
+    header = NowHeader("", None, project_path=folder or None, tags=named, related_tasks=tuple(about), extra=extra)
     with _lock_files(settings, agent) as place:
         return _begin(place, header, _read_sessions(place), utc_now()).describe()
 
@@ -259,39 +254,24 @@ def _next_header(last: NowHeader | None) -> NowHeader:
     """Return the header of a session that continues another one: it is about the same, and as private."""
     if last is None:
         return NowHeader("", None)
-    return NowHeader(
-        "",
-        None,
-        project_path=last.project_path,
-        tags=last.tags,
-        parent_session=last.session_id,
-        related_tasks=last.related_tasks,
-        extra=_private_lines(last),
-    )
-
-
-def _private_lines(header: NowHeader) -> tuple[str, ...]:
-    return tuple(line for line in header.extra if line.replace(" ", "").lower().startswith("private:"))
+    kept = tuple(line for line in last.extra if is_private("", f"---\n{line}\n---\n".encode()))
+    return replace(last, timestamp_end=None, duration_minutes=None, parent_session=last.session_id, extra=kept)
 
 
 def _begin(folder: OpenFolder, header: NowHeader, found: Sequence[NowSession], at: datetime) -> NowSession:
     """Make the file of a new session; its name has a number only where the plain one is taken."""
     parent = header.parent_session or (found[-1].header.session_id if found else None)
-    made = replace(
-        header, session_id=f"sess_{secrets.token_hex(8)}", timestamp_start=text_of(at), parent_session=parent
-    )
+    new_id = f"sess_{secrets.token_hex(8)}"
+    made = replace(header, session_id=new_id, timestamp_start=text_of(at), parent_session=parent)
     data = now.render_header(made)
-    number = 1
-    while True:
+    for number in itertools.count(1):
         name = f"NOW-{at.astimezone(UTC):%Y-%m-%dT%H-%M}{'' if number == 1 else f'-{number}'}.md"
-        number += 1
-        if (folder / name).exists():
+        if (folder / name).exists():  # also as a link, or as a folder
             continue
-        try:
+        with suppress(durable.MovedError):  # taken at this moment
             durable.replace(folder / name, data, None)
-        except durable.MovedError:  # an agent made it at this moment
-            continue
-        return NowSession(name, data, now.parse(data))
+            break
+    return NowSession(name, data, now.parse(data))
 
 
 def _close(folder: OpenFolder, chosen: NowSession, at: datetime) -> NowSession:

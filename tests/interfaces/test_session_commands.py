@@ -55,6 +55,20 @@ def test_a_session_is_kept_and_shown_without_a_daemon(scratch):
     assert scratch.json("session", "end", later["session"])["ended_at"]
 
 
+@pytest.mark.parametrize("way", [("end", "--consolidate"), ("append", "user", "/exit --consolidate")])
+def test_what_is_said_after_the_end_and_consolidation_is_a_new_session(scratch, way):
+    first = scratch.json("session", "append", "user", "We decided to keep the kumquats in PostgreSQL.")
+    ended = scratch.json("session", *way)
+    assert (ended["session"], ended["consolidation"]["state"]) == (first["session"], "succeeded")
+    document = now.parse((scratch.workspace / first["path"]).read_bytes())
+    assert now.is_cleared(document)
+    kept = [path.read_text() for path in (scratch.workspace / ".continuum/memory").glob("MEMORY-*.md")]
+    assert "keep the kumquats in PostgreSQL" in "".join(kept)
+    later = scratch.json("session", "append", "user", "And the plums.")
+    assert (later["parent_session"], later["path"] != first["path"]) == (first["session"], True)
+    assert b"And the plums." in (scratch.workspace / later["path"]).read_bytes()
+
+
 def test_text_comes_from_standard_input_as_well(scratch):
     done = scratch.run("session", "append", "agent", cwd=ROOT, input="## User: x\n")
     assert done.returncode == 0, done.stderr
@@ -73,9 +87,6 @@ def test_what_is_read_is_known_once_and_a_parent_makes_no_subagent(scratch):
         (second["session"], first["session"], "active"),
     }
     assert scratch.query("SELECT count(*) FROM session WHERE parent_id IS NOT NULL") == [(0,)]
-    scratch.json("session", "append", "user", "/exit")
-    scratch.json("run", "--once")
-    assert {row["state"] for row in scratch.json("session", "list")} == {"ended"}
     assert scratch.json("session", "end", first["session"])["state"] == "skipped"
 
 

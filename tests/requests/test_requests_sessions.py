@@ -7,6 +7,8 @@ from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scratch import Scratch
 
 from memoryd import config
@@ -208,6 +210,9 @@ def test_files_that_agents_write_stay_theirs(world):
     )
     (folder / "NOW-2026-03-04T12-00.md").symlink_to(world.scratch.config)
     assert world.append("y")["session"] == first["session"]
+    world.at = AT.replace(hour=12)
+    assert world.start()["path"].endswith("NOW-2026-03-04T12-00-2.md")
+    world.at = AT
     ended = world.end(session_id="NOW-2026-03-04T10-00")
     assert (ended["session"], ended["started_at"]) == ("NOW-2026-03-04T10-00", "2026-03-04T10:00:00Z")
     assert ended["duration_minutes"] is None  # it ends before it began, by its name
@@ -251,6 +256,44 @@ def test_entries_of_eight_processes_at_once_are_all_there_whole_and_once(world):
         assert [text for text in texts if text.startswith(f"process{n} ")] == [
             f"process{n} said {k}\n## User: forged #tag{k}" for k in range(12)
         ]
+
+
+STEPS = st.lists(
+    st.sampled_from(["start", "say", "say", "say", "old id", "end", "long", "torn", "by hand", "wait"]),
+    min_size=4,
+    max_size=10,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_after_any_steps_each_entry_is_in_one_file_once_and_in_order(world, steps):
+    for name in world.files():
+        (world.scratch.workspace / ".continuum/memory" / name).unlink()
+    said, ids = [], []
+    for number, step in enumerate(steps):
+        world.wait(seconds=7)
+        text = f"entry {number}\n# {step} `x"
+        current = sessions.find_current(world.agent)
+        if step == "start":
+            ids.append(world.start()["session"])
+        elif step in {"say", "long", "old id"}:
+            text += "\nx" * 200 * (step == "long")
+            given_id = ids[0] if ids and step == "old id" else None
+            ids.append(world.append(text, session_id=given_id)["session"])
+            said.append(text)
+        elif step == "wait":
+            world.wait(hours=7)
+        elif current and step == "end":
+            world.end()
+        elif current:
+            with current.open("ab") as file:
+                file.write(b"## Agent: by hand\n```\nopen" if step == "torn" else b"## Agent: by hand\n")
+    found = [world.said(one.describe()) for one in sessions.list_sessions(world.agent)]
+    assert sorted(text for texts in found for text in texts if text.startswith("entry")) == sorted(said)
+    for texts in found:
+        numbers = [int(text.split()[1]) for text in texts if text.startswith("entry")]
+        assert numbers == sorted(numbers)
 
 
 def test_a_lock_is_never_stale_while_its_holder_lives(world, monkeypatch):
