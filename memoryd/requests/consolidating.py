@@ -66,7 +66,7 @@ def recover(
     clock = Clock()
     before = clock.now() - timedelta(hours=hours)
     found = [
-        {"path": file.path, "began": None if file.began is None else file.began.isoformat(), "ended": file.ended}
+        {"path": file.path, "began": None if file.began is None else file.began.isoformat(), "ended": file.end}
         for file in now_files.list_stale(settings, agent.id, before)
     ]
     if not (consolidate and found):

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, RowMapping
 
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Settings
@@ -38,7 +38,7 @@ _READ = (
 )
 
 
-class NowFile(NamedTuple):
+class KeptFile(NamedTuple):
     """Hold a NOW file of a workspace."""
 
     path: str  # in the workspace
@@ -47,7 +47,7 @@ class NowFile(NamedTuple):
     began: datetime | None
 
     @property
-    def ended(self) -> str | None:
+    def end(self) -> str | None:
         """Return when its session ended, if it says so."""
         return self.document.header.timestamp_end if self.document.header else None
 
@@ -60,7 +60,7 @@ class DueNowFile(NamedTuple):
     writes: tuple[WriteFile, ...]  # the cleared file, and the one that continues its session
 
 
-def list_files(workspace: Path) -> Iterator[NowFile]:
+def list_files(workspace: Path) -> Iterator[KeptFile]:
     """Yield the NOW files that people and agents write, without private ones, in order of their names."""
     folder = workspace / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
@@ -76,32 +76,35 @@ def list_files(workspace: Path) -> Iterator[NowFile]:
         if data is None or is_private(name, data) or (header is not None and header.memory_type == CAPTURE):
             continue
         began = (header.timestamp_start if header else None) or now.read_name(name.removesuffix(".md"))[0]
-        yield NowFile(f"{FOLDER}/{name}", data, document, moment_of(began) if began else None)
+        yield KeptFile(f"{FOLDER}/{name}", data, document, moment_of(began) if began else None)
 
 
 def list_due(
     connection: Connection, settings: Settings, clock: Clock, agent_id: str, asked_before: datetime | None = None
 ) -> list[DueNowFile]:
     """List the files of an agent that are due and read; `asked_before`: also all that began before this moment."""
-    workspace = next(agent.workspace for agent in settings.agents if agent.id == agent_id)
+    workspace = _workspace_of(settings, agent_id)
     found = []
     for file in list_files(workspace):
         is_asked = asked_before is not None and (file.began is None or file.began < asked_before)
-        is_long = not file.ended and _is_due(settings, clock, file)
-        if now.is_fresh(file.document) or now.is_cleared(file.document) or not (file.ended or is_asked or is_long):
-            continue
-        session_id = _find_reader(connection, agent_id, file)
-        row = turns.session_row(connection, session_id) if session_id else None
-        if row is None or not _is_read_whole(connection, file, row["id"]):
-            continue
-        is_live = is_long and not is_asked and row["state"] == "active"
-        found.append(DueNowFile(row["id"], file.document.header, tuple(_list_writes(workspace, clock, file, is_live))))
+        is_long = not file.end and _is_due(settings, clock, file)
+        is_wanted = bool(file.end) or is_asked or is_long
+        if is_wanted and not now.is_fresh(file.document) and not now.is_cleared(file.document):
+            row = _find_read(connection, agent_id, file)
+            if row is not None:
+                is_live = is_long and not is_asked and row["state"] == "active"
+                writes = tuple(_list_writes(workspace, clock, file, is_live))
+                found.append(DueNowFile(row["id"], file.document.header, writes))
     return found
 
 
-def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowFile]:
+def _workspace_of(settings: Settings, agent_id: str) -> Path:
+    return next(agent.workspace for agent in settings.agents if agent.id == agent_id)
+
+
+def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[KeptFile]:
     """List the files of an agent that began before a moment and were never rolled over."""
-    workspace = next(agent.workspace for agent in settings.agents if agent.id == agent_id)
+    workspace = _workspace_of(settings, agent_id)
     return [
         file
         for file in list_files(workspace)
@@ -111,12 +114,12 @@ def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowF
 
 def list_gone(settings: Settings, clock: Clock, agent_id: str) -> list[WriteFile]:
     """List the removal of the files that were cleared and are older than `sessions.now_keep`."""
-    workspace = next(agent.workspace for agent in settings.agents if agent.id == agent_id)
+    workspace = _workspace_of(settings, agent_id)
     late = clock.now() - settings.sessions.now_keep
     return [
         WriteFile(file.path, file.data, None)
         for file in list_files(workspace)
-        if file.ended and now.is_cleared(file.document) and moment_of(file.ended) < late
+        if file.end and now.is_cleared(file.document) and moment_of(file.end) < late
     ]
 
 
@@ -137,24 +140,24 @@ def _said_by_tool(turn: StoredTurn) -> str:
     return f"{first.removeprefix(now_file.TOOL_MARK).removesuffix(']')}\n{rest}"
 
 
-def _is_due(settings: Settings, clock: Clock, file: NowFile) -> bool:
+def _is_due(settings: Settings, clock: Clock, file: KeptFile) -> bool:
     is_old = file.began is not None and clock.now() - file.began >= settings.sessions.now_max_age
     return is_old or file.data.count(b"\n") >= settings.sessions.now_max_lines
 
 
-def _find_reader(connection: Connection, agent_id: str, file: NowFile) -> str | None:
+def _find_read(connection: Connection, agent_id: str, file: KeptFile) -> RowMapping | None:
     """Return the session of a file whose every byte was read as it is now."""
     digest = regular.compute_digest(file.data)
-    return query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
-
-
-def _is_read_whole(connection: Connection, file: NowFile, session_id: str) -> bool:
-    """Return True if a last line without a line end was read as well, which is read later than the rest."""
+    session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
+    row = turns.session_row(connection, session_id) if session_id else None
+    # A last line without a line end is read later than the rest.
     rest = file.data.rpartition(b"\n")[2].decode(errors="replace").strip()
-    return not rest or any(rest in turn.text for turn in turns.stored_turns(connection, session_id))
+    if row is None or not rest or any(rest in turn.text for turn in turns.stored_turns(connection, row["id"])):
+        return row
+    return None
 
 
-def _list_writes(workspace: Path, clock: Clock, file: NowFile, is_live: bool) -> Iterator[WriteFile]:  # noqa: FBT001
+def _list_writes(workspace: Path, clock: Clock, file: KeptFile, is_live: bool) -> Iterator[WriteFile]:  # noqa: FBT001
     stem = PurePosixPath(file.path).stem
     at = clock.text()
     header = file.document.header

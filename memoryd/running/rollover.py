@@ -37,6 +37,7 @@ from memoryd.text.private import is_private
 from memoryd.text.tags import MARKERS, find_tags
 from memoryd.tiers import archive, archive_index, recent
 from memoryd.tiers.archive import FOLDER, PastSession
+from memoryd.tiers.now import NowHeader
 from memoryd.tiers.session_summary import Section, SessionSummary, parse_points
 from memoryd.transcripts import now_file
 
@@ -59,28 +60,32 @@ def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) ->
         return None
     with sqlite.begin_read(engine) as connection:
         last = summaries.list_last(connection, agent_id, _LOOKED_AT + settings.sessions.recent_sessions)
-        changed = [f"{row['id']} {row['summed_up_by']}" for row in summaries.list_changed(connection, agent_id)]
-    new, delay = [], timedelta(0)
+        new = [f"{row['id']} {row['summed_up_by']}" for row in summaries.list_changed(connection, agent_id)]
+        new += _list_now(connection, settings, clock, agent_id)
+    delay = timedelta(0)
     for row in _take_last(settings, clock, last):
         if row["summary"] is None:
             new.append(f"{row['id']} {row['last_seq']}")
             delay = settings.facts.debounce
         elif row["told"] is None and row["state"] == "ended" and _is_asleep(settings, clock, row):
             new.append(f"{row['id']} {row['summed_up_by']}")
-    with sqlite.begin_read(engine) as connection:
-        due = now_files.list_due(connection, settings, clock, agent_id)
-        slept = {row["id"] for row in _list_waiting(connection, settings, clock, agent_id)}
-        unfiled = [row["id"] for row in summaries.list_unfiled(connection, agent_id) if row["id"] not in slept]
-    new += [f"{file.session_id} {file.writes[0].path}" for file in due if file.session_id not in slept]
-    new += [*unfiled, *(edit.path for edit in now_files.list_gone(settings, clock, agent_id))]
-    if not new and not changed:
+    if not new:
         return None
-    key = f"{KIND}:{agent_id}:{hashlib.sha256(repr(sorted([*new, *changed])).encode()).hexdigest()[:16]}"
+    key = f"{KIND}:{agent_id}:{hashlib.sha256(repr(sorted(new)).encode()).hexdigest()[:16]}"
     with sqlite.begin_write(engine) as connection:
         if runs.was_asked(connection, KIND, agent_id, key, clock.text(ahead=-queueing.ASK_AGAIN)):
             return None
         at = clock.text(ahead=delay)
         return queueing.queue(connection, clock, KIND, agent_id, key, trigger="session-end", scheduled_for=at)
+
+
+def _list_now(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[str]:
+    """List what there is to do about NOW files and their sessions, each by what tells it from another time."""
+    waiting = {row["id"] for row in _list_waiting(connection, settings, clock, agent_id)}
+    due = [one for one in now_files.list_due(connection, settings, clock, agent_id) if one.session_id not in waiting]
+    edits = [edit for one in due for edit in one.writes[:1]] + now_files.list_gone(settings, clock, agent_id)
+    unfiled = [row["id"] for row in summaries.list_unfiled(connection, agent_id) if row["id"] not in waiting]
+    return [*unfiled, *(f"{edit.path} {regular.compute_digest(edit.old or b'')}" for edit in edits)]
 
 
 def _list_waiting(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[RowMapping]:
@@ -226,49 +231,60 @@ def _find_candidates(runner: Runner, run: Run) -> _Candidates:
     return _Candidates(newest, {row["id"]: row for row in changed}, held)
 
 
+class _Summaries:
+    """Give each session its summary: the stored one, or one that is built for it."""
+
+    def __init__(self, runner: Runner, run: Run, workspace: Path, due: Mapping[str, DueNowFile]) -> None:
+        self._runner = runner
+        self._run = run
+        self._workspace = workspace
+        self._due = due
+        self.built: dict[str, KeepSummary] = {}
+
+    def take(self, row: RowMapping, *, is_needed: bool) -> tuple[PastSession, NoteTold]:
+        """Return a session with its summary, and what is to be noted of it."""
+        text, by = row["summary"], row["summed_up_by"]
+        is_behind = row["id"] in self._due and row["slept_upto"] < row["last_seq"]
+        if (is_behind or (text is None and is_needed)) and row["turns"]:
+            if row["id"] not in self.built:
+                self._runner.go_on(self._run)
+                self.built[row["id"]] = _sum_up(self._runner, self._run, self._workspace, row)
+            text, by = self.built[row["id"]].summary, None
+        past = _past(row, parse_points(text or ""), self._runner, self._due.get(row["id"]))
+        return past, NoteTold(row["id"], by)
+
+
 def _gather(runner: Runner, run: Run, workspace: Path) -> _LastSessions:
     settings = runner.settings
     found = _find_candidates(runner, run)
     changed = dict(found.changed)
-    built: dict[str, KeepSummary] = {}
-
-    def summary_of(row: RowMapping, *, needed: bool) -> tuple[SessionSummary, str | None]:
-        text, by = row["summary"], row["summed_up_by"]
-        is_behind = row["id"] in found.due and row["slept_upto"] < row["last_seq"]
-        if (is_behind or (text is None and needed)) and row["turns"]:
-            if row["id"] not in built:
-                runner.go_on(run)
-                built[row["id"]] = _sum_up(runner, run, workspace, row)
-            text, by = built[row["id"]].summary, None
-        return parse_points(text or ""), by
-
+    summed = _Summaries(runner, run, workspace, found.due)
     last: list[PastSession] = []
     told: list[NoteTold] = []
     unchanged = []
     for row in found.rows:
         if len(last) == settings.sessions.recent_sessions:
             break
-        is_left = len(built) < _SUMMED_UP * settings.sessions.recent_sessions and _is_left(settings, runner.clock, row)
-        summary, by = summary_of(row, needed=is_left or row["id"] in changed)
-        past = _past(row, summary, runner, found.due.get(row["id"]))
-        if _says_something(summary):
+        is_left = len(summed.built) < _SUMMED_UP * settings.sessions.recent_sessions
+        is_left = is_left and _is_left(settings, runner.clock, row)
+        past, note = summed.take(row, is_needed=is_left or row["id"] in changed)
+        if _says_something(past.summary):
             last.append(past)
-            told.append(NoteTold(row["id"], by))
+            told.append(note)
             if changed.pop(row["id"], None) is None and row["told"] is not None:
                 unchanged.append(past.name)
-    others = []
-    for row in changed.values():
-        summary, by = (
-            (parse_points(built[row["id"]].summary), None) if row["id"] in built else summary_of(row, needed=True)
-        )
-        others.append(_past(row, summary, runner, found.due.get(row["id"])))
-        told.append(NoteTold(row["id"], by))
-    # What an archive file holds that its owner marked as private is not ours to change: their NOW files stay.
-    private = {one.file for one in (*last, *others) if _is_private(workspace, one.file)}
-    kept = {one.id for one in (*last, *others) if one.file in private}
-    files = [edit for one in found.due.values() if one.session_id not in kept for edit in one.writes]
+    others = [summed.take(row, is_needed=True) for row in changed.values()]
+    every = [*last, *(past for past, _ in others)]
+    private = {one.file for one in every if _is_private(workspace, one.file)}
+    files = _list_cleared(found.due, {one.id for one in every if one.file in private})
     files += now_files.list_gone(settings, runner.clock, run.agent_id)
-    return _LastSessions(last, others, list(built.values()), told, unchanged, private, files)
+    told += [note for _, note in others]
+    return _LastSessions(last, every[len(last) :], list(summed.built.values()), told, unchanged, private, files)
+
+
+def _list_cleared(due: Mapping[str, DueNowFile], kept: Collection[str]) -> list[WriteFile]:
+    """List the writes of NOW files, but for sessions whose archive file is private: they would have no other place."""
+    return [edit for one in due.values() if one.session_id not in kept for edit in one.writes]
 
 
 def _past(row: RowMapping, summary: SessionSummary, runner: Runner, due: DueNowFile | None) -> PastSession:
@@ -277,19 +293,19 @@ def _past(row: RowMapping, summary: SessionSummary, runner: Runner, due: DueNowF
     started = (parse_moment(row["started_at"]) or ended).astimezone(zone)
     is_whole = row["format"] == now_file.NAME and (row["state"] == "ended" or due is not None)
     said = sqlite.read(runner.engine, now_files.read_said, row["id"]) if is_whole else ()
-    texts = [one.text for one in said if one.speaker != "Tool"] or [
-        point.text for point in summary.points if point.by_user
-    ]
-    header = due.header if due else None
-    tags = dict.fromkeys([*(header.tags if header else ()), *(tag for text in texts for tag in find_tags(text))])
-    tasks = dict.fromkeys(
-        [*(header.related_tasks if header else ()), *(one for text in texts for one in _TASK.findall(text))]
-    )
-    subject = next((tag for tag in tags if tag not in MARKERS), "") or Path(row["folder"] or "").name
-    theme = subject.replace("-", " ").replace("_", " ").strip().capitalize() or archive.GENERAL
-    return PastSession(
-        row["id"], min(started, ended), ended, summary, theme, tuple(tags), tuple(tasks)[:_MOST_TASKS], said
-    )
+    texts = [one.text for one in said if one.speaker != "Tool"]
+    text = "\n\n".join(texts or [point.text for point in summary.points if point.by_user])
+    header = (due.header if due else None) or NowHeader("", None)
+    tags = tuple(dict.fromkeys([*header.tags, *find_tags(text)]))
+    tasks = dict.fromkeys([*header.related_tasks, *_TASK.findall(text)])
+    theme = _name_theme(tags, row["folder"])
+    return PastSession(row["id"], min(started, ended), ended, summary, theme, tags, tuple(tasks)[:_MOST_TASKS], said)
+
+
+def _name_theme(tags: Sequence[str], folder: str | None) -> str:
+    """Return the theme of a session that has none yet: its first tag, else its project."""
+    subject = next((tag for tag in tags if tag not in MARKERS), "") or Path(folder or "").name
+    return subject.replace("-", " ").replace("_", " ").strip().capitalize() or archive.GENERAL
 
 
 def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepSummary:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from memoryd.counted import count_noun
 from memoryd.text.neutral import neutral_markdown, neutralize
 from memoryd.tiers.lines import FRONT_MATTER, anchors_of, one_line
-from memoryd.tiers.session_summary import STATE_KEYS, Section, SessionSummary, parse_points, render_points
+from memoryd.tiers.session_summary import Section, SessionSummary, parse_points, render_points
 
 FOLDER = ".continuum/memory"
 NAME = re.compile(r"MEMORY-\d{4}-\d\d-\d\d\.md")
@@ -167,29 +167,31 @@ def _without_dates(data: bytes) -> bytes:
 
 def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> None:
     """Put a part in its place, or take it out; the same part once more is dropped."""
-    found = [at for at, piece in enumerate(pieces) if _name(piece) == session.name]
-    if found and pieces[found[0]].startswith(b"## "):  # of a file without themes
-        del pieces[found[0]]
-        found = []
-    if part is None:
-        for at in reversed(found):
+    places = [at for at, piece in enumerate(pieces) if _name(piece) == session.name]
+    for at in reversed(places[1:]):
+        if part is None or pieces[at].strip() == pieces[places[0]].strip():
             del pieces[at]
-    elif found:
-        old = pieces[found[0]]
-        for at in reversed(found[1:]):
-            if pieces[at].strip() == old.strip():
-                del pieces[at]
-        if old.strip() != part.strip():
-            pieces[found[0]] = part
-    else:
-        title = one_line(session.theme) or GENERAL
-        heading = f"## {neutralize(title)}".encode(errors="replace")
-        places = [at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading]
-        if not places:
-            pieces.append(heading + b"\n")
-        at = places[0] if places else len(pieces) - 1
-        behind = [number for number in range(at + 1, len(pieces)) if pieces[number].startswith(b"## ")]
-        pieces.insert(behind[0] if behind else len(pieces), part)
+    if places and (part is None or pieces[places[0]].startswith(b"## ")):  # of a file without themes
+        del pieces[places[0]]
+        places = []
+    if part is not None and not places:
+        _add_part(pieces, session.theme, part)
+    elif part is not None and pieces[places[0]].strip() != part.strip():
+        pieces[places[0]] = part
+
+
+def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
+    """Put a part last in its theme."""
+    title = neutralize(one_line(theme)) or GENERAL
+    heading = f"## {title}".encode(errors="replace")
+    if _PART.fullmatch(heading):  # which would be a part
+        heading = f"## About {title}".encode()
+    places = [at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading]
+    if not places:
+        pieces += [heading + b"\n", part]
+        return
+    behind = [at for at in range(places[0] + 1, len(pieces)) if pieces[at].startswith(b"## ")]
+    pieces.insert(behind[0] if behind else len(pieces), part)
 
 
 def drop_parts(data: bytes, names: Collection[str]) -> bytes:
@@ -221,58 +223,61 @@ def list_themes(data: bytes) -> dict[str, ArchiveTheme]:
 def _themes(pieces: Sequence[bytes]) -> list[tuple[int, list[bytes]]]:
     """Return each theme with parts of sessions: its place, and the pieces below it."""
     starts = [at for at, piece in enumerate(pieces) if piece.startswith(b"## ")]
-    ends = [*starts[1:], len(pieces)]
+    ends = [*starts[1:], len(pieces)][: len(starts)]
     found = [(at, list(pieces[at + 1 : end])) for at, end in zip(starts, ends, strict=True) if _THEME.match(pieces[at])]
     return [(at, below) for at, below in found if any(map(_name, below))]
 
 
 def _count_themes(pieces: Sequence[bytes]) -> list[bytes]:
     """Return the pieces with the first lines of each theme counted anew, without themes that hold nothing any more."""
-    counted = list(pieces)
     held = dict(_themes(pieces))
-    for at, below in held.items():
-        heading, *lines = pieces[at].splitlines()
-        own = b"\n".join(line for line in lines if not _FIELD.fullmatch(line.rstrip())).strip(b"\n")
-        fields = _fields_of([part for part in below if _name(part)]).encode(errors="replace")
-        counted[at] = b"\n\n".join(one for one in (heading, own, fields) if one) + b"\n"
-    gone = [
-        at
+    return [
+        _count_theme(piece, held[at]) if at in held else piece
         for at, piece in enumerate(pieces)
-        if at not in held
-        and _THEME.match(piece)
-        and any(_FIELD.fullmatch(line.rstrip()) for line in piece.splitlines())
-        and all(not line.strip() or _FIELD.fullmatch(line.rstrip()) for line in piece.splitlines()[1:])
-        and (at + 1 == len(pieces) or pieces[at + 1].startswith(b"## "))
+        if at in held or not _is_empty_theme(piece, pieces[at + 1 : at + 2])
     ]
-    return [piece for at, piece in enumerate(counted) if at not in gone]
+
+
+def _count_theme(piece: bytes, below: Sequence[bytes]) -> bytes:
+    """Return the heading of a theme with what people wrote below it and the fields."""
+    heading, *lines = piece.splitlines()
+    own = b"\n".join(line for line in lines if not _FIELD.fullmatch(line.rstrip())).strip(b"\n")
+    fields = _fields_of([part for part in below if _name(part)]).encode(errors="replace")
+    return b"\n\n".join(one for one in (heading, own, fields) if one) + b"\n"
+
+
+def _is_empty_theme(piece: bytes, following: Sequence[bytes]) -> bool:
+    """Return True if a theme has only the fields of parts that are gone."""
+    lines = [line.rstrip() for line in piece.splitlines()[1:] if line.strip()]
+    is_bare = bool(lines) and all(map(_FIELD.fullmatch, lines))
+    return is_bare and _THEME.match(piece) is not None and not any(one.startswith(b"### ") for one in following)
 
 
 def _fields_of(parts: Sequence[bytes]) -> str:
     """Return what a theme says of the parts below it; it counts them and repeats none of their sentences."""
     points = [point for part in parts for point in _points_of(part).points]
-    counts = {section: sum(point.section is section for point in points) for section in Section}
-    told = [
-        count_noun(number, *noun)
-        for number, noun in (
-            (len(parts), ("session",)),
-            (counts[Section.DECIDED], ("decision",)),
-            (counts[Section.FOUND], ("discovery", "discoveries")),
-            (counts[Section.FAILED], ("failure",)),
-        )
-        if number
-    ]
-    files = dict.fromkeys(name for point in points if point.section is Section.FILES for name in point.text.split(", "))
-    state = {point.text.partition(": ")[0]: point.text for point in points if point.section is Section.STATE}
-    code = [state[key] for key in STATE_KEYS if key in _CODE_KEYS and key in state]
-    tasks = dict.fromkeys(task for part in parts for found in _TASK.findall(_text(part)) for task in found.split(", "))
+    texts = {section: [point.text for point in points if point.section is section] for section in Section}
+    files = dict.fromkeys(name for text in texts[Section.FILES] for name in text.split(", "))
+    state = {text.partition(": ")[0]: text for text in texts[Section.STATE]}
+    tasks = dict.fromkeys(", ".join(found for part in parts for found in _TASK.findall(_text(part))).split(", "))
     fields = {
         "Date Range": _dates_of(parts),
-        "Summary": ", ".join(told),
+        "Summary": _count_points(len(parts), texts),
         "Related Files": ", ".join(list(files)[:_MOST_FILES]),
-        "Code": "; ".join(code),
+        "Code": "; ".join(state[key] for key in _CODE_KEYS if key in state),
         "Tasks": ", ".join(tasks),
     }
     return "\n\n".join([*(f"**{name}**: {text}" for name, text in fields.items() if text), "**Key Points**:"])
+
+
+def _count_points(sessions: int, texts: Mapping[Section, Sequence[str]]) -> str:
+    counts = (
+        count_noun(sessions, "session"),
+        count_noun(len(texts[Section.DECIDED]), "decision"),
+        count_noun(len(texts[Section.FOUND]), "discovery", "discoveries"),
+        count_noun(len(texts[Section.FAILED]), "failure"),
+    )
+    return ", ".join(one for one in counts if not one.startswith("0 "))
 
 
 def _dates_of(parts: Iterable[bytes]) -> str:
@@ -302,13 +307,18 @@ def _write_head(head: bytes, names: Sequence[str], tags: Sequence[str], today: d
     """Return the head with a front matter that counts these parts; a line of another key stays."""
     found = FRONT_MATTER.match(head)
     lines = found[0].splitlines()[1:-1] if found else []
-    total = next((key for key in reversed(_TOTALS) for line in lines if line.startswith(key)), _TOTALS[0])
+    # Other tools count under the other key.
+    total = _TOTALS[1] if any(line.startswith(_TOTALS[1]) for line in lines) else _TOTALS[0]
     dated = [line for line in lines if line.startswith(_DATED)] if today is None else []
     counted = [] if today is None else [_DATED + f" {today.isoformat()}".encode()]
     counted += [_SOURCES + f" [{', '.join(names)}]".encode(), total + f" {len(names)}".encode()]
-    held = next((line for line in lines if line.startswith(_TAGS)), b"tags: []")
-    known = _NAMES.findall(held.removeprefix(_TAGS).decode(errors="replace"))
-    if new := [tag for tag in dict.fromkeys(tags) if tag not in known and _NAMES.fullmatch(tag)]:
-        held = f"tags: [{', '.join([*known, *new])}]".encode()
+    held = _add_tags(next((line for line in lines if line.startswith(_TAGS)), b"tags: []"), tags)
     rest = [line for line in lines if not line.startswith((_DATED, _SOURCES, *_TOTALS, _TAGS))]
     return b"\n".join([b"---", *dated, *counted, held, *rest, b"---", head[found.end() :] if found else head])
+
+
+def _add_tags(line: bytes, tags: Sequence[str]) -> bytes:
+    """Return the line of the tags with more of them; it stays as it is if it has them all."""
+    known = _NAMES.findall(line.removeprefix(_TAGS).decode(errors="replace"))
+    new = [tag for tag in dict.fromkeys(tags) if tag not in known and _NAMES.fullmatch(tag)]
+    return f"tags: [{', '.join([*known, *new])}]".encode() if new else line

@@ -79,38 +79,47 @@ def put_lines(data: bytes | None, files: Mapping[str, bytes]) -> bytes:
 
     A line replaces that of its target, or stands last under its heading. Lines to a place that is gone are dropped.
     """
-    lines: dict[IndexHeading, list[IndexLine]] = {heading: [] for heading in IndexHeading}
-    there: set[str] = set()
+    there = {f"{name}#{anchor}" for name, text in files.items() for anchor in anchors_of(text)}
+    made = f"{TITLE}\n" + "".join(f"\n## {heading}\n" for heading in IndexHeading)
+    sections = [
+        section._replace(lines=tuple(line for line in section.lines if not _is_gone(line, files, there)))
+        for section in parse(made.encode() if data is None else data)
+    ]
+    lines = list(_list_lines(files))
+    for heading in IndexHeading:
+        _put_under(sections, heading, [line for of_heading, line in lines if of_heading is heading])
+    return render(sections)
+
+
+def _is_gone(line: bytes, files: Collection[str], there: Collection[str]) -> bool:
+    target = target_of(line)
+    return target.partition("#")[0] in files and target not in there
+
+
+def _list_lines(files: Mapping[str, bytes]) -> Iterator[tuple[IndexHeading, IndexLine]]:
     for name, text in sorted(files.items()):
-        there.update(f"{name}#{anchor}" for anchor in anchors_of(text))
         for theme in dict.fromkeys(archive.list_themes(text).values()):
             for heading, said in _list_said(theme):
-                lines[heading].append(IndexLine(theme.title, f"{name}#{theme.anchor}", said))
-    made = f"{TITLE}\n" + "".join(f"\n## {heading}\n" for heading in IndexHeading)
-    sections = list(parse(made.encode() if data is None else data))
-    for at, section in enumerate(sections):
-        kept = [line for line in section.lines if not _is_of(line, files) or target_of(line) in there]
-        sections[at] = section._replace(lines=tuple(kept))
-    for heading, given in lines.items():
-        at = next((at for at, one in enumerate(sections) if one.heading == heading), len(sections))
-        if given and at == len(sections):
-            sections.append(IndexSection(heading, (f"\n## {heading}\n".encode(),)))
-        held = list(sections[at].lines) if given else []
-        for one in given:
-            _put_line(held, one)
-        if given:
-            sections[at] = sections[at]._replace(lines=tuple(held))
-    return render(sections)
+                yield heading, IndexLine(theme.title, f"{name}#{theme.anchor}", said)
+
+
+def _put_under(sections: list[IndexSection], heading: IndexHeading, given: Sequence[IndexLine]) -> None:
+    """Put lines under a heading, which is made if it is not there."""
+    if not given:
+        return
+    at = next((at for at, one in enumerate(sections) if one.heading == heading), len(sections))
+    if at == len(sections):
+        sections.append(IndexSection(heading, (f"\n## {heading}\n".encode(),)))
+    held = list(sections[at].lines)
+    for one in given:
+        _put_line(held, one)
+    sections[at] = sections[at]._replace(lines=tuple(held))
 
 
 def drop_lines(data: bytes) -> bytes:
     """Return an index without the lines to archive files, which quote sessions."""
     kept = [(one, tuple(line for line in one.lines if not archive.LINK.match(target_of(line)))) for one in parse(data)]
     return render([one._replace(lines=lines) for one, lines in kept])
-
-
-def _is_of(line: bytes, files: Collection[str]) -> bool:
-    return target_of(line).partition("#")[0] in files
 
 
 def _list_said(theme: ArchiveTheme) -> Iterator[tuple[IndexHeading, str]]:

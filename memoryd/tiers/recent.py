@@ -111,15 +111,7 @@ def write_file(
     held = {entry.name: entry for entry in old.entries if entry.name is not None}
     made: list[RecentEntry] = []
     for session in sessions[:count]:
-        rooms = [NEWEST_CHARACTERS, OLDER_CHARACTERS]
-        texts = [_write_entry(session, choose_points(session.summary.points, room - _FRAME)) for room in rooms]
-        raws = [text.encode(errors="replace") for text in texts]
-        new = RecentEntry(session.name, raws[bool(made)])
-        before = held.get(session.name)
-        is_edited = (
-            before is not None and session.name in unchanged and before.raw.strip() not in map(bytes.strip, raws)
-        )
-        made.append(before if before is not None and (is_edited or _is_sparse(new, before)) else new)
+        made.append(_make_entry(session, held.get(session.name), session.name in unchanged, is_newest=not made))
     for entry in old.entries:
         if entry.name is None or entry.name not in known:
             at = next((at for at, one in enumerate(made) if _day_of(one) < _day_of(entry)), len(made))
@@ -137,6 +129,20 @@ def write_file(
     for at, entry in enumerate(entries[:-1]):
         entries[at] = replace(entry, raw=entry.raw + b"\n")
     return RecentFile((head + "\n" * bool(entries)).encode(), tuple(entries))
+
+
+def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: bool, *, is_newest: bool) -> RecentEntry:  # noqa: FBT001
+    """Return the entry of a session; the old one if a person edited it since, or if it says more."""
+    rooms = (NEWEST_CHARACTERS, OLDER_CHARACTERS)
+    newest, older = (
+        _write_entry(session, choose_points(session.summary.points, room - _FRAME)).encode(errors="replace")
+        for room in rooms
+    )
+    new = RecentEntry(session.name, newest if is_newest else older)
+    if old is None:
+        return new
+    is_edited = is_unchanged and old.raw.strip() not in {newest.strip(), older.strip()}
+    return old if is_edited or _is_sparse(new, old) else new
 
 
 def _is_sparse(new: RecentEntry, old: RecentEntry) -> bool:
