@@ -141,9 +141,14 @@ class SleepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """Configure when a session has ended, and how long `RECENT.md` may be."""
+    """Configure when a session has ended, how long a NOW file may be, and `RECENT.md`."""
 
     idle_end: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
+    now_max_lines: int = _key(values.make_integer_parser(20), 200)
+    now_max_age: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=6))
+    stale_after: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=24))
+    now_keep: timedelta = _key(values.make_duration_parser(), timedelta(days=3))
+    schedule: str | None = _key(values.or_null(values.cron_line), "0 2 * * *")
     recent_sessions: int = _key(values.make_integer_parser(1), 3)
     recent_max_lines: int = _key(values.make_integer_parser(10), 500)
 
@@ -260,6 +265,14 @@ class HooksSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """Configure who may ask for what: the owner by commands and Python, the agent by its tools and hooks."""
+
+    consolidate: tuple[str, ...] = _key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
+    edit: tuple[str, ...] = _key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
     """Configure the maximum age of state files; None keeps them. Workspaces are never pruned."""
 
@@ -300,6 +313,7 @@ class Settings:
     llm: LlmSettings = _section(LlmSettings())
     modes: ModeSettings = _section(ModeSettings())
     hooks: HooksSettings = _section(HooksSettings())
+    access: AccessSettings = _section(AccessSettings())
     retention: RetentionSettings = _section(RetentionSettings())
     log: LogSettings = _section(LogSettings())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))

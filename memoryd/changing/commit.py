@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.changing import guard_check, learned_facts
+from memoryd.changing import change_log, guard_check, learned_facts
 from memoryd.changing.core_import import CORE_FILE, CoreImport, agree, bring, bullets_of, digest_of
 from memoryd.changing.guard_check import ACTOR
 from memoryd.changing.plan import (
@@ -192,7 +192,7 @@ def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence
         brought = bring(writer, place.workspace, run.agent_id)
         file = restore_put_back(brought)
         bullets = bullets_of(file, writer.redact)
-        files: dict[str, tuple[bytes | None, bytes]] = {}
+        files: dict[str, tuple[bytes | None, bytes | None]] = {}
         for append in plan_appends(place.workspace, edits):
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
@@ -241,6 +241,7 @@ def _make_intent(
             "agrees": brought.agrees,
         }
         intent["rows"] |= _plan_reversal(revision)
+        intent["log"] = change_log.plan_entry(place.workspace, run, writer.now(), intent)
         owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
         if not query.has_row(connection, owns, run.id, run.fence):
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
@@ -322,7 +323,7 @@ def _apply_files(
 ) -> None:
     for rewrite in intent["rewrites"]:
         _apply_rewrite(writer, place, run_id, rewrite, settling=settling)
-    for append in intent["appends"]:
+    for append in (*intent["appends"], *filter(None, [intent.get("log")])):
         _apply_append(writer, place, append, settling=settling)
 
 
@@ -587,6 +588,8 @@ def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[s
     """Delete what a stopped rewrite left; return the files that hold an edit without a place."""
     found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
     found += [(item["path"], None, regular.compute_digest(item["create"].encode())) for item in intent["appends"]]
+    if log := intent.get("log"):
+        found.append((log["path"], None, regular.compute_digest(b"")))
     kept: list[str] = []
     for path, before, after in found:
         with folders.made_way(workspace, path) as entry:

@@ -32,6 +32,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger.matching import PutBack, is_conflicted, match
 from memoryd.ledger.memory import Memory, MemoryKind, Source, draw_id, unite_groups
 from memoryd.ledger.operation import Change, apply
+from memoryd.text.private import is_private
 from memoryd.tiers import core
 
 CORE_FILE = "MEMORY.md"
@@ -66,7 +67,7 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
     `settled`: the caller has watched the file rest, so that it is whole however little it holds.
 
     Raises:
-        UnfinishedError: the file holds an unsolved merge, or a private part that nothing closes.
+        UnfinishedError: the file is marked private, or holds an unsolved merge or a private part that nothing closes.
         StateError: it cannot be read.
     """
     data = regular.read(folder / CORE_FILE)
@@ -78,6 +79,8 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
     if data is None and not live and known is None:
         return CoreImport(data, agrees=True)
     where = str(folder.path / CORE_FILE)
+    if is_private(CORE_FILE, data or b""):
+        raise UnfinishedError("is marked private, so it is not read", where, f"take the mark out; {_WAITS}")
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", where, f"solve it; {_WAITS}")
     if core.is_open(data or b""):  # all below it would go as if somebody had deleted it

@@ -31,6 +31,7 @@ from memoryd.files.open_folder import follow_folder
 from memoryd.files.workspace import lock_files, open_workspace
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import strings_of, with_strings
+from memoryd.text.private import is_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -272,7 +273,7 @@ class FullScan(ABC):
             if deep and stat.S_ISDIR(mode):
                 with folder.folder(name) as below:
                     self._folder(below, pattern, hold, deep=True)
-            elif stat.S_ISREG(mode) and _is_meant(name, pattern) and not name.endswith(".private"):
+            elif stat.S_ISREG(mode) and _is_meant(name, pattern) and not is_private(name):
                 if self.is_spared(entry.path):
                     continue
                 self.go_on()

@@ -50,8 +50,8 @@ class Preview:
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     passed: tuple[guard_check.GuardCheckResult, ...] = ()  # what became of each list of operations; none of a rewrite
-    # Of what is not carried out: path, bytes before (None where there is none), bytes after.
-    files: tuple[tuple[str, bytes | None, bytes], ...] = ()
+    # Of what is not carried out: path, bytes before and after, None where there is no file.
+    files: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
 
     def is_as(self, foreseen: Preview) -> bool:
         """Return True if the guards accept the same operations as in an earlier preview."""

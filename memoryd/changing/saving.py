@@ -24,6 +24,7 @@ from memoryd.database import memories, query, runs, sqlite, turns
 from memoryd.database.runs import Run
 from memoryd.errors import AwayError, RefusedError
 from memoryd.files.open_folder import OpenFolder
+from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.job import AppendDaily, Done, NothingToDo, Operate
 from memoryd.jobs.witness import CandidateSession, WeighedText, Witness
 from memoryd.ledger.guards import Caller, Guard
@@ -112,7 +113,9 @@ def _witness(connection: Connection, run: Run) -> Witness | None:
         " AND last_turn_at >= ? ORDER BY last_turn_at DESC, id LIMIT ?"
     )
     heard = [
-        CandidateSession(session_id, turns.stored_turns(connection, session_id, after=last_seq - TURNS))
+        CandidateSession(
+            session_id, set_aside_scheduled(turns.stored_turns(connection, session_id, after=last_seq - TURNS))
+        )
         for session_id, last_seq in query.fetch_rows(connection, sql, run.agent_id, asked["since"], SESSIONS)
     ]
     return Witness(heard, CueJudge())

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
-from memoryd.tiers import archive, recent
+from memoryd.tiers import archive, archive_index, recent
 
 _KEPT = r"(?=\Z|[.~-])"  # also of what is kept of one, under a longer name
 _RECENT = re.compile(re.escape(recent.NAME) + _KEPT)
+_INDEX = re.compile(re.escape(archive_index.NAME) + _KEPT)
 _ARCHIVE = re.compile(archive.NAME.pattern + _KEPT)
 
 
@@ -19,13 +20,15 @@ def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
     names = {archive.name_of(one) for one in sessions}
     if _RECENT.match(name):
         return recent.drop_entries(data, names)
+    if _INDEX.match(name) and data.startswith(archive_index.TITLE.encode()):
+        return archive_index.drop_lines(data) if names else data  # the next rollover writes those that stay
     return archive.drop_parts(data, names) if _ARCHIVE.match(name) else data
 
 
 def list_drops(continuum: OpenFolder, sessions: Collection[str]) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield the files about these sessions: path, bytes before, bytes without them."""
     for name in sorted(continuum.names()) if sessions else ():
-        if name == recent.NAME or archive.NAME.fullmatch(name):
+        if name in {recent.NAME, archive_index.NAME} or archive.NAME.fullmatch(name):
             data = regular.read(continuum / name)
             left = data if data is None else drop_sessions(name, data, sessions)
             if data is not None and left is not None and left != data:

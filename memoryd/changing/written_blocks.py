@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from memoryd.changing import saving
 from memoryd.database import turns
+from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.witness import SupportingSentences
 from memoryd.ledger import audit as chain
 from memoryd.tiers import daily
@@ -69,4 +70,5 @@ def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[Sup
     after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
     found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])
     earlier = turns.stored_turns(connection, row["session_id"], upto=after)
-    return SupportingSentences(found, row["folder"], tz, cites, earlier), row["session_id"]
+    said, before = set_aside_scheduled(found, earlier), set_aside_scheduled(earlier)
+    return SupportingSentences(said, row["folder"], tz, cites, before), row["session_id"]

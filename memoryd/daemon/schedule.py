@@ -47,6 +47,7 @@ def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
     modes = settings.modes
     lines = {
         "sleep": settings.sleep.schedule,
+        "rollover": settings.sessions.schedule if modes.rollover != "off" else None,
         "dedup": settings.dedup.schedule if modes.dedup != "off" else None,
         "dream": settings.dream.schedule if modes.dream != "off" else None,
         "refine": settings.refine.schedule if modes.refine != "off" else None,

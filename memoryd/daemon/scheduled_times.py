@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.changing import ledger_runs
 from memoryd.daemon import schedule
-from memoryd.running import dreaming, evaluating, queueing, refinement_due, refining, self_test, sleeping
+from memoryd.running import dreaming, evaluating, queueing, refinement_due, refining, rollover, self_test, sleeping
 
 if TYPE_CHECKING:
     from memoryd.app import App
@@ -18,7 +18,7 @@ MOST_MISSED = 400
 
 
 UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, where none is scheduled
-_ASKS = {ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.queue}
+_ASKS = {rollover.KIND: rollover.queue, ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.queue}
 
 
 def queue(app: App, slot: Due, trigger: str) -> int:

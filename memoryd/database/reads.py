@@ -299,6 +299,11 @@ def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit:
     )  # fmt: skip
 
 
+def list_session_ids(reader: DatabaseReader) -> set[str]:
+    """Read the ids of all sessions."""
+    return {row["id"] for row in reader.rows("SELECT id FROM session")}
+
+
 def session_count(reader: DatabaseReader, agent_id: str) -> int:
     """Count the sessions of an agent."""
     return reader.number("SELECT count(*) FROM session WHERE agent_id = ?", agent_id)
@@ -472,10 +477,17 @@ def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[
 def audit_rows(
     reader: DatabaseReader, *, agent_id: str | None = None, run_id: str | None = None, since: str | None = None
 ) -> list[Row]:
-    """Read entries of the audit, in order."""
+    """Read entries of the audit, in order, each with who asked for it (`by`) and what started its run (`trigger`).
+
+    Without a run, `trigger` is None: an edit of the file, or a request that is answered at once.
+    """
+    columns = ", ".join(f"a.{name}" for name in AUDIT.split(", "))
     return reader.rows(
-        f"SELECT {AUDIT} FROM audit WHERE (? IS NULL OR agent_id = ?) AND (? IS NULL OR run_id = ?)"  # noqa: S608
-        " AND (? IS NULL OR at >= ?) ORDER BY id",
+        f"SELECT {columns}, CASE coalesce(r.actor, a.actor) WHEN 'human' THEN 'owner'"  # noqa: S608
+        " WHEN 'agent' THEN 'agent' WHEN 'agent-tool' THEN 'agent' ELSE 'daemon' END AS \"by\", r.\"trigger\""
+        " FROM audit a LEFT JOIN job_run r ON r.id = a.run_id"
+        " WHERE (? IS NULL OR a.agent_id = ?) AND (? IS NULL OR a.run_id = ?) AND (? IS NULL OR a.at >= ?)"
+        " ORDER BY a.id",
         agent_id, agent_id, run_id, run_id, since, since,
     )  # fmt: skip
 

@@ -32,10 +32,22 @@ _SESSIONS = (
 def list_last(connection: Connection, agent_id: str, most: int) -> Sequence[RowMapping]:
     """List an agent's own last sessions that are over or summed up, newest first, each with its summary."""
     sql = (
-        f"{_SESSIONS} AND s.parent_id IS NULL AND (s.state = 'ended' OR t.summary <> '')"
+        f"{_SESSIONS} AND (s.parent_id IS NULL OR s.format = 'now') AND (s.state = 'ended' OR t.summary <> '')"
         " ORDER BY s.last_turn_at DESC, s.id LIMIT ?"
     )
     return query.fetch_mappings(connection, sql, agent_id, most)
+
+
+def list_unfiled(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
+    """List the ended sessions of NOW files that the archive does not hold, the oldest first."""
+    sql = f"{_SESSIONS} AND s.format = 'now' AND s.state = 'ended' AND s.turns > 0 AND t.told IS NULL"
+    return query.fetch_mappings(connection, f"{sql} ORDER BY s.last_turn_at", agent_id)
+
+
+def list_some(connection: Connection, agent_id: str, session_ids: Collection[str]) -> Sequence[RowMapping]:
+    """List some sessions of an agent, each with its summary."""
+    sql = f"{_SESSIONS} AND s.id IN (SELECT value FROM json_each(?)) ORDER BY s.last_turn_at"  # noqa: S608
+    return query.fetch_mappings(connection, sql, agent_id, list(session_ids))
 
 
 def list_changed(connection: Connection, agent_id: str) -> Sequence[RowMapping]:

@@ -166,6 +166,11 @@ def seq_of_record(connection: Connection, session_id: str, record_id: str) -> in
     return query.fetch_number(connection, sql, session_id, record_id)
 
 
+def list_ids(connection: Connection, agent_id: str) -> list[str]:
+    """List the ids of an agent's sessions."""
+    return query.fetch_column(connection, "SELECT id FROM session WHERE agent_id = ?", agent_id)
+
+
 def stored_turns(
     connection: Connection, session_id: str, *, after: int = 0, upto: int = LAST, main_only: bool = False
 ) -> list[StoredTurn]:

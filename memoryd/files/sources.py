@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from memoryd.text.private import is_private
+
 IGNORED_FOLDERS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -41,8 +43,10 @@ class Pattern:
         return not self.leaves_out(path) and _is_below(self.root, path.rpartition("/")[0], self.below[:-1])
 
     def matches(self, path: str) -> bool:
-        """Return True if this absolute path matches. `*.private` never does."""
-        return not (path.endswith(".private") or self.leaves_out(path)) and _is_below(self.root, path, self.below)
+        """Return True if this absolute path matches. `*.private` never does, nor what is below such a folder."""
+        if self.leaves_out(path) or is_private(path.removeprefix(f"{self.root}/")):
+            return False
+        return _is_below(self.root, path, self.below)
 
 
 def make_pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:

@@ -12,7 +12,7 @@ from memoryd.files.locked_folder import hold_folder
 
 PREFIX = "trial-"
 # What the jobs write.
-COPIED = ("MEMORY.md", "memory/*.md", ".continuum/memory/RECENT.md", ".continuum/memory/MEMORY-*.md")
+COPIED = ("MEMORY.md", "memory/*.md", *(f".continuum/memory/{name}.md" for name in ("RECENT", "MEMORY*", "NOW-*")))
 
 
 class TrialFolders(NamedTuple):

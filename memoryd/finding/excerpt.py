@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from memoryd.database import reads
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.files import regular
-from memoryd.finding.indexing import CORE_FILE, PRIVATE
+from memoryd.finding.indexing import CORE_FILE
 from memoryd.ledger.memory import hash_of
 from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import mask_hidden
+from memoryd.text.private import is_private
 from memoryd.tiers import core, proposal
 from memoryd.tiers.lines import lines_of
 
@@ -89,10 +90,10 @@ def get(
             return _of_fact(agent.id, path, path, database)
         return _of_core(agent, path, span, database, redact)
     relative = strip_workspace(path)
-    data = regular.read_in(agent.workspace, relative)
+    data = read_shown(agent, relative)
     if data is None:
         raise NotFoundError("there is no such file", path, _HINT)
-    lines = lines_of(mask_hidden(data))
+    lines = lines_of(data)
     _require(path, span, len(lines))
     return _lines(relative, lines, span.first, span.get_last(len(lines)), redact)
 
@@ -104,6 +105,22 @@ def _lines(
     return Excerpt(path, first, last, len(lines), redact([text])[0] if text else "")
 
 
+def read_shown(agent: Agent, relative: str) -> bytes | None:
+    """Return a memory file with blanks instead of what is hidden in it; None if there is none.
+
+    Raises:
+        RefusedError: the file is marked private.
+    """
+    data = regular.read_in(agent.workspace, relative)
+    if data is not None and is_private(relative, data):
+        raise _refuse_private(relative)
+    return None if data is None else mask_hidden(data)
+
+
+def _refuse_private(path: str) -> RefusedError:
+    return RefusedError("what is private is not read", path, _HINT)
+
+
 def strip_workspace(path: str) -> str:
     """Return the path relative to the workspace."""
     if not path or "\0" in path or len(path) > LONGEST_PATH:
@@ -111,8 +128,8 @@ def strip_workspace(path: str) -> str:
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or not pure.parts:
         raise RefusedError("the path leads out of the workspace", path, _HINT)
-    if any(part.casefold().endswith(PRIVATE) for part in pure.parts):
-        raise RefusedError("what is private is not read", path, _HINT)
+    if is_private(path):
+        raise _refuse_private(path)
     if not _is_memory(pure):
         raise RefusedError("this is not a memory file", path, _HINT)
     return str(pure)

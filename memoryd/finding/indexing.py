@@ -25,6 +25,7 @@ from memoryd.recall.chunks import Chunk, split_chunks
 from memoryd.recall.documents import IndexDocument, IndexTurn
 from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import mask_hidden
+from memoryd.text.tags import tags_in
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +42,6 @@ CORE, DAILY, RECENT, ARCHIVE = "core", "daily", "recent", "archive"
 FILES = (CORE, DAILY, RECENT, ARCHIVE)
 TIERS = (*FILES, FACT, SESSION)
 CORE_FILE = "MEMORY.md"
-PRIVATE = ".private"
 BATCH = 20_000  # turns of one transaction …
 BATCH_BYTES = 8_000_000  # … unless they are long
 MUCH = 1_000_000  # bytes in one transaction from which on the index is being filled
@@ -310,7 +310,7 @@ class Indexer:
                 if before is None or before.stamp != stamp:
                     if before is not None:
                         tables.remove_source(number, before.id)
-                    tags = {str(row["category"]).lower(), *documents.tags_in(f"{row['content']}")}
+                    tags = {str(row["category"]).lower(), *tags_in(f"{row['content']}")}
                     source = tables.put_source(number, path, FACT, stamp, tags)
                     day = self._day_of(row["origin_at"] or row["created_at"])
                     fact = documents.of_fact(

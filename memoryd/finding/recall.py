@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,14 +20,15 @@ from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
 from memoryd.index.matches import SearchFilter
 from memoryd.ledger.memory import hash_of
-from memoryd.recall import documents, ranking
+from memoryd.recall import ranking
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import FACT, KnownMemory, fuse
 from memoryd.recall.snippet import find_held
+from memoryd.text.tags import tags_in
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
     from memoryd.config import Agent
@@ -52,6 +53,7 @@ class Narrowing:
     after: date | None = None  # not older; what has no day is left out
     before: date | None = None  # not younger
     limit: int = LIMIT
+    beside: Mapping[str, frozenset[str]] = field(default_factory=dict)  # tags of sessions by path, from NOW files
 
     def check(self) -> None:
         """Raise if the limits are invalid."""
@@ -244,7 +246,7 @@ def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceT
     """Return True if a candidate has the wanted tags and day."""
     if narrowing.tags:
         tags = candidate.tags | (known.tags if known is not None else frozenset())
-        tags |= documents.tags_in(sources.text(candidate) or "")
+        tags |= tags_in(sources.text(candidate) or "") | narrowing.beside.get(candidate.path, frozenset())
         if not {tag.lower().lstrip("#") for tag in narrowing.tags} <= tags:
             return False
     if narrowing.after is None and narrowing.before is None:

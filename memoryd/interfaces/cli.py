@@ -13,10 +13,21 @@ import click
 
 from memoryd.counted import count_noun
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import agents, evidence, facts, grants, history, ledger, operation, recall
+from memoryd.interfaces import (
+    agents,
+    consolidation,
+    evidence,
+    facts,
+    grants,
+    history,
+    ledger,
+    operation,
+    recall,
+    sessions,
+)
 from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log
 from memoryd.interfaces.mcp import command as mcp
-from memoryd.interfaces.output import Output, one_line, render_table
+from memoryd.interfaces.output import Output, one_line, render_run, render_table
 from memoryd.requests import access
 from memoryd.version import __version__
 
@@ -141,7 +152,7 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
     with call.output.busy(f"running {kind}"), start_log(settings):
         rows = [row for agent in agents for row in jobs_by_hand.run_job(settings, kind, agent.id, asked)]
     told = rows[0] | ({"also": rows[1:]} if rows[1:] else {})
-    call.output.show(told, "\n".join(map(_run_line, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
+    call.output.show(told, "\n".join(map(render_run, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
 
 
 @cli.command()
@@ -184,15 +195,6 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
             f"  {one['what']} {one['where']}: {one_line(access.text_of(one['content'], one))}" for one in row["would"]
         ]
     call.output.result({"dry_run": True, "runs": rows}, "\n".join(lines) or "nothing would be done")
-
-
-def _run_line(row: dict[str, Any]) -> str:
-    files = ", ".join(item["path"] for item in row["receipt"].get("files", ()))
-    is_same = row["kind"] == "dream" and row["state"] == "succeeded" and "MEMORY.md" not in files
-    why = row["why"] or ("nothing was added to MEMORY.md or changed in it" if is_same else None)
-    return f"{row['id']} {row['kind']} {row['state']}" + "".join(
-        f": {one_line(part)}" for part in (why, row["error"], files) if part
-    )
 
 
 @job.command("list")
@@ -249,7 +251,7 @@ def job_cancel(call: Call, run_id: str) -> None:
     from memoryd.requests import jobs_by_hand
 
     row = jobs_by_hand.cancel(call.settings(), run_id)
-    call.output.result(row, _run_line(row))
+    call.output.result(row, render_run(row))
 
 
 def _add_answer_command(verb: str, does: str) -> None:
@@ -264,7 +266,7 @@ def _add_answer_command(verb: str, does: str) -> None:
             row = jobs_by_hand.answer(settings, run_id, verb)
         waiting.require_done(row)
         refused = row["receipt"].get("refused", ())
-        lines = [_run_line(row), *(f"refused: {one['guard']}: {one['why']}" for one in refused)]
+        lines = [render_run(row), *(f"refused: {one['guard']}: {one['why']}" for one in refused)]
         call.output.result(row, "\n".join(lines))
 
 
@@ -295,84 +297,6 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
     with call.output.busy("measuring"):
         found = jobs_by_hand.evaluate(settings, agent, days)
     call.output.result({"agent": agent.id, "days": days, **found}, evaluating.as_text(found, days))
-
-
-# --- sessions ---------------------------------------------------------------------------------------------------------
-
-
-@cli.group()
-def session() -> None:
-    """Show the sessions that memoryd has read, or end one."""
-
-
-@session.command("list")
-@agent_option
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
-@passed
-def session_list(call: Call, agent_id: str | None, limit: int) -> None:
-    """List sessions, the newest first."""
-    from memoryd.database import reads
-    from memoryd.gauge.fill import fill_of
-
-    settings = call.settings()
-    windows = {agent.id: agent.context_window for agent in settings.agents}
-    chosen = call.agent(settings, agent_id).id if agent_id else None
-    with call.reader(settings) as reader:
-        rows = reads.list_sessions(reader, agent_id=chosen, limit=limit)
-    same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "forgotten", "last_turn_at")
-    listed = [
-        {"id": row["id"], "agent": row["agent_id"], "parent": row["parent_id"], **{name: row[name] for name in same}}
-        | {"tokens": fill_of(row, windows.get(row["agent_id"])).live.tokens}
-        for row in rows
-    ]
-    columns = ("id", "agent", "format", "state", "turns", "forgotten", "tokens", "last_turn_at")
-    call.output.result(listed, render_table(listed, columns) if listed else "no sessions yet")
-
-
-@session.command("messages")
-@click.argument("session_id", metavar="ID")
-@click.option("--compressed", is_flag=True, help="Show the turns as the last sleep compressed them, summary first.")
-@agent_option
-@passed
-def session_messages(call: Call, session_id: str, compressed: bool, agent_id: str | None) -> None:  # noqa: FBT001
-    """Show the turns of a session."""
-    from memoryd.database import reads
-
-    settings = call.settings()
-    with call.reader(settings) as reader:
-        row = evidence.session_of(call, settings, reader, session_id, agent_id)
-        rows = reads.read_compressed(reader, row["id"]) if compressed else reads.read_turns(reader, row["id"])
-    agent = call.agent(settings, str(row["agent_id"]))
-    rows = access.show_rows(settings, agent, "session messages", rows, "text")
-    text = "\n".join(evidence.message_line(row) for row in rows)
-    call.output.result(rows, text)
-
-
-@session.command("end")
-@click.argument("session_id", metavar="ID")
-@agent_option
-@passed
-def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
-    """End a session: write the turns since its last sleep to the daily file."""
-    from memoryd.requests import jobs_by_hand, waiting
-
-    settings = call.settings()
-    if agent_id:
-        with call.reader(settings) as reader:
-            evidence.session_of(call, settings, reader, session_id, agent_id)
-    with call.output.busy("ending the session"), start_log(settings):
-        row = jobs_by_hand.end_session(settings, session_id)
-    call.output.show(row, _ended_text(row), waiting.failure_of(row) if row else None)
-
-
-def _ended_text(row: dict[str, Any]) -> str:
-    if row and row["state"] == "succeeded":
-        files = ", ".join(one_line(item["path"]) for item in row["receipt"].get("files", ()))
-        written = f"what it said since its last sleep is in {files}" if files else "nothing it said had to be kept"
-        return f"the session is over; {written} (memoryd job show {row['id']})"
-    if not row or row["state"] == "skipped":
-        return "the session is over; it said nothing since its last sleep, so nothing was written"
-    return f"the session is over\n{_run_line(row)}"
 
 
 # --- the log and the configuration ------------------------------------------------------------------------------------
@@ -459,9 +383,9 @@ def config_default(call: Call) -> None:
     call.output.result({"text": text}, text.rstrip("\n"))
 
 
-session.add_command(evidence.session_show)
 for _command in (
     history.import_command,
+    sessions.session,
     *(operation.status, operation.service, operation.doctor, operation.backup, operation.restore),
     *(agents.init, agents.context, agents.connect, agents.hook),
     *(
@@ -475,6 +399,7 @@ for _command in (
         evidence.blame,
     ),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
+    *(consolidation.consolidate, consolidation.recover),
     mcp.mcp,
 ):
     cli.add_command(_command)

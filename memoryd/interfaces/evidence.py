@@ -12,7 +12,7 @@ from memoryd.interfaces.output import make_visible, one_line
 from memoryd.requests import access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader, Row
@@ -70,13 +70,8 @@ def _turn_lines(turn: dict[str, Any]) -> Iterator[str]:
 @passed
 def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
     """Show what is kept of a session, also after its transcript was deleted: its turns without their secrets."""
-    from memoryd.database import reads, vault
-
     settings = call.settings()
-    with call.reader(settings) as reader:
-        row = session_of(call, settings, reader, session_id, agent_id)
-        told = vault.read_evidence(reader, row["id"])
-        turns = reads.read_turns(reader, row["id"])
+    row, told, turns = read_session(call, settings, session_id, agent_id)
     agent = call.agent(settings, str(row["agent_id"]))
     turns = access.show_rows(settings, agent, "session show", turns, "text")
     shown = ("id", "agent_id", "format", "state", "started_at", "ended_at", "last_turn_at", "turns")
@@ -88,6 +83,67 @@ def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
     others = "".join(f", {count} {_WITHHELD.get(why, why)}" for why, count in texts.items())
     lines += [f"texts of {kept} turns kept{others}", "", *map(message_line, turns)]
     call.output.result(data, "\n".join(lines))
+
+
+def agents_of(call: Call, settings: Settings, agent_id: str | None) -> Sequence[Agent]:
+    """Return the agent that is named; without a name, all of them."""
+    return [call.agent(settings, agent_id)] if agent_id else settings.agents
+
+
+def list_sessions(call: Call, settings: Settings, agent_id: str | None, limit: int) -> list[Row]:
+    """Return the last sessions, the newest first, also those in NOW files that memoryd has not read yet."""
+    from memoryd.database import reads
+    from memoryd.requests import now_sessions
+
+    agents = agents_of(call, settings, agent_id)
+    kept = now_sessions.list_rows(agents)
+    try:
+        with call.reader(settings) as reader:
+            read = reads.list_sessions(reader, agent_id=agents[0].id if agent_id else None, limit=limit)
+            known = reads.list_session_ids(reader)
+    except reads.NotMadeError:
+        read, known = [], set()
+        if not kept:
+            raise
+    rows = [row | {"parent_id": kept.get(row["id"], row)["parent_id"]} for row in read]
+    rows += [row for session_id, row in kept.items() if session_id not in known]
+    return sorted(rows, key=lambda row: row["last_turn_at"] or "", reverse=True)[:limit]
+
+
+def find_reader(call: Call, settings: Settings, session_id: str) -> str | None:
+    """Return the agent whose session memoryd has read under this id; None for one that it has not read."""
+    from memoryd.database import reads
+
+    try:
+        with call.reader(settings) as reader:
+            return str(reads.find_session(reader, session_id)["agent_id"])
+    except (reads.NotMadeError, NotFoundError):
+        return None
+
+
+def read_session(
+    call: Call, settings: Settings, session_id: str, agent_id: str | None, *, compressed: bool = False
+) -> tuple[Row, dict[str, Any], list[Row]]:
+    """Return a session, what is kept of it, and its turns; from its NOW file if memoryd has not read that yet."""
+    from memoryd.database import reads, vault
+    from memoryd.requests import now_sessions
+
+    try:
+        with call.reader(settings) as reader:
+            row = session_of(call, settings, reader, session_id, agent_id)
+            turns = reads.read_compressed(reader, row["id"]) if compressed else reads.read_turns(reader, row["id"])
+            return row, vault.read_evidence(reader, row["id"]), turns
+    except (reads.NotMadeError, NotFoundError) as missing:
+        try:
+            agent, found = now_sessions.find(agents_of(call, settings, agent_id), session_id)
+        except NotFoundError:
+            raise missing from None
+        if compressed:
+            raise NotFoundError("this session has not slept yet", session_id) from None
+        turns = now_sessions.read_turns(settings, found)
+        row = now_sessions.build_row(agent, found)
+        told = {"transcripts": [{"path": row["transcript"], "deleted": False}], "texts": {"kept": len(turns)}}
+        return row, told, turns
 
 
 def session_of(call: Call, settings: Settings, reader: DatabaseReader, session_id: str, agent_id: str | None) -> Row:

@@ -68,7 +68,7 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
     """Store a fact; an equal fact stays unchanged."""
     from memoryd.ledger.facts import NewFact
 
-    with _store(settings, agent) as store:
+    with _store(settings, agent, "facts add") as store:
         created = store.create([NewFact(text, category, confidence)])
     outcome = created.outcomes[0]
     if outcome.fact is None:
@@ -93,7 +93,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
     if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
     full = _full_id(call, settings, agent, fact_id)
-    with _store(settings, agent) as store:
+    with _store(settings, agent, "facts edit") as store:
         fact = store.update(full, **change)
     (row,) = access.show_rows(settings, agent, "facts edit", [as_row(fact)], "content")
     call.output.result(row, f"{fact.id} is changed")
@@ -105,7 +105,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
 def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> None:
     """Delete a fact. A job stores it again only if the user repeats it."""
     full = _full_id(call, settings, agent, fact_id)
-    with _store(settings, agent) as store:
+    with _store(settings, agent, "facts delete") as store:
         store.delete(full)
     call.output.result({"id": full}, f"{full} is deleted")
 
@@ -118,7 +118,7 @@ def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -
     import json
 
     access.require(settings, agent, "facts export")
-    with _store(settings, agent) as store:
+    with _store(settings, agent, None) as store:
         text = store.dump(deerflow=deerflow)
     call.output.result(json.loads(text), text.rstrip("\n"))
 
@@ -129,7 +129,7 @@ def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -
 def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> None:
     """Import an export or DeerFlow's memory.json, all or nothing. Equal facts stay unchanged."""
     text = text_of(file)
-    with _store(settings, agent) as store:
+    with _store(settings, agent, "facts import") as store:
         brought = store.bring(text, str(file))
     data = {
         "created": sum(one.created for one in brought.outcomes),
@@ -146,14 +146,14 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
 
 
 @contextmanager
-def _store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
+def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[FactStore]:
     """Open the store as a context; turn its refusals into errors of the command."""
     from memoryd.files import log
     from memoryd.requests import memory_changes
 
     close = log.configure(settings.state_dir, level=settings.log.level, text=False, terminal=None)
     try:
-        with memory_changes.fact_store(settings, agent) as store:
+        with memory_changes.fact_store(settings, agent, asked) as store:
             yield store
     except ValueError as error:
         raise click.UsageError(str(error)) from None

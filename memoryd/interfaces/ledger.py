@@ -82,7 +82,7 @@ _add_owner_command("restore", "Restore a deleted, archived or otherwise ended me
 @agent_option
 @click.pass_obj
 def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | None) -> None:
-    """Show every change of memory: when, by whom, what. Shows digests, never content."""
+    """Show every change of memory, and every refused request: when, by whom, what. Shows digests, never content."""
     from memoryd.database import reads
     from memoryd.interfaces import timeline
 
@@ -93,7 +93,7 @@ def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | Non
         run = None if run_id is None else reads.job_run(reader, run_id)
         full = None if run is None else str(run["id"])
         rows = reads.audit_rows(reader, agent_id=chosen, run_id=full, since=start)
-    columns = ("id", "at", "agent_id", "actor", "operation", "memory_id", "run_id")
+    columns = ("id", "at", "agent_id", "by", "trigger", "actor", "operation", "memory_id", "run_id")
     text = render_table(rows, columns) if rows else "nothing has been changed"
     refined = (run or {}).get("receipt", {}).get(timeline.REFINE)
     call.output.result(rows, f"{text}\n{timeline.count_refined(refined)}" if rows and refined else text)
@@ -178,7 +178,7 @@ def rollback(
         call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
     with call.output.busy("reverting"):
-        done = memory_changes.rollback(settings, agent.id, options)
+        done = memory_changes.rollback(settings, agent, options)
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])
@@ -222,7 +222,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
         click.echo(make_visible(_forgotten_text(planned, is_tried=True)), err=True)
         click.confirm("There is no way back. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
-        row = waiting.require_accepted(forgetting.forget(settings, agent.id, options))
+        row = waiting.require_accepted(forgetting.forget(settings, agent, options))
     told = forgetting.describe_forgotten(row)
     call.output.result(told, _forgotten_text(told))
 

@@ -160,3 +160,13 @@ def tell_time(at: str | None, zone: tzinfo, now: datetime | None = None) -> str:
             told = f"{abs(seconds) // size} {unit}"
             return f"{told} ago" if seconds > 0 else f"in {told}"
     return "just now" if abs(seconds) < _RECENT_SECONDS else f"{moment.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def render_run(row: Mapping[str, Any]) -> str:
+    """Return a run on one line: its id, kind and state, why, and the files it wrote."""
+    files = ", ".join(item["path"] for item in row["receipt"].get("files", ()))
+    is_same = row["kind"] == "dream" and row["state"] == "succeeded" and "MEMORY.md" not in files
+    why = row["why"] or ("nothing was added to MEMORY.md or changed in it" if is_same else None)
+    return f"{row['id']} {row['kind']} {row['state']}" + "".join(
+        f": {one_line(part)}" for part in (why, row["error"], files) if part
+    )

@@ -104,7 +104,11 @@ class Memory:
         self.core = MemoryCore(self._settings, self._agent)
 
     def flush(
-        self, messages: Sequence[Mapping[str, Any]], on_summary: Callable[[str], object] | None = None
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        on_summary: Callable[[str], object] | None = None,
+        *,
+        reason: str | None = None,
     ) -> FlushResult:
         """Record messages as a session of the agent, without their secrets, let it sleep, and wait.
 
@@ -115,9 +119,11 @@ class Memory:
             messages: as a chat API takes them, `{"role": …, "content": …}`.
             on_summary: called once with the text of each new daily block. An exception in it reverts nothing: memoryd
                 warns and returns it among the `errors`.
+            reason: the heading of the daily block: `Trimmed Context` (the default), `Context Overflow Recovery`,
+                `Daily Summary` or `Session Notes`. A sleep of the session that waits already keeps its own.
 
         Raises:
-            ValueError: a message has no valid form.
+            ValueError: a message has no valid form, or the reason is unknown.
             RefusedError: the agent is not enabled; or `on_summary` is given and this person has no access to content.
             StateError: the messages could not be scanned for secrets and are not stored; or they are recorded and could
                 not be read yet.
@@ -125,7 +131,7 @@ class Memory:
         checked = chat.check(messages)
         if on_summary is not None:
             access.require(self._settings, self._agent, "python: flush")
-        return flushing.flush(self._settings, self._agent, checked, on_summary)
+        return flushing.flush(self._settings, self._agent, checked, on_summary, reason)
 
     def compress(
         self,
@@ -236,7 +242,7 @@ class Memory:
         opening.catch_up(self._settings, self._agent)
         if dry_run:
             return time_machine.as_row(memory_changes.planned_rollback(self._settings, self._agent.id, options))
-        return memory_changes.rollback(self._settings, self._agent.id, options)
+        return memory_changes.rollback(self._settings, self._agent, options)
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
         """Erase a memory or a session from everything that memoryd wrote. This cannot be undone.
@@ -256,7 +262,7 @@ class Memory:
         if dry_run:
             return forgetting.planned_forgetting(self._settings, self._agent, options)
         return forgetting.describe_forgotten(
-            waiting.require_accepted(forgetting.forget(self._settings, self._agent.id, options))
+            waiting.require_accepted(forgetting.forget(self._settings, self._agent, options))
         )
 
     def search(
@@ -392,30 +398,30 @@ class MemoryFacts:
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
         """Store facts, all or none; return the outcome of each, and the facts that ended because the store was full."""
-        with memory_changes.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent, "facts add") as store:
             return store.create(batch)
 
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> None:
         """Change the given fields of a fact, and no other."""
-        with memory_changes.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent, "facts edit") as store:
             store.update(fact_id, content, category, confidence)
 
     def delete(self, fact_id: str) -> None:
         """Delete a fact. A job stores it again only if the user repeats it."""
-        with memory_changes.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent, "facts delete") as store:
             store.delete(fact_id)
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow."""
         access.require(self._settings, self._agent, "python: facts")
-        with memory_changes.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent, None) as store:
             return store.dump(deerflow=deerflow)
 
     def bring(self, text: str) -> FactImport:
         """Import an export of `dump`, all or nothing. Equal facts stay unchanged."""
-        with memory_changes.fact_store(self._settings, self._agent) as store:
+        with memory_changes.fact_store(self._settings, self._agent, "facts import") as store:
             return store.bring(text)
 
     def _store(self, what: str) -> Store:

@@ -43,7 +43,7 @@ _FIXES = {
     "blocked": "memoryd job show {run}",
     "canary": "memoryd job run canary",
     "config": "memoryd config check",
-    "conflict": "solve the merge, or close the <private>, in {workspace}/MEMORY.md",
+    "conflict": "solve the merge, close the <private> or take out `private: true`, in {workspace}/MEMORY.md",
     "constitutional": "memoryd core unprotect {memory}{agent}, if the edit was meant; then edit again",
     "core": "memoryd job run refine{agent}",
     "database": "look at {state}/{subject}, then rm {state}/{subject}",

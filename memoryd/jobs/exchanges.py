@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from memoryd.jobs.evidence import is_said
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
+_SCHEDULED = "[SCHEDULED]"
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -23,8 +25,7 @@ def split_exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
     """Return the exchanges of `turns`, in order. What comes before the first user turn is none of them."""
     groups: list[list[StoredTurn]] = []
     for turn in turns:
-        # What is answered in a dialog belongs to what was asked for before: the tool waits for it.
-        typed = is_said(turn) and turn.origin is Origin.USER and turn.tool_call_id is None
+        typed = _is_typed(turn)
         answered = bool(groups) and any(is_said(one) and one.origin is Origin.ASSISTANT for one in groups[-1])
         if typed and (not groups or answered):
             groups.append([])
@@ -33,9 +34,34 @@ def split_exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
     return [_exchange(group) for group in groups]
 
 
+def _is_typed(turn: StoredTurn) -> bool:
+    # What is answered in a dialog belongs to what was asked for before: the tool waits for it.
+    return is_said(turn) and turn.origin is Origin.USER and turn.tool_call_id is None
+
+
+def is_scheduled(text: str) -> bool:
+    """Return True if a scheduler sent this user turn, and not a person."""
+    return text.lstrip().startswith(_SCHEDULED)
+
+
+def set_aside_scheduled(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) -> tuple[StoredTurn, ...]:
+    """Return the turns, those that a scheduler sent and all that answers these as injected: they are no evidence.
+
+    Args:
+        turns: in order; what they consume and count stays the same.
+        earlier: the turns of the session before them, in which such an exchange may begin.
+    """
+    scheduled, found = False, []
+    for turn in (*earlier, *turns):
+        scheduled = is_scheduled(turn.text) if _is_typed(turn) else scheduled
+        found.append(turn._replace(origin=Origin.INJECTED) if scheduled else turn)
+    return tuple(found[len(earlier) :])
+
+
 def _exchange(group: Sequence[StoredTurn]) -> Exchange:
     said = [turn for turn in group if is_said(turn)]
-    spoken = [turn for turn in group if not turn.sidechain and (is_said(turn) or turn.kind in _TRAFFIC)]
+    main = (turn for turn in group if not turn.sidechain and turn.origin is not Origin.INJECTED)
+    spoken = [turn for turn in main if is_said(turn) or turn.kind in _TRAFFIC]
     return Exchange(
         tuple(turn for turn in said if turn.origin is Origin.USER),
         tuple(turn for turn in said if turn.origin is Origin.ASSISTANT),

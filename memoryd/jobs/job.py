@@ -217,7 +217,7 @@ class WriteFile:
 
     path: str  # in the workspace
     old: bytes | None
-    new: bytes
+    new: bytes | None  # None: the file goes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from memoryd.ledger.foreign import Foreign
 from memoryd.text import prose
 from memoryd.text.content import list_stems
 from memoryd.text.fences import without_fences
+from memoryd.text.private import is_private
 from memoryd.text.sentences import SentenceKind, split
 from memoryd.transcripts.fields import mappings, shown_arguments
 from memoryd.transcripts.turn import SPOKEN, Origin, StoredTurn, TurnKind
@@ -176,12 +178,14 @@ class _LaterChanges:
 def find_written(turns: Sequence[StoredTurn]) -> dict[int, str]:
     """Return the lines that calls write to memory files and that stay there, by the number of the turn."""
     undone = {turn.tool_call_id for turn in turns if turn.tool_call_id and _UNDONE.match(turn.text)}
+    calls = [turn for turn in turns if _is_own_call(turn) and turn.tool_call_id not in undone]
+    changes = {turn.seq: [*_list_changes(turn)] for turn in calls if _HINT.search(turn.text)}
+    private = {one.path for one in chain(*changes.values()) if is_private(one.path, one.added.encode())}
     written: dict[int, str] = {}
     files: dict[str, _LaterChanges] = {}
-    for turn in reversed(turns):
-        if _is_own_call(turn) and turn.tool_call_id not in undone and _HINT.search(turn.text):
-            texts = [files.setdefault(one.path, _LaterChanges()).take(one) for one in _list_changes(turn)]
-            written[turn.seq] = "\n".join(texts)
+    for seq, made in reversed(changes.items()):
+        told = (one for one in made if one.path not in private)
+        written[seq] = "\n".join(files.setdefault(one.path, _LaterChanges()).take(one) for one in told)
     return written
 
 

@@ -23,6 +23,7 @@ from memoryd.ledger.operation import Change
 WATERMARK = "watermark:"  # SESSION:CONSUMER
 FILE = "file:"  # its path in the workspace
 PROFILE = "profile:"  # a section of it
+ACCESS = "access:"  # a request that was refused: KIND:REQUEST
 GRANT = "grant:"  # a person's permission to read, by its id
 SESSION = "session:"  # that was forgotten
 PROPOSAL = "proposal:"  # of a run, that was rejected

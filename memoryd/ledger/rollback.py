@@ -15,14 +15,26 @@ from dataclasses import dataclass, field, replace
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import forgetting
-from memoryd.ledger.audit import FILE, GRANT, PROFILE, PROPOSAL, RUN, SESSION, WATERMARK, AuditEntry, dump_state
+from memoryd.ledger.audit import (
+    ACCESS,
+    FILE,
+    GRANT,
+    PROFILE,
+    PROPOSAL,
+    RUN,
+    SESSION,
+    WATERMARK,
+    AuditEntry,
+    dump_state,
+)
 from memoryd.ledger.memory import Ending, from_json, to_json
 
 OPERATION = "rollback"  # as the audit names it
 
 _TELLS_MORE = "run memoryd job show to see it without its text"
 _MOVING = (WATERMARK, FILE)
-_STAYS = (GRANT, SESSION)  # an access that was used, and a forgotten session, cannot be undone
+# An access that was used, a refusal and a forgotten session cannot be undone.
+_STAYS = (ACCESS, GRANT, SESSION)
 _NO_MEMORY = (*_MOVING, *_STAYS, RUN, PROPOSAL, PROFILE)
 
 

@@ -59,6 +59,7 @@ _OF_REQUEST = {
 }  # fmt: skip
 
 _OF_LAST = 20.0  # added to the weight of the last request
+_OF_MARK = 10.0  # … and of what its speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # words that messages get beside long notes
 _WORTH_LASTING = -1.0  # weight from which an answer's line lasts, whatever it tells
@@ -316,7 +317,9 @@ class _WorkReading:
         weight: float,
     ) -> WorkStatement:
         numbers = tuple(part.number for part in unit)
-        return WorkStatement(turn, one.id, numbers, one.speaker, text, section, _keys_of(text), weight)
+        marked = _find_mark(text)
+        weight += _OF_MARK if marked else 0.0
+        return WorkStatement(turn, one.id, numbers, one.speaker, text, marked or section, _keys_of(text), weight)
 
     def _section(self, turn: int, text: str) -> Section:
         """Return the section of a line of an answer; a state that is reported before the last answer is outdated."""
@@ -478,6 +481,15 @@ def _tells_result(one: WorkStatement) -> bool:
         or any(cue.search(one.text) for cue in (work_cues.CAUSE, work_cues.CHOICE, work_cues.DONE))
         or replacement.denies(one.text)
     )
+
+
+def _find_mark(text: str) -> Section | None:
+    """Return the section that a mark such as `@decision` names; None without one."""
+    if work_cues.DECISION_MARK.search(text):
+        return Section.DECIDED
+    if work_cues.FINDING_MARK.search(text):
+        return Section.FOUND
+    return Section.STATE if work_cues.GOAL_MARK.search(text) else None
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:

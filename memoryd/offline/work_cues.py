@@ -121,3 +121,7 @@ LEANS = re.compile(
     r"^(?:this|that|it|these|those|they|but|however|otherwise|then|also|so|and|or|which|if (?:this|that|these|it))\b",
     re.IGNORECASE,
 )
+# What people and agents put into their notes to say what a line is.
+DECISION_MARK = re.compile(r"(?<![\w@./])@decision\b", re.IGNORECASE)
+FINDING_MARK = re.compile(r"(?<![\w@./])@(?:discovery|pattern|bug)\b", re.IGNORECASE)
+GOAL_MARK = re.compile(r"^\W*goal alignment\b\W*:", re.IGNORECASE)

@@ -20,6 +20,7 @@ from memoryd.reading import cursor as reading
 from memoryd.reading.cursor import FoundTurn
 from memoryd.reading.packed import unpack
 from memoryd.reading.scrubbing import UnscannedError
+from memoryd.text.private import is_private
 from memoryd.transcripts import messages, now_file, registry
 from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import LineFormat
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from memoryd.reading.sources import SourcePattern, WholeReading
     from memoryd.transcripts.whole import DocumentFormat
 
+PRIVATE = "marked private"
 LARGEST = 16 << 20  # bytes; parsed it takes many times as much
 QUIET_SECONDS = 5.0
 UNSCANNED_SECONDS = 60.0
@@ -106,6 +108,11 @@ class Documents:
         data = handle.read(0, stat.size)
         if handle.observe() != stat or len(data) != stat.size:
             ingest.look_again(path, settle)
+            return
+        if is_private("", data):  # by its name it is in no pattern
+            cursor.note = PRIVATE
+            ingest.place(cursor, path, stat)
+            cursor.unfinished = False
             return
         cursor.unfinished = age < QUIET_SECONDS and bool(data) and not data.endswith(b"\n")
         if cursor.unfinished:
@@ -249,6 +256,8 @@ class Documents:
         ]
         fresh, self._lines[cursor.session_id] = now_file.new_turns(entries, seen, cursor.session_id)
         ended = read_time(now.front_matter.get("timestamp_end"))
+        if not ended and now_file.is_exited(now.entries):
+            ended = read_time(cursor.mtime_ns / 1e9)
         if ended:
             self.ingest.batch.ended[cursor.session_id] = ended
         digest = hashlib.sha256(data).digest()

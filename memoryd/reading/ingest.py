@@ -29,13 +29,14 @@ from memoryd.reading.backlog import Backlog
 from memoryd.reading.cursor import Cursor
 from memoryd.reading.cursors import Cursors
 from memoryd.reading.databases import Databases
-from memoryd.reading.documents import Documents
+from memoryd.reading.documents import PRIVATE, Documents
 from memoryd.reading.foreign_database import observe_with_log
 from memoryd.reading.scrubbing import UnscannedError
 from memoryd.reading.sources import SourcePattern, sources_of
 from memoryd.reading.store import IngestBatch
 from memoryd.reading.unreadable_paths import UnreadablePaths
 from memoryd.reading.unscanned_turns import UnscannedTurns
+from memoryd.text.private import is_private
 from memoryd.transcripts import now_file, registry
 from memoryd.transcripts.fate import Action
 from memoryd.transcripts.format import UNHEARD, Identity, Unsupported
@@ -483,7 +484,11 @@ class Ingest:
 
     def _tell(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
         head = reading.head_records(handle, size, limit)
-        reader = _reader(source.format, head, cursor, handle.read(0, registry.HEAD_BYTES))
+        first = handle.read(0, registry.HEAD_BYTES)
+        if is_private("", first):
+            self._pass_over(cursor, PRIVATE)
+            return False
+        reader = _reader(source.format, head, cursor, first)
         if reader is None:
             return False
         if isinstance(reader, Unsupported):

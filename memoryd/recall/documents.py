@@ -8,7 +8,6 @@ columns apart, so that each weighs what it is worth.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
@@ -29,7 +28,6 @@ _USER = str(Origin.USER)
 _SPOKEN = frozenset(map(str, SPOKEN | {TurnKind.SUMMARY}))
 _SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
 _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)})
-_TAG = re.compile(r"(?<![\w#&/])#([^\W\d_][\w/-]*)")
 
 
 class IndexDocument(NamedTuple):
@@ -130,8 +128,3 @@ def of_fact(content: str, about: str, day: str | None) -> IndexDocument:
 def day_words(day: date) -> str:
     """Return a day in the words people ask for it."""
     return f"{day.day} {day:%B} {day.year} {day:%A} {day.isoformat()}"
-
-
-def tags_in(text: str) -> frozenset[str]:
-    """Return the `#tags` in a text, in lower case."""
-    return frozenset(tag.lower() for tag in _TAG.findall(text))

@@ -19,17 +19,15 @@ from memoryd.changing.written_blocks import find_written_blocks, read_sentences
 from memoryd.config import Agent, Settings
 from memoryd.database import memories, query, reads, turns
 from memoryd.errors import ConfigError, NotFoundError
-from memoryd.files import regular
-from memoryd.finding.excerpt import strip_workspace
+from memoryd.finding.excerpt import read_shown, strip_workspace
 from memoryd.jobs.witness import Behind, SupportingSentences, digest_of
 from memoryd.ledger import audit as chain
 from memoryd.ledger.memory import PREFIXES, Memory, MemoryKind, hash_of
 from memoryd.requests import access, opening
 from memoryd.requests.scanner import open_scrubber
-from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.content import measure_overlap
 from memoryd.text.sentences import list_texts
-from memoryd.tiers import archive, core, daily
+from memoryd.tiers import archive, core, daily, recent
 from memoryd.tiers.lines import lines_of
 from memoryd.tiers.session_summary import parse_points
 
@@ -110,9 +108,9 @@ def _read(agent: Agent, given: str) -> tuple[str, bytes]:
         names = [f"{archive.FOLDER}/{given}", f"memory/{given}"]
     for name in names:
         path = strip_workspace(name)
-        data = regular.read_in(agent.workspace, path)
+        data = read_shown(agent, path)
         if data is not None:
-            return path, mask_hidden(data)
+            return path, data
     raise NotFoundError("there is no such file", given, _HINT)
 
 
@@ -242,7 +240,8 @@ class _LineTracer:
         start = sum(map(len, lines_of(data)[: line - 1]))
         at = 0
         section = b""
-        for section in archive.split_sections(data):
+        split = archive.split_sections if self._path.endswith(recent.NAME) else archive.split_parts
+        for section in split(data):
             at += len(section)
             if start < at:
                 break
@@ -308,4 +307,4 @@ class _LineTracer:
 
 def _is_about(section: bytes, name: str) -> bool:
     """Return True if a section of RECENT.md, by its link, or of the archive, by its heading, is about a session."""
-    return f"#session-{name})".encode() in section or section.startswith(f"## Session {name}\n".encode())
+    return f"#session-{name})".encode() in section or section.startswith(f"### Session {name}\n".encode())

@@ -23,6 +23,7 @@ from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE
 from memoryd.requests import projects, scanner, searching
 from memoryd.requests.projects import Project
+from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.neutral import neutralize
 from memoryd.worker.client import Worker
 
@@ -129,7 +130,7 @@ def _files(
     parts, unreadable = [], []
     for name in (RECENT_FILE, CORE_FILE, *(f"memory/{day.isoformat()}.md" for day in days)):
         try:
-            text = (regular.read_in(agent.workspace, name) or b"").decode("utf-8", "replace")
+            text = mask_hidden(regular.read_in(agent.workspace, name) or b"").decode("utf-8", "replace")
         except StateError as error:
             unreadable.append(str(error))
             continue

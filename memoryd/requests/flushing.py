@@ -15,6 +15,7 @@ from memoryd.errors import RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.reading import recording
 from memoryd.requests import jobs_by_hand, opening, waiting
+from memoryd.running import sleeping
 from memoryd.running.runner import block_bodies
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
@@ -51,8 +52,15 @@ def flush(
     agent: Agent,
     messages: Sequence[dict[str, Any]],
     on_summary: Callable[[str], object] | None = None,
+    reason: str | None = None,
 ) -> FlushResult:
-    """Record messages as a session, have it read and let it sleep, by the daemon or here; report new blocks."""
+    """Record messages as a session, have it read and let it sleep, by the daemon or here; report new blocks.
+
+    Raises:
+        ValueError: the reason is none of `sleeping.REASONS`.
+    """
+    if reason is not None and reason not in sleeping.REASONS:
+        raise ValueError(f"unknown reason {reason!r}; one of {', '.join(sleeping.REASONS)}")
     if not agent.enabled:
         raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
@@ -66,7 +74,9 @@ def flush(
 
     def queue(engine: Engine, clock: Clock, patience: float = 0.0) -> list[str]:
         session_id = _read_until(settings, agent.id, recorded, patience)
-        return [] if session_id is None else jobs_by_hand.queue_sleeps(engine, clock, agent.id, session_id, force=True)
+        if session_id is None:
+            return []
+        return jobs_by_hand.queue_sleeps(engine, clock, agent.id, session_id, force=True, reason=reason)
 
     while not rows:  # nobody was left to read them: then it is done here
         rows = waiting.run_now(

@@ -12,7 +12,7 @@ from memoryd.database import erasure, reads, sqlite, turns
 from memoryd.errors import NotFoundError
 from memoryd.files.open_folder import open_folder
 from memoryd.ledger.memory import PREFIXES
-from memoryd.requests import opening, waiting
+from memoryd.requests import opening, permission, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,8 +39,10 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
     return chosen, {"session": row["id"]}
 
 
-def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
     """Forget a memory or a session, and wait; return the row of the run."""
+    permission.require(settings, agent, "edit", "owner", "forget")
+    agent_id = agent.id
     key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
 
     def queue(engine: Engine, clock: Clock) -> list[str]:

@@ -12,8 +12,19 @@ from memoryd.counted import count_noun
 from memoryd.database import query, reads, runs, snapshot, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
-from memoryd.requests import opening, waiting
-from memoryd.running import dreaming, dry_run, evaluating, extraction, modes, queueing, refining, sandbox, sleeping
+from memoryd.requests import opening, permission, waiting
+from memoryd.running import (
+    dreaming,
+    dry_run,
+    evaluating,
+    extraction,
+    modes,
+    queueing,
+    refining,
+    rollover,
+    sandbox,
+    sleeping,
+)
 from memoryd.running.kinds import check_kind
 
 if TYPE_CHECKING:
@@ -40,17 +51,21 @@ class JobRequest(NamedTuple):
     force: bool = False
     lookback_days: int | None = None  # so many days, ending today (dream); None for the configured number
     mode: str | None = None  # how far it may go (refine); None for the configured one
+    before: str | None = None  # also NOW files that began before this moment, open ones too (rollover)
+    scheduled: bool = False  # by a clock of the person's, not by hand (rollover)
 
 
 def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> list[dict[str, Any]]:
     """Run a job and wait; return the rows of its runs, for a dream without the sleeps that its report names."""
     check_kind(kind)
     require_mode(kind, asked.mode)
+    if kind == rollover.KIND:
+        permission.require(settings, _find_agent(settings, agent), "consolidate", "owner", f"job run {kind}")
     rows = waiting.run_now(
         settings,
         agent,
         lambda engine, clock: _queue_runs(settings, engine, clock, kind, agent, asked),
-        fresh=kind in {dreaming.KIND, SLEEP, extraction.KIND},
+        fresh=kind in {dreaming.KIND, SLEEP, extraction.KIND, rollover.KIND},
         settled=kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP},
     )
     return rows[-1:] if kind == dreaming.KIND else rows
@@ -112,8 +127,19 @@ def _queue_runs(
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
         return [*flushed, waiting.request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
+    if kind == rollover.KIND and asked.before is not None:
+        flushed = [] if asked.scheduled else dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
+        about: dict[str, Any] = {"before": asked.before, "scheduled": asked.scheduled}
+        return [*flushed, waiting.request(engine, clock, agent_id, kind, about, key=f"{kind}:{agent_id}")]
     forced = {"force": True} if asked.force and kind == ledger_runs.DEDUP else None
     return [waiting.request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
+
+
+def _find_agent(settings: Settings, agent_id: str) -> Agent:
+    found = next((agent for agent in settings.agents if agent.id == agent_id), None)
+    if found is None:
+        raise NotFoundError(f"no agent {agent_id!r} is configured", str(settings.source), "memoryd status lists them")
+    return found
 
 
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
@@ -122,6 +148,7 @@ def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
     if row["state"] != runs.PROPOSED:
         what = f"the run is {row['state']}, not a proposal that waits"
         raise RefusedError(what, row["id"], "memoryd status lists them")
+    permission.require(settings, _find_agent(settings, row["agent_id"]), "edit", "owner", f"job {verb}")
     options = {**row["options"], "run": row["id"], "of": row["kind"]}
     key = f"answer:{row['id']}"
     return waiting.carried_out(settings, row["agent_id"], verb, options, key, session_id=row["session_id"])
@@ -142,16 +169,21 @@ def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
 
 
-def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
-    """Queue sleeps of an agent's sessions, or of one; return their runs, or one skipped run with the reason."""
+def queue_sleeps(
+    engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool, reason: str | None = None
+) -> list[str]:
+    """Queue sleeps of an agent's sessions, or of one; return their runs, or one skipped run that says why.
+
+    `reason` is the heading of their daily blocks; by default it follows from the state of each session.
+    """
     rows = queueing.list_candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = session_id_of(engine, agent_id, session_id)
         rows = [row for row in rows if row["id"] == chosen]
     queued = []
     for row in rows:
-        reason = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
-        options = {"reason": reason, "upto": None}
+        usual = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
+        options = {"reason": reason or usual, "upto": None}
         queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))
     found = [run_id for run_id in queued if run_id is not None]
     return found or [_explain_nothing(engine, clock, agent_id, session_id)]

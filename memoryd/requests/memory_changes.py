@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from memoryd.files.log import get_logger
 from memoryd.jobs import refinement_tools
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
-from memoryd.requests import opening, scanner, waiting
+from memoryd.requests import opening, permission, scanner, waiting
 from memoryd.running import called_refining
 from memoryd.tiers import core
 
@@ -36,6 +35,7 @@ def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False
 
     `witnessed`: the caller is the agent itself; a line counts as the user's words only if the user typed it.
     """
+    permission.require(settings, agent, "edit", _caller(witnessed=witnessed), "save")
     return _write(settings, agent, saving.SAVE, text, witnessed=witnessed)
 
 
@@ -52,6 +52,7 @@ def update(
     `witnessed`: the caller is the agent itself. An added memory that needs the user's word goes to the day's file
     instead; a new text with such a memory is refused.
     """
+    permission.require(settings, agent, "edit", _caller(witnessed=witnessed), "update")
     opening.catch_up(settings, agent)
     if replace is not None:
         if core.is_open(replace.encode(errors="replace")):
@@ -60,12 +61,12 @@ def update(
     return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
 
 
-# What the shells of agents have in their environment: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
-_AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")
+def _caller(*, witnessed: bool) -> permission.Caller:
+    return "agent" if witnessed else "owner"
 
 
 def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool = False) -> dict[str, Any]:
-    witnessed = witnessed or any(os.environ.get(name) for name in _AGENT_SHELLS)  # a command of its own is no person's
+    witnessed = witnessed or permission.is_agents_shell()
     with scanner.open_scrubber(settings) as scrubber:
         (clean,) = scrubber.redact([text])  # ahead of the row: nothing is stored that was not scanned
     now = Clock().now()
@@ -92,6 +93,9 @@ def call_refinement_tool(
     The row is missing if a search was answered without a refinement. The answer is missing if the refinement has ended;
     the row then holds the reason.
     """
+    if tool in refinement_tools.CUTS:
+        what: permission.Action = "protect" if tool == refinement_tools.PROTECT else "edit"
+        permission.require(settings, agent, what, "agent", tool)
     opening.catch_up(settings, agent)
     if tool == refinement_tools.SEARCH:
         with opening.open_connection(settings) as connection:
@@ -111,7 +115,7 @@ def call_refinement_tool(
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
     """Return the tokens of a core that its agent should refine; None if no refinement is due."""
-    if not reads.database_path(settings).exists():
+    if not reads.database_path(settings).exists() or not permission.is_allowed(settings, "edit", "agent"):
         return None
     since = text_of(scheduled_times.refinement_slot(settings, Clock().now()))
     with opening.open_connection(settings) as connection:
@@ -120,6 +124,7 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
 
 def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
     """Record a rating of a memory; a unique beginning of its id is enough. Return the id."""
+    permission.require(settings, agent, "edit", "owner", f"feedback {verdict}")
     full = str(reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)["id"])
     with opening.open_state(settings, agent) as (engine, _):
         feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
@@ -127,8 +132,10 @@ def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: s
 
 
 @contextmanager
-def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
-    """Return the fact store of an agent."""
+def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[FactStore]:
+    """Return the fact store of an agent; `asked` names the change that it is for, None stands for a mere reading."""
+    if asked is not None:
+        permission.require(settings, agent, "edit", "owner", asked)
     with opening.open_state(settings, agent) as (engine, scrubber):
         yield FactStore(
             engine,
@@ -155,6 +162,7 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
 
 def change_core(settings: Settings, agent: Agent, verb: str, memory_id: str) -> tuple[str, str]:
     """Protect, unprotect or restore a memory for a person, and wait; return the ids of the memory and of the run."""
+    permission.require(settings, agent, "edit" if verb == "restore" else "protect", "owner", f"core {verb}")
     opening.catch_up(settings, agent)
     memory = reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)
     if (memory["deleted_at"] is None) == (verb == "restore"):
@@ -187,9 +195,10 @@ def find_rollback(
         return options
 
 
-def rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+def rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
     """Carry a rollback out, and wait; return the row of its run."""
-    return waiting.require_accepted(waiting.carried_out(settings, agent_id, ledger_runs.ROLLBACK, options))
+    permission.require(settings, agent, "edit", "owner", "rollback")
+    return waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.clock import moment_of
 from memoryd.database import reads
+from memoryd.jobs.exchanges import is_scheduled
 from memoryd.jobs.signals import says_nothing
 from memoryd.ledger.foreign import Foreign
 from memoryd.recall import project_state
@@ -93,12 +94,14 @@ def read_state(
 def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_state.LastSession:
     said = [
         (one["seq"], project_state.SpokenMessage(origin == "user", one["text"]))
-        for origin in ("user", "assistant")
-        for one in reads.read_messages(reader, row["id"], origin, row["mark"], _MESSAGES)
-        if not says_nothing(one["text"])
+        for origin, after in (("user", 0), ("assistant", row["mark"]))  # an answer's request may be before the mark
+        for one in reads.read_messages(reader, row["id"], origin, after, _MESSAGES)
     ]
     last = moment_of(row["last_turn_at"]).astimezone(now.tzinfo)
-    spoken = [one for _, one in sorted(said)]
+    spoken, scheduled = [], False
+    for seq, one in sorted(said):
+        scheduled = is_scheduled(one.text) if one.by_user else scheduled
+        spoken += [] if scheduled or seq <= row["mark"] or says_nothing(one.text) else [one]
     remove = _foreign(reader, row["id"], row["folder"]).remove_tokens if spoken else str
     summary = parse_points(row["summary"] or "")
     return project_state.LastSession(row["id"], program_of(row["format"]), last, summary, spoken, remove)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Recall
 from memoryd.index.database import Index
 from memoryd.recall.query import parse
-from memoryd.requests import access, meanings
+from memoryd.recall.ranking import SESSION
+from memoryd.requests import access, meanings, now_sessions
 from memoryd.requests.scanner import open_scrubber
 
 if TYPE_CHECKING:
@@ -35,7 +37,14 @@ def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, wh
     require_days(narrowing)
     access.require(settings, agent, what)
     with open_scrubber(settings) as scrubber, open_recall(settings, scrubber) as recall:
-        return recall.search(agent, text, narrowing)
+        if not narrowing.tags or narrowing.tier not in {None, SESSION}:
+            return recall.search(agent, text, narrowing)
+        kept = now_sessions.list_tagged(agent, narrowing.tags)
+        beside = {f"{SESSION}:{one.header.session_id}": narrowing.tags for one in kept}
+        hits = recall.search(agent, text, replace(narrowing, beside=beside))
+        with recall.indexer.database.reading_any() as reader:
+            unread = now_sessions.search_unread(kept, text, narrowing, reader, scrubber.redact)
+        return [*unread, *hits][: narrowing.limit]
 
 
 def require_days(narrowing: Narrowing) -> None:

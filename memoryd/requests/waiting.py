@@ -121,7 +121,7 @@ def request(
 ) -> str:
     """Queue a run for a person or a tool; a waiting run with the same key takes over their options."""
     key = key or (f"{kind}:{agent_id}" if options is None else None)
-    actor, trigger = (HUMAN, "manual") if text is None else (AGENT_TOOL, "agent")
+    actor, trigger = (AGENT_TOOL, "agent") if "witness" in (options or {}) else (HUMAN, "manual")
     asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
     with sqlite.begin_write(engine) as connection:
         run_id = queueing.queue(connection, clock, kind, agent_id, key, trigger=trigger, actor=actor, **asked)

@@ -24,7 +24,7 @@ from memoryd.counted import count_noun
 from memoryd.database import alarms, audit, job_modes, query, sqlite, turns
 from memoryd.database.runs import Run
 from memoryd.files import regular
-from memoryd.jobs.exchanges import split_exchanges
+from memoryd.jobs.exchanges import set_aside_scheduled, split_exchanges
 from memoryd.jobs.signals import Signal, find_signals
 from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.recall.evaluation import FEWEST, DatedEntry, Evaluation, PastQuestion, evaluate, is_question, list_terms
@@ -64,7 +64,7 @@ def _read_questions(
     """Yield the answered questions whose answer the user did not correct, and keep when each word was said last."""
     sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
     for session_id, started_at, seen_at in query.fetch_rows(connection, sql, agent_id, since):
-        found = split_exchanges(turns.stored_turns(connection, session_id, main_only=True))
+        found = split_exchanges(set_aside_scheduled(turns.stored_turns(connection, session_id, main_only=True)))
         for number, one in enumerate(found):
             began = started_at or one.asked[0].at or seen_at
             for turn in (*one.asked, *one.answered):

@@ -15,6 +15,7 @@ from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import memories, profile, query, runs, sqlite, turns
 from memoryd.database.runs import Run
+from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.joint import JointInputs
@@ -164,8 +165,8 @@ def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *
     return FactsInputs(
         agent_id=agent_id,
         session_id=session_id,
-        turns=check_times(covered, row),
-        earlier=check_times(earlier, row),
+        turns=check_times(set_aside_scheduled(covered, earlier), row),
+        earlier=check_times(set_aside_scheduled(earlier), row),
         folder=row["folder"],
         program=program_of(row["format"]),
         known=tuple(Store(map(fact_of, live)).all()),

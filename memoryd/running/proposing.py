@@ -59,7 +59,7 @@ def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Proposal
     if changes_nothing(planned, done.edits):
         return None
     files = [
-        FileDiff(path, None if before is None else _text(before), _text(after))
+        FileDiff(path, None if before is None else _text(before), _text(after or b""))
         for path, before, after in planned.files
         if before != after
     ]

@@ -54,6 +54,7 @@ from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.proposed_refining import PENDING, WAITS, RefinementSandbox, make_entry, with_id
 from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader
+from memoryd.text.private import is_private
 from memoryd.worker.client import ClosedError, WorkerError
 
 T = TypeVar("T")
@@ -215,6 +216,10 @@ class Refiner:
         data = regular.read_in(path.parent, path.name)
         if data is None:
             raise StateError("the agent's guide is not there", str(path), f"agents[].guide of {self.run.agent_id}")
+        if is_private(path.name, data):
+            raise StateError(
+                "the agent's guide is private, so no model gets it", str(path), "name another file as guide"
+            )
         (clean,) = self.source.scrubber.redact([data.decode("utf-8", "replace")[:LONGEST_GUIDE]])
         return clean
 

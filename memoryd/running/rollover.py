@@ -1,20 +1,22 @@
-"""Roll the last sessions over: write `RECENT.md`, and each session's part of the archive that it links to.
+"""Roll sessions over: write `RECENT.md`, each session's part of the archive, and the archive's index; clear NOW files.
 
-Both are rendered from the sessions' summaries. A session gets its entry when it has ended and its last sleep is
+All are rendered from the sessions' summaries. A session gets its entry when it has ended and its last sleep is
 done, and a new one when its summary changes. Sessions that were over when memoryd first saw them do not sleep: if they
-are among the last ones, the offline backend fills the summary, and nothing goes into a daily file.
+are among the last ones, the offline backend fills the summary, and nothing goes into a daily file. It also does for a
+NOW file that cannot wait for a sleep: one that grew too long, or that somebody asked to roll over.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Engine, RowMapping
+from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.changing.plan import OutdatedError
 from memoryd.clock import Clock
@@ -26,15 +28,22 @@ from memoryd.files import regular
 from memoryd.jobs import sleep
 from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import Ask, Done, Edit, KeepSummary, NoteTold, NothingToDo, Reply, WriteFile, drive
-from memoryd.running import modes, queueing, sleeping
+from memoryd.running import modes, now_files, queueing, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
+from memoryd.running.now_files import DueNowFile
 from memoryd.running.runner import REDECIDED_MAX, Runner
 from memoryd.running.second_reader import keep_whole
-from memoryd.tiers import archive, recent
-from memoryd.tiers.archive import PastSession
+from memoryd.text.private import is_private
+from memoryd.text.tags import MARKERS, find_tags
+from memoryd.tiers import archive, archive_index, recent
+from memoryd.tiers.archive import FOLDER, PastSession
+from memoryd.tiers.now import NowHeader
 from memoryd.tiers.session_summary import Section, SessionSummary, parse_points
+from memoryd.transcripts import now_file
 
 KIND = "rollover"
+_TASK = re.compile(r"(?<![\w#&/])#\d{1,9}\b")
+_MOST_TASKS = 20
 _LOOKED_AT = 50  # sessions beside those to tell: some may be empty
 _SUMMED_UP = 4  # sessions in one run, for each that is told
 
@@ -51,22 +60,38 @@ def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) ->
         return None
     with sqlite.begin_read(engine) as connection:
         last = summaries.list_last(connection, agent_id, _LOOKED_AT + settings.sessions.recent_sessions)
-        changed = [f"{row['id']} {row['summed_up_by']}" for row in summaries.list_changed(connection, agent_id)]
-    new, delay = [], timedelta(0)
+        new = [f"{row['id']} {row['summed_up_by']}" for row in summaries.list_changed(connection, agent_id)]
+        new += _list_now(connection, settings, clock, agent_id)
+    delay = timedelta(0)
     for row in _take_last(settings, clock, last):
         if row["summary"] is None:
             new.append(f"{row['id']} {row['last_seq']}")
             delay = settings.facts.debounce
         elif row["told"] is None and row["state"] == "ended" and _is_asleep(settings, clock, row):
             new.append(f"{row['id']} {row['summed_up_by']}")
-    if not new and not changed:
+    if not new:
         return None
-    key = f"{KIND}:{agent_id}:{hashlib.sha256(repr(sorted([*new, *changed])).encode()).hexdigest()[:16]}"
+    key = f"{KIND}:{agent_id}:{hashlib.sha256(repr(sorted(new)).encode()).hexdigest()[:16]}"
     with sqlite.begin_write(engine) as connection:
         if runs.was_asked(connection, KIND, agent_id, key, clock.text(ahead=-queueing.ASK_AGAIN)):
             return None
-        due = clock.text(ahead=delay)
-        return queueing.queue(connection, clock, KIND, agent_id, key, trigger="session-end", scheduled_for=due)
+        at = clock.text(ahead=delay)
+        return queueing.queue(connection, clock, KIND, agent_id, key, trigger="session-end", scheduled_for=at)
+
+
+def _list_now(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[str]:
+    """List what there is to do about NOW files and their sessions, each by what tells it from another time."""
+    waiting = {row["id"] for row in _list_waiting(connection, settings, clock, agent_id)}
+    due = [one for one in now_files.list_due(connection, settings, clock, agent_id) if one.session_id not in waiting]
+    edits = [edit for one in due for edit in one.writes[:1]] + now_files.list_gone(settings, clock, agent_id)
+    unfiled = [row["id"] for row in summaries.list_unfiled(connection, agent_id) if row["id"] not in waiting]
+    return [*unfiled, *(f"{edit.path} {regular.compute_digest(edit.old or b'')}" for edit in edits)]
+
+
+def _list_waiting(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[RowMapping]:
+    """List the sessions of NOW files that are still to sleep, which sums them up better than a rollover can."""
+    unfiled = summaries.list_unfiled(connection, agent_id) if settings.modes.sleep == modes.AUTO else ()
+    return [row for row in unfiled if not _is_asleep(settings, clock, row)]
 
 
 def consider_session(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
@@ -79,6 +104,24 @@ def consider_session(engine: Engine, settings: Settings, clock: Clock, session_i
 def consider_all(engine: Engine, settings: Settings, clock: Clock) -> int:
     """Consider each agent; return how many runs were queued."""
     return sum(consider(engine, settings, clock, agent.id) is not None for agent in settings.agents)
+
+
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue the nightly rollover of each agent, once for the slot; return how many were queued.
+
+    It also takes NOW files that began more than `sessions.stale_after` ago and were never rolled over.
+    """
+    queued = 0
+    options = {"before": clock.text(ahead=-settings.sessions.stale_after), "scheduled": True}
+    for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
+        if agent.enabled:
+            with sqlite.begin_write(engine) as connection:
+                key = f"{KIND}:{agent.id}"
+                run_id = queueing.queue(
+                    connection, clock, KIND, agent.id, key, trigger=trigger, slot=name, options=options
+                )
+                queued += run_id is not None
+    return queued
 
 
 def request(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> None:
@@ -148,11 +191,22 @@ class _LastSessions(NamedTuple):
     changed: Sequence[PastSession]  # others whose part in the archive is outdated
     built: Sequence[KeepSummary]
     told: Sequence[NoteTold]
+    unchanged: Collection[str]  # names of sessions whose summary the files hold already
+    private: Collection[str]  # archive files that may not be read
+    files: Sequence[WriteFile]  # of NOW
+
+
+class _Candidates(NamedTuple):
+    """Hold the sessions of an agent that a run looks at."""
+
+    rows: Sequence[RowMapping]  # newest first
+    changed: Mapping[str, RowMapping]  # by id, also those whose NOW file is to be rolled over
+    due: Mapping[str, DueNowFile]  # by session
 
 
 def _decide(runner: Runner, run: Run, workspace: Path) -> Done | NothingToDo:
     found = _gather(runner, run, workspace)
-    writes = list(_list_writes(runner, workspace, found))
+    writes = [*_list_writes(runner, run, workspace, found), *found.files]
     rows: tuple[Edit, ...] = (*found.built, *found.told)
     counts = {"sessions": len(found.last), "offline": len(found.built), "files": len(writes)}
     if writes:
@@ -161,41 +215,97 @@ def _decide(runner: Runner, run: Run, workspace: Path) -> Done | NothingToDo:
     return NothingToDo(why, rows, {KIND: counts})
 
 
-def _gather(runner: Runner, run: Run, workspace: Path) -> _LastSessions:
-    settings, clock = runner.settings, runner.clock
+def _find_candidates(runner: Runner, run: Run) -> _Candidates:
+    settings, clock, agent_id = runner.settings, runner.clock, run.agent_id
+    asked = run.options.get("before")
     with sqlite.begin_read(runner.engine) as connection:
-        rows = summaries.list_last(connection, run.agent_id, _LOOKED_AT + settings.sessions.recent_sessions)
-        changed = {row["id"]: row for row in summaries.list_changed(connection, run.agent_id)}
+        due = now_files.list_due(connection, settings, clock, agent_id, parse_moment(asked) if asked else None)
+        slept = set() if asked else {row["id"] for row in _list_waiting(connection, settings, clock, agent_id)}
+        held = {one.session_id: one for one in due if one.session_id not in slept}
+        unfiled = [row for row in summaries.list_unfiled(connection, agent_id) if row["id"] not in slept]
+        now_rows = [*unfiled, *summaries.list_some(connection, agent_id, held)]
+        last = summaries.list_last(connection, agent_id, _LOOKED_AT + settings.sessions.recent_sessions)
+        changed = [*summaries.list_changed(connection, agent_id), *now_rows]
+    rows = {row["id"]: row for row in (*last, *now_rows) if row["id"] not in slept}
+    newest = sorted(rows.values(), key=lambda row: (row["last_turn_at"], row["id"]), reverse=True)
+    return _Candidates(newest, {row["id"]: row for row in changed}, held)
+
+
+class _Summaries:
+    """Give each session its summary: the stored one, or one that is built for it."""
+
+    def __init__(self, runner: Runner, run: Run, workspace: Path, due: Mapping[str, DueNowFile]) -> None:
+        self._runner = runner
+        self._run = run
+        self._workspace = workspace
+        self._due = due
+        self.built: dict[str, KeepSummary] = {}
+
+    def take(self, row: RowMapping, *, is_needed: bool) -> tuple[PastSession, NoteTold]:
+        """Return a session with its summary, and what is to be noted of it."""
+        text, by = row["summary"], row["summed_up_by"]
+        is_behind = row["id"] in self._due and row["slept_upto"] < row["last_seq"]
+        if (is_behind or (text is None and is_needed)) and row["turns"]:
+            if row["id"] not in self.built:
+                self._runner.go_on(self._run)
+                self.built[row["id"]] = _sum_up(self._runner, self._run, self._workspace, row)
+            text, by = self.built[row["id"]].summary, None
+        past = _past(row, parse_points(text or ""), self._runner, self._due.get(row["id"]))
+        return past, NoteTold(row["id"], by)
+
+
+def _gather(runner: Runner, run: Run, workspace: Path) -> _LastSessions:
+    settings = runner.settings
+    found = _find_candidates(runner, run)
+    changed = dict(found.changed)
+    summed = _Summaries(runner, run, workspace, found.due)
     last: list[PastSession] = []
-    built: list[KeepSummary] = []
     told: list[NoteTold] = []
-    for row in rows:
+    unchanged = []
+    for row in found.rows:
         if len(last) == settings.sessions.recent_sessions:
             break
-        text, by = row["summary"], row["summed_up_by"]
-        if (
-            text is None
-            and len(built) < _SUMMED_UP * settings.sessions.recent_sessions
-            and _is_left(settings, clock, row)
-        ):
-            runner.go_on(run)
-            built.append(_sum_up(runner, run, workspace, row))
-            text, by = built[-1].summary, None
-        summary = parse_points(text or "")
-        if _says_something(summary):
-            last.append(_past(row, summary, runner))
-            told.append(NoteTold(row["id"], by))
-            changed.pop(row["id"], None)
-    others = [_past(row, parse_points(row["summary"]), runner) for row in changed.values()]
-    told += [NoteTold(row["id"], row["summed_up_by"]) for row in changed.values()]
-    return _LastSessions(last, others, built, told)
+        is_left = len(summed.built) < _SUMMED_UP * settings.sessions.recent_sessions
+        is_left = is_left and _is_left(settings, runner.clock, row)
+        past, note = summed.take(row, is_needed=is_left or row["id"] in changed)
+        if _says_something(past.summary):
+            last.append(past)
+            told.append(note)
+            if changed.pop(row["id"], None) is None and row["told"] is not None:
+                unchanged.append(past.name)
+    others = [summed.take(row, is_needed=True) for row in changed.values()]
+    every = [*last, *(past for past, _ in others)]
+    private = {one.file for one in every if _is_private(workspace, one.file)}
+    files = _list_cleared(found.due, {one.id for one in every if one.file in private})
+    files += now_files.list_gone(settings, runner.clock, run.agent_id)
+    told += [note for _, note in others]
+    return _LastSessions(last, every[len(last) :], list(summed.built.values()), told, unchanged, private, files)
 
 
-def _past(row: RowMapping, summary: SessionSummary, runner: Runner) -> PastSession:
+def _list_cleared(due: Mapping[str, DueNowFile], kept: Collection[str]) -> list[WriteFile]:
+    """List the writes of NOW files, but for sessions whose archive file is private: they would have no other place."""
+    return [edit for one in due.values() if one.session_id not in kept for edit in one.writes]
+
+
+def _past(row: RowMapping, summary: SessionSummary, runner: Runner, due: DueNowFile | None) -> PastSession:
     zone = runner.settings.zone
     ended = (parse_moment(row["last_turn_at"]) or runner.clock.now()).astimezone(zone)
     started = (parse_moment(row["started_at"]) or ended).astimezone(zone)
-    return PastSession(row["id"], min(started, ended), ended, summary)
+    is_whole = row["format"] == now_file.NAME and (row["state"] == "ended" or due is not None)
+    said = sqlite.read(runner.engine, now_files.read_said, row["id"]) if is_whole else ()
+    texts = [one.text for one in said if one.speaker != "Tool"]
+    text = "\n\n".join(texts or [point.text for point in summary.points if point.by_user])
+    header = (due.header if due else None) or NowHeader("", None)
+    tags = tuple(dict.fromkeys([*header.tags, *find_tags(text)]))
+    tasks = dict.fromkeys([*header.related_tasks, *_TASK.findall(text)])
+    theme = _name_theme(tags, row["folder"])
+    return PastSession(row["id"], min(started, ended), ended, summary, theme, tags, tuple(tasks)[:_MOST_TASKS], said)
+
+
+def _name_theme(tags: Sequence[str], folder: str | None) -> str:
+    """Return the theme of a session that has none yet: its first tag, else its project."""
+    subject = next((tag for tag in tags if tag not in MARKERS), "") or Path(folder or "").name
+    return subject.replace("-", " ").replace("_", " ").strip().capitalize() or archive.GENERAL
 
 
 def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepSummary:
@@ -217,26 +327,47 @@ def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepS
     return kept or KeepSummary(row["id"], "", ())
 
 
-def _list_writes(runner: Runner, workspace: Path, found: _LastSessions) -> Iterable[WriteFile]:
-    """Yield the files that change."""
-    parts: dict[tuple[str, date], dict[str, bytes | None]] = {}
+def _list_writes(runner: Runner, run: Run, workspace: Path, found: _LastSessions) -> Iterable[WriteFile]:
+    """Yield the files that change: of the archive, its index, and `RECENT.md`."""
+    parts: dict[tuple[str, date], list[PastSession]] = {}
     for one in (*found.last, *found.changed):
-        part = archive.render_part(one) if one.summary.points else None
-        parts.setdefault((one.file, one.started.date()), {})[one.name] = part
+        parts.setdefault((one.file, one.started.date()), []).append(one)
     today = runner.clock.now().astimezone(runner.settings.zone).date()
+    files = dict(_read_archive(workspace))
     for (name, day), held in sorted(parts.items()):
-        path = f"{archive.FOLDER}/{name}"
-        old = regular.read_in(workspace, path)
-        if old is not None or any(held.values()):
-            yield from _write(path, old, archive.put_parts(old, day, held, today))
-    path = f"{archive.FOLDER}/{recent.NAME}"
+        old = files.get(name)
+        if name not in found.private and (old is not None or any(one.summary.points or one.said for one in held)):
+            files[name] = archive.put_parts(old, day, held, today)
+            yield from _write(f"{FOLDER}/{name}", old, files[name])
+    old = regular.read_in(workspace, f"{FOLDER}/{archive_index.NAME}")
+    if files:
+        yield from _write(f"{FOLDER}/{archive_index.NAME}", old, archive_index.put_lines(old, files))
+    path = f"{FOLDER}/{recent.NAME}"
     old = regular.read_in(workspace, path)
     if old is not None or found.last:
         most = runner.settings.sessions
-        file = recent.write_file(found.last, most.recent_sessions, most.recent_max_lines)
+        known = {archive.name_of(one) for one in sqlite.read(runner.engine, turns.list_ids, run.agent_id)}
+        file = recent.write_file(
+            found.last, most.recent_sessions, most.recent_max_lines, recent.parse(old or b""),
+            known=known, unchanged=found.unchanged,
+        )  # fmt: skip
         yield from _write(path, old, recent.render(file))
 
 
+def _is_private(workspace: Path, name: str) -> bool:
+    return is_private(name, regular.read_in(workspace, f"{FOLDER}/{name}") or b"")
+
+
+def _read_archive(workspace: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the archive's content files that are not private."""
+    folder = workspace / FOLDER
+    for name in sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ():
+        if archive.NAME.fullmatch(name):
+            data = regular.read_in(workspace, f"{FOLDER}/{name}")
+            if data is not None and not is_private(name, data):
+                yield name, data
+
+
 def _write(path: str, old: bytes | None, new: bytes) -> Iterable[WriteFile]:
-    if new != old:
+    if new != old and not is_private(path, old or b""):  # a person's own now
         yield WriteFile(path, old, new)

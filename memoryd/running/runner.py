@@ -555,7 +555,7 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [one.text for one in edit.sections]
             case WriteFile():
                 there = set((edit.old or b"").splitlines())  # what a person wrote into it is theirs
-                found += [line.decode(errors="replace") for line in edit.new.splitlines() if line not in there]
+                found += [line.decode(errors="replace") for line in (edit.new or b"").splitlines() if line not in there]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
     return found

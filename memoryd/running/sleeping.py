@@ -28,6 +28,7 @@ from memoryd.gauge.fill import fill_of
 from memoryd.gauge.sleepiness import Reason, Situation, decide_sleep
 from memoryd.jobs import evidence
 from memoryd.jobs.claims import Judges
+from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
@@ -35,6 +36,7 @@ from memoryd.offline.cue_judge import CueJudge
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.running import queueing
 from memoryd.running.queueing import ASK_AGAIN, list_candidates
+from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers import core
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.registry import program_of
@@ -45,6 +47,7 @@ TRIMMED = "Trimmed Context"
 RECOVERY = "Context Overflow Recovery"
 SUMMARY = "Daily Summary"
 NOTES = "Session Notes"
+REASONS = (TRIMMED, RECOVERY, SUMMARY, NOTES)  # headings of a sleep's daily blocks
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
 DAYS_MAX = 40
@@ -357,9 +360,9 @@ def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
         # Without a sleep it is a rollover's, of these very turns: nothing of it is in a daily file yet.
         summary = turns.running_summary(connection, session_id) if mark else None
         unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
-    timed = check_times(covered, row)
+    timed = check_times(set_aside_scheduled(covered, earlier), row)
     inputs = make_inputs(source, run, row, timed, files_of_people(source, timed))
-    live, past = check_times(held, row), check_times(earlier, row)
+    live, past = check_times(held, row), check_times(set_aside_scheduled(earlier), row)
     return replace(inputs, live=live, previous_summary=summary, earlier=past, unscanned=unscanned)
 
 
@@ -374,7 +377,7 @@ def make_inputs(
         program=program_of(row["format"]),
         folder=row["folder"],
         reason=run.options.get("reason", NOTES),
-        turns=check_times(covered, row),
+        turns=set_aside_scheduled(check_times(covered, row)),
         live=(),
         previous_summary=None,
         core=known[1],
@@ -411,7 +414,7 @@ def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
         data = regular.read_in(source.workspace, f"memory/{day.isoformat()}.md")
-        texts.append((data or b"").decode("utf-8", "replace"))
+        texts.append(mask_hidden(data or b"").decode("utf-8", "replace"))
     return "\n".join(texts)
 
 

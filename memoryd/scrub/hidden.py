@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from memoryd.scrub import formats, private
 from memoryd.scrub.encoded import view_stripped
 from memoryd.scrub.finding import JoinedTexts, KeywordPlace, SecretSpan, make_placeholder
+from memoryd.text.private import is_private
 
 _WORD = re.compile(re.escape(private.KEYWORD), re.IGNORECASE)
 _KEY = re.compile(rb"-----(?P<end>BEGIN|END) ", re.IGNORECASE)
@@ -19,7 +20,9 @@ _SHOWN = re.compile(rb"[^\r\n]+")
 
 
 def find_hidden(data: bytes) -> list[SecretSpan]:
-    """Return the private parts and private keys of a file, in order and apart from each other."""
+    """Return the private parts and private keys of a file, in order and apart; all of a file that is marked private."""
+    if is_private("", data):
+        return [SecretSpan(0, len(data), private.RULE)]
     joined = JoinedTexts([data])
     begin = joined.begins[0]
     found = [*_parts(data)]
@@ -45,12 +48,18 @@ def _parts(data: bytes) -> Iterator[SecretSpan]:
 def mask_hidden(data: bytes) -> bytes:
     """Return the file with blanks of the same length instead of what is hidden, with a mark where there is room.
 
-    So every byte that is left stands where it stood.
+    So every byte that is left stands where it stood. A file that is marked private becomes blank lines, without a mark.
     """
+    if is_private("", data):
+        return _SHOWN.sub(_blank, data)
     pieces, at = [], 0
     for first, last, rule in find_hidden(data):
         mark = make_placeholder(rule).encode()
-        blank = _SHOWN.sub(lambda match: b" " * len(match[0]), data[first:last])
+        blank = _SHOWN.sub(_blank, data[first:last])
         pieces += [data[at:first], mark + blank[len(mark) :] if blank.startswith(b" " * len(mark)) else blank]
         at = last
     return b"".join([*pieces, data[at:]])
+
+
+def _blank(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match[0])

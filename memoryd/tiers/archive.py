@@ -1,7 +1,8 @@
-"""Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: whole summaries of a day's sessions.
+"""Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: a day's sessions in full, by theme.
 
-Its own format: a front matter, `# Month YYYY Consolidated Memory`, and for each session a part `## Session ID`, which
-`RECENT.md` links to. A part is rewritten when its session's summary changes; text that others wrote around it stays.
+Its own format: a front matter, `# Month YYYY Consolidated Memory`, and for each theme a section `## Theme` whose first
+lines count what is below them. Below is a part `### Session ID` of each session, which `RECENT.md` links to. A part is
+rewritten when its session's summary changes; text that others wrote around it stays.
 """
 
 from __future__ import annotations
@@ -9,20 +10,44 @@ from __future__ import annotations
 import calendar
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import NamedTuple
 
-from memoryd.tiers.lines import FRONT_MATTER
-from memoryd.tiers.session_summary import SessionSummary, render_points
+from memoryd.counted import count_noun
+from memoryd.text.neutral import neutral_markdown, neutralize
+from memoryd.tiers.lines import FRONT_MATTER, anchors_of, one_line
+from memoryd.tiers.session_summary import Section, SessionSummary, parse_points, render_points
 
 FOLDER = ".continuum/memory"
 NAME = re.compile(r"MEMORY-\d{4}-\d\d-\d\d\.md")
+LINK = re.compile(rf"{NAME.pattern}#")
+GENERAL = "General"  # the theme of a session that names none
+SAID = "#### Also said"
+_PIECES = re.compile(rb"^(?=###? )", re.MULTILINE)
 _SECTIONS = re.compile(rb"^(?=## )", re.MULTILINE)
-_PART = re.compile(rb"## Session ([a-z0-9_-]+)[ \t]*\r?(?:\n|\Z)")
-_COUNTED = (b"consolidation_date:", b"source_sessions:", b"total_sessions:")
+_PART = re.compile(rb"###? Session ([a-z0-9_-]+)[ \t]*\r?(?:\n|\Z)")
+_THEME = re.compile(rb"## (?!Session [a-z0-9_-]+[ \t]*\r?(?:\n|\Z))([^\r\n]*)")
+_FIELD = re.compile(rb"\*\*(?:Date Range|Summary|Related Files|Code|Tasks|Key Points)\*\*:.*")
+_RANGE = re.compile(r"^\*\*Date Range\*\*: (\d{4}-\d\d-\d\d)[^-]*(?:- (\d{4}-\d\d-\d\d))?", re.MULTILINE)
+_TASK = re.compile(r"^\*\*Tasks\*\*: (.+)$", re.MULTILINE)
+_HEADINGS = re.compile(r"^(#{1,6}(?:\s|$))", re.MULTILINE)
+_DATED, _SOURCES = b"consolidation_date:", b"source_sessions:"
+_TOTALS = (b"total_sessions:", b"total_sessions_consolidated:")
+_TAGS = b"tags:"
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _PLAIN_ID = re.compile(r"[a-z0-9_-]{1,36}")
+_NAMES = re.compile(r"[\w./-]+")
+_CODE_KEYS = ("Branch", "Last commit", "Pull request")
+_MOST_FILES = 20  # that a theme lists; the parts below it have them all
+
+
+class SaidEntry(NamedTuple):
+    """Hold what was said in a session that is kept nowhere but in its archive."""
+
+    speaker: str  # User | Agent | Tool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +58,10 @@ class PastSession:
     started: datetime
     ended: datetime
     summary: SessionSummary
+    theme: str = GENERAL
+    tags: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  # "#42"
+    said: tuple[SaidEntry, ...] = ()
 
     @property
     def name(self) -> str:
@@ -43,6 +72,15 @@ class PastSession:
     def file(self) -> str:
         """Return the name of the file that holds its part: that of the day on which it began."""
         return f"MEMORY-{self.started:%Y-%m-%d}.md"
+
+
+class ArchiveTheme(NamedTuple):
+    """Hold a theme of a file as it stands there."""
+
+    title: str
+    anchor: str
+    dates: str
+    points: SessionSummary  # of all its sessions, in order
 
 
 def name_of(session_id: str) -> str:
@@ -56,63 +94,231 @@ def name_of(session_id: str) -> str:
     return session_id if is_plain else hashlib.sha256(session_id.encode(errors="replace")).hexdigest()[:12]
 
 
+def split_parts(data: bytes) -> list[bytes]:
+    """Return the text before the first heading of a theme or part, then each piece from its heading on."""
+    return _PIECES.split(data)
+
+
 def split_sections(data: bytes) -> list[bytes]:
     """Return the text before the first `## ` line, then each section from that line on; joined they are `data`."""
     return _SECTIONS.split(data)
 
 
 def render_part(session: PastSession) -> bytes:
-    """Return the part of a session."""
+    """Return the part of a session: when it was, its points by section, and what else was said in it."""
     last = (
         f"{session.ended:%H:%M}"
         if session.ended.date() == session.started.date()
         else f"{session.ended:%Y-%m-%d %H:%M}"
     )
-    times = f"**Date Range**: {session.started:%Y-%m-%d %H:%M} - {last}"
-    body = render_points(session.summary.points)
-    return f"## Session {session.name}\n\n{times}\n\n{body}\n".encode(errors="replace")
+    pieces = [f"### Session {session.name}", f"**Date Range**: {session.started:%Y-%m-%d %H:%M} - {last}"]
+    if session.tasks:
+        pieces.append(f"**Tasks**: {', '.join(session.tasks)}")
+    points = re.sub("^### ", "#### ", render_points(session.summary.points), flags=re.MULTILINE)
+    pieces += [points] if points else []
+    texts = [point.text for point in session.summary.points]
+    left = [kept for said in session.said if (kept := _leave_out(said, texts)).text.strip()]
+    pieces += [f"{SAID}\n\n" + "\n>\n".join(map(_quote, left))] if left else []
+    return ("\n\n".join(pieces) + "\n").encode(errors="replace")
 
 
-def put_parts(data: bytes | None, day: date, parts: Mapping[str, bytes | None], today: date) -> bytes:
-    """Return a file with these parts, by name; None takes a part out. Without a change it stays as it is."""
-    head, *sections = split_sections(
+def _leave_out(said: SaidEntry, texts: Sequence[str]) -> SaidEntry:
+    """Return an entry without the lines that a point holds, so that nothing is there twice."""
+    if any(neutralize(said.text) in text for text in texts):
+        return said._replace(text="")
+    lines = [line for line in said.text.splitlines() if not _is_held(neutralize(line), texts)]
+    return said._replace(text="\n".join(lines))
+
+
+def _is_held(line: str, texts: Sequence[str]) -> bool:
+    return line.rstrip(".") != "" and any(line in text or line.rstrip(".") == text.rstrip(".") for text in texts)
+
+
+def _quote(said: SaidEntry) -> str:
+    """Return an entry as a quotation, in which no line is a heading: one in a quotation has an anchor as well."""
+    text = _HEADINGS.sub(r"\\\1", neutral_markdown(said.text))
+    text = f"**{said.speaker}**: {text}"
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], today: date) -> bytes:
+    """Return a file with the parts of these sessions, each in its theme. Without a change it stays as it is.
+
+    A part stays in the theme in which it stands. A session without a point and an entry loses its part.
+    """
+    head, *pieces = _PIECES.split(
         data or f"\n# {calendar.month_name[day.month]} {day.year} Consolidated Memory\n".encode()
     )
-    kept: list[bytes] = []
-    left = dict(parts)
-    for section in sections:
-        name = _name(section)
-        part = left.pop(name, None) if name in parts else section
-        if part is not None:
-            same = part.strip() == section.strip()
-            kept.append(section if same else part)
-    kept += [part for part in left.values() if part is not None]
-    if data is not None and kept == sections:
-        return data
-    pieces = [_write_head(head, [name for one in kept if (name := _name(one))], today), *kept]
-    return b"\n".join(piece.strip(b"\n") + b"\n" for piece in pieces)
+    tags: list[str] = []
+    for one in sessions:
+        part = render_part(one) if one.summary.points or one.said else None
+        _put_part(pieces, one, part)
+        tags += one.tags if part is not None else []
+    pieces = _count_themes(pieces)
+    whole = [_write_head(head, _list_names(pieces), tags, today), *pieces]
+    made = b"\n".join(piece.strip(b"\n") + b"\n" for piece in whole)
+    return data if data is not None and _without_dates(made) == _without_dates(data) else made
+
+
+def _without_dates(data: bytes) -> bytes:
+    """Return a file without the day on which it was written and without blank lines, which change nothing."""
+    return b"\n".join(line for line in data.splitlines() if line.strip() and not line.startswith(_DATED))
+
+
+def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> None:
+    """Put a part in its place, or take it out; the same part once more is dropped."""
+    places = [at for at, piece in enumerate(pieces) if _name(piece) == session.name]
+    for at in reversed(places[1:]):
+        if part is None or pieces[at].strip() == pieces[places[0]].strip():
+            del pieces[at]
+    if places and (part is None or pieces[places[0]].startswith(b"## ")):  # of a file without themes
+        del pieces[places[0]]
+        places = []
+    if part is not None and not places:
+        _add_part(pieces, session.theme, part)
+    elif part is not None and pieces[places[0]].strip() != part.strip():
+        pieces[places[0]] = part
+
+
+def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
+    """Put a part last in its theme."""
+    title = neutralize(one_line(theme)) or GENERAL
+    heading = f"## {title}".encode(errors="replace")
+    if _PART.fullmatch(heading):  # which would be a part
+        heading = f"## About {title}".encode()
+    places = [at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading]
+    if not places:
+        pieces += [heading + b"\n", part]
+        return
+    behind = [at for at in range(places[0] + 1, len(pieces)) if pieces[at].startswith(b"## ")]
+    pieces.insert(behind[0] if behind else len(pieces), part)
 
 
 def drop_parts(data: bytes, names: Collection[str]) -> bytes:
     """Return a file without the parts of these sessions, and without their names."""
-    head, *sections = split_sections(data)
-    kept = [section for section in sections if _name(section) not in names]
-    if kept == sections:
+    head, *pieces = _PIECES.split(data)
+    kept = [piece for piece in pieces if _name(piece) not in names]
+    if kept == pieces:
         return data
-    return b"".join([_write_head(head, [name for one in kept if (name := _name(one))], None), *kept])
+    kept = _count_themes(kept)
+    return b"".join([_write_head(head, _list_names(kept), (), None), *kept])
 
 
-def _name(section: bytes) -> str:
-    found = _PART.match(section)
+def list_themes(data: bytes) -> dict[str, ArchiveTheme]:
+    """Return the theme of each session of a file, by the session's name."""
+    head, *pieces = _PIECES.split(data)
+    anchors, at_heading, places = [*anchors_of(data), ""], len(anchors_of(head)), []
+    for piece in pieces:
+        places.append(anchors[min(at_heading, len(anchors) - 1)])
+        at_heading += len(anchors_of(piece))
+    found: dict[str, ArchiveTheme] = {}
+    for at, below in _themes(pieces):
+        title = pieces[at].splitlines()[0][3:].decode(errors="replace").strip()
+        points = tuple(point for part in below for point in _points_of(part).points)
+        theme = ArchiveTheme(title, places[at], _dates_of(below), SessionSummary(points))
+        found |= {_name(part): theme for part in below if _name(part)}
+    return found
+
+
+def _themes(pieces: Sequence[bytes]) -> list[tuple[int, list[bytes]]]:
+    """Return each theme with parts of sessions: its place, and the pieces below it."""
+    starts = [at for at, piece in enumerate(pieces) if piece.startswith(b"## ")]
+    ends = [*starts[1:], len(pieces)][: len(starts)]
+    found = [(at, list(pieces[at + 1 : end])) for at, end in zip(starts, ends, strict=True) if _THEME.match(pieces[at])]
+    return [(at, below) for at, below in found if any(map(_name, below))]
+
+
+def _count_themes(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return the pieces with the first lines of each theme counted anew, without themes that hold nothing any more."""
+    held = dict(_themes(pieces))
+    return [
+        _count_theme(piece, held[at]) if at in held else piece
+        for at, piece in enumerate(pieces)
+        if at in held or not _is_empty_theme(piece, pieces[at + 1 : at + 2])
+    ]
+
+
+def _count_theme(piece: bytes, below: Sequence[bytes]) -> bytes:
+    """Return the heading of a theme with what people wrote below it and the fields."""
+    heading, *lines = piece.splitlines()
+    own = b"\n".join(line for line in lines if not _FIELD.fullmatch(line.rstrip())).strip(b"\n")
+    fields = _fields_of([part for part in below if _name(part)]).encode(errors="replace")
+    return b"\n\n".join(one for one in (heading, own, fields) if one) + b"\n"
+
+
+def _is_empty_theme(piece: bytes, following: Sequence[bytes]) -> bool:
+    """Return True if a theme has only the fields of parts that are gone."""
+    lines = [line.rstrip() for line in piece.splitlines()[1:] if line.strip()]
+    is_bare = bool(lines) and all(map(_FIELD.fullmatch, lines))
+    return is_bare and _THEME.match(piece) is not None and not any(one.startswith(b"### ") for one in following)
+
+
+def _fields_of(parts: Sequence[bytes]) -> str:
+    """Return what a theme says of the parts below it; it counts them and repeats none of their sentences."""
+    points = [point for part in parts for point in _points_of(part).points]
+    texts = {section: [point.text for point in points if point.section is section] for section in Section}
+    files = dict.fromkeys(name for text in texts[Section.FILES] for name in text.split(", "))
+    state = {text.partition(": ")[0]: text for text in texts[Section.STATE]}
+    tasks = dict.fromkeys(", ".join(found for part in parts for found in _TASK.findall(_text(part))).split(", "))
+    fields = {
+        "Date Range": _dates_of(parts),
+        "Summary": _count_points(len(parts), texts),
+        "Related Files": ", ".join(list(files)[:_MOST_FILES]),
+        "Code": "; ".join(state[key] for key in _CODE_KEYS if key in state),
+        "Tasks": ", ".join(tasks),
+    }
+    return "\n\n".join([*(f"**{name}**: {text}" for name, text in fields.items() if text), "**Key Points**:"])
+
+
+def _count_points(sessions: int, texts: Mapping[Section, Sequence[str]]) -> str:
+    counts = (
+        count_noun(sessions, "session"),
+        count_noun(len(texts[Section.DECIDED]), "decision"),
+        count_noun(len(texts[Section.FOUND]), "discovery", "discoveries"),
+        count_noun(len(texts[Section.FAILED]), "failure"),
+    )
+    return ", ".join(one for one in counts if not one.startswith("0 "))
+
+
+def _dates_of(parts: Iterable[bytes]) -> str:
+    days = [day for part in parts for found in _RANGE.findall(_text(part))[:1] for day in found if day]
+    return "" if not days else min(days) if min(days) == max(days) else f"{min(days)} - {max(days)}"
+
+
+def _points_of(part: bytes) -> SessionSummary:
+    _, mark, points = _text(part).partition(f"\n{SAID}\n")[0].partition("\n#### ")
+    return parse_points(re.sub("^#### ", "### ", f"#### {points}", flags=re.MULTILINE) if mark else "")
+
+
+def _text(piece: bytes) -> str:
+    return piece.decode(errors="replace")
+
+
+def _list_names(pieces: Iterable[bytes]) -> list[str]:
+    return list(dict.fromkeys(name for piece in pieces if (name := _name(piece))))
+
+
+def _name(piece: bytes) -> str:
+    found = _PART.match(piece)
     return found[1].decode() if found else ""
 
 
-def _write_head(head: bytes, names: Sequence[str], today: date | None) -> bytes:
+def _write_head(head: bytes, names: Sequence[str], tags: Sequence[str], today: date | None) -> bytes:
     """Return the head with a front matter that counts these parts; a line of another key stays."""
     found = FRONT_MATTER.match(head)
-    lines = found[0].splitlines()[1:-1] if found else [b"tags: []"]
-    dated = [line for line in lines if line.startswith(_COUNTED[0])] if today is None else []
-    counted = [] if today is None else [f"consolidation_date: {today.isoformat()}".encode()]
-    counted += [f"source_sessions: [{', '.join(names)}]".encode(), f"total_sessions: {len(names)}".encode()]
-    rest = [line for line in lines if not line.startswith(_COUNTED)]
-    return b"\n".join([b"---", *dated, *counted, *rest, b"---", head[found.end() :] if found else head])
+    lines = found[0].splitlines()[1:-1] if found else []
+    # Other tools count under the other key.
+    total = _TOTALS[1] if any(line.startswith(_TOTALS[1]) for line in lines) else _TOTALS[0]
+    dated = [line for line in lines if line.startswith(_DATED)] if today is None else []
+    counted = [] if today is None else [_DATED + f" {today.isoformat()}".encode()]
+    counted += [_SOURCES + f" [{', '.join(names)}]".encode(), total + f" {len(names)}".encode()]
+    held = _add_tags(next((line for line in lines if line.startswith(_TAGS)), b"tags: []"), tags)
+    rest = [line for line in lines if not line.startswith((_DATED, _SOURCES, *_TOTALS, _TAGS))]
+    return b"\n".join([b"---", *dated, *counted, held, *rest, b"---", head[found.end() :] if found else head])
+
+
+def _add_tags(line: bytes, tags: Sequence[str]) -> bytes:
+    """Return the line of the tags with more of them; it stays as it is if it has them all."""
+    known = _NAMES.findall(line.removeprefix(_TAGS).decode(errors="replace"))
+    new = [tag for tag in dict.fromkeys(tags) if tag not in known and _NAMES.fullmatch(tag)]
+    return f"tags: [{', '.join([*known, *new])}]".encode() if new else line

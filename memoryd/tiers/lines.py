@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from memoryd.text import fences
 
@@ -10,6 +11,7 @@ BOM = b"\xef\xbb\xbf"
 # What other programs take for the end of a line.
 LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_NO_SLUG = re.compile(r"[^\w -]")
 _HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 
 
@@ -45,3 +47,19 @@ def title(heading: str) -> str:
 def one_line(text: str) -> str:
     """Return `text` with single spaces, and with replacement characters for what UTF-8 or SQLite cannot store."""
     return " ".join(text.encode(errors="replace").decode().replace("\0", "\ufffd").split())
+
+
+def anchors_of(data: bytes) -> list[str]:
+    """Return the anchor of each heading, in order, as GitHub makes it: a second one of the same words ends in `-1`."""
+    seen: Counter[str] = Counter()
+    anchors = []
+    fence: bytes | None = None
+    for line in lines_of(data):
+        before, fence = fence, open_fence(fence, line)
+        found = None if before or fence else heading_of(line)
+        if found is None:
+            continue
+        slug = _NO_SLUG.sub("", found[1].lower()).replace(" ", "-")
+        anchors.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return anchors

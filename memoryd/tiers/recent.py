@@ -42,6 +42,9 @@ _LABELS = {
     Section.FILES: "Files",
 }
 _MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # of a list, also where it has one point
+_DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
+_LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
+_LITTLE = {b"Focus", b"Files", b"Link"}
 _TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))  # until this hour
 _LINK = re.compile(
     rb"^\*\*Link\*\*: \[Full details\]\(MEMORY-\d{4}-\d\d-\d\d\.md#session-([a-z0-9_-]+)\)", re.MULTILINE
@@ -62,6 +65,9 @@ class RecentFile:
 
     head: bytes
     entries: tuple[RecentEntry, ...]
+
+
+_EMPTY = RecentFile(b"", ())
 
 
 def parse(data: bytes) -> RecentFile:
@@ -87,22 +93,68 @@ def write_file(
     sessions: Sequence[PastSession],
     count: int,
     most_lines: int,
+    old: RecentFile = _EMPTY,
+    *,
+    known: Collection[str] = (),
+    unchanged: Collection[str] = (),
 ) -> RecentFile:
-    """Return the file of these sessions, newest first; the oldest that have no room in `most_lines` are left out."""
+    """Return the file of these sessions, newest first; the oldest that have no room in `most_lines` are left out.
+
+    Args:
+        sessions: the last ones, newest first.
+        count: the number of entries.
+        most_lines: the number of lines.
+        old: the file as it is.
+        known: names of all sessions of the agent; an entry of any other stays, in its place by date.
+        unchanged: names of sessions of which nothing is new: what people changed in their entry stays.
+    """
+    held = {entry.name: entry for entry in old.entries if entry.name is not None}
+    made: list[RecentEntry] = []
+    for session in sessions[:count]:
+        made.append(_make_entry(session, held.get(session.name), session.name in unchanged, is_newest=not made))
+    for entry in old.entries:
+        if entry.name is None or entry.name not in known:
+            at = next((at for at, one in enumerate(made) if _day_of(one) < _day_of(entry)), len(made))
+            made.insert(at, entry)
     head = f"# RECENT - Last {count} Sessions\n"
     entries: list[RecentEntry] = []
     lines = head.count("\n")
-    for session in sessions[:count]:
-        room = OLDER_CHARACTERS if entries else NEWEST_CHARACTERS
-        text = _write_entry(session, choose_points(session.summary.points, room - _FRAME))
-        lines += text.count("\n") + 1
+    for entry in made[:count]:
+        raw = entry.raw.strip(b"\n") + b"\n"
+        lines += raw.count(b"\n") + 1
         if lines > most_lines:
             break
-        entries.append(RecentEntry(session.name, text.encode(errors="replace")))
+        entries.append(replace(entry, raw=raw))
     # A blank line behind the head and each entry but the last.
     for at, entry in enumerate(entries[:-1]):
         entries[at] = replace(entry, raw=entry.raw + b"\n")
     return RecentFile((head + "\n" * bool(entries)).encode(), tuple(entries))
+
+
+def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: bool, *, is_newest: bool) -> RecentEntry:  # noqa: FBT001
+    """Return the entry of a session; the old one if a person edited it since, or if it says more."""
+    rooms = (NEWEST_CHARACTERS, OLDER_CHARACTERS)
+    newest, older = (
+        _write_entry(session, choose_points(session.summary.points, room - _FRAME)).encode(errors="replace")
+        for room in rooms
+    )
+    new = RecentEntry(session.name, newest if is_newest else older)
+    if old is None:
+        return new
+    is_edited = is_unchanged and old.raw.strip() not in {newest.strip(), older.strip()}
+    return old if is_edited or _is_sparse(new, old) else new
+
+
+def _is_sparse(new: RecentEntry, old: RecentEntry) -> bool:
+    """Return True if an entry says only what was asked and which files changed, and the old one more."""
+    said, said_before = (set(_LABEL.findall(entry.raw)) - _LITTLE for entry in (new, old))
+    return not said and bool(said_before)
+
+
+def _day_of(entry: RecentEntry) -> bytes:
+    """Return the day of an entry, as in its heading; empty without one."""
+    found = _DAY.match(entry.raw)
+    return found[1] if found else b""
 
 
 def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoint, ...]:

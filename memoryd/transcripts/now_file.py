@@ -2,11 +2,13 @@
 
 The format is the contract's: optional front matter between `---` lines, then entries `## User: …` and `## Agent: …`,
 and `[Tool: name - summary]` with the call and its result in a fence below. Editors rewrite such a file as they please,
-so what was read before is known by its lines, not by an offset.
+so what was read before is known by its lines, not by an offset. `tiers/now.py` writes the format.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections import Counter
 from hashlib import sha256
@@ -29,14 +31,25 @@ if TYPE_CHECKING:
 NAME = "now"
 _HEADING = re.compile(r"## (User|Agent|Assistant):[ \t]?(.*)", re.IGNORECASE)
 _OTHER_HEADING = re.compile(r"##? ")
-_TOOL_MARK, _TOOL_NAME_MAX = "[Tool: ", 200
+TOOL_MARK, TOOL_NAME_MAX = "[Tool: ", 200
+# What a line that somebody said may begin with only behind a backslash, as Markdown has it: what begins an entry, a
+# heading, a fence, front matter, or HTML that hides what follows.
+GUARDED = re.compile(
+    r"( {0,3})(\\*)(?:#{1,6}(?:[ \t]|$)|\[Tool:|`{3}|~{3}|(?:-+|=+)[ \t]*$|<[!?]"
+    r"|<(?:script|pre|style|textarea)(?:\s|>|$))",
+    re.IGNORECASE,
+)
 _FRONT_MATTER = re.compile(r"([A-Za-z_][\w-]{0,63}):(?:[ \t]+(.*))?|[ \t]*(?:#.*)?|[ \t]*- .*|[ \t]+.*")
-_FRONT_MATTER_LINES_MAX = 100
+FRONT_MATTER_LINES_MAX = 100
+_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SINGLE_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 _SPEAKERS = {
     "user": (Role.USER, Origin.USER),
     "agent": (Role.ASSISTANT, Origin.ASSISTANT),
     "assistant": (Role.ASSISTANT, Origin.ASSISTANT),
 }
+EXIT, EXIT_AND_CONSOLIDATE = "/exit", "/exit --consolidate"  # as a user's whole entry they end the session
 _NOBODY = (Role.SYSTEM, Origin.UNKNOWN)
 
 
@@ -52,7 +65,7 @@ class NowEntry(NamedTuple):
 class NowFile(NamedTuple):
     """A NOW file as read."""
 
-    front_matter: Mapping[str, str]  # values as written, without quotes
+    front_matter: Mapping[str, str]  # values without their quotes; null is empty
     entries: Sequence[NowEntry]
 
 
@@ -86,8 +99,25 @@ def parse(data: bytes, *, closed: bool = False) -> NowFile:
     if closed and last:
         lines.append(last)
     lines = [line.removesuffix("\r") for line in lines]
-    front, begin = _front_matter(lines)
+    fields, begin = front_matter(lines)
+    front = {field[0]: unquote(field[1]) for field in fields}
     return NowFile(front, _entries(lines[begin:]))
+
+
+def find_open_fence(data: bytes) -> str:
+    """Return the mark of the fence that is open at the end of a file; empty for none."""
+    lines = clean(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")).split("\n")
+    speech = _Speech()
+    for line in lines[front_matter(lines)[1] :]:
+        speech.feed(line.removesuffix("\r"))
+    return speech.fence
+
+
+def is_exited(entries: Sequence[NowEntry]) -> bool:
+    """Return True if the last thing said is that the user ends the session."""
+    if not entries or entries[-1].origin is not Origin.USER:
+        return False
+    return "\n".join(entries[-1].lines).strip() in {EXIT, EXIT_AND_CONSOLIDATE}
 
 
 def new_turns(entries: Iterable[NowEntry], seen: Counter[str], session_id: str) -> tuple[list[Turn], Counter[str]]:
@@ -145,32 +175,53 @@ def _fresh_lines(entry: NowEntry, met: Counter[str], seen: Counter[str], session
     return fresh, digest.hexdigest()
 
 
-def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Return the front matter and the number of its lines.
+class FrontMatterField(NamedTuple):
+    """A key of the front matter, with its value."""
+
+    key: str
+    value: str  # on the key's own line, as written
+    lines: tuple[int, ...]  # numbers of its lines, the key's own first
+
+
+def front_matter(lines: Sequence[str]) -> tuple[list[FrontMatterField], int]:
+    """Return the fields of the front matter and the number of its lines.
 
     Front matter that is not closed yet hides the rest, until a line shows that it is none.
     """
     if not lines or lines[0].rstrip() != "---":
-        return {}, 0
-    values: dict[str, str] = {}
-    for number, line in enumerate(lines[1:_FRONT_MATTER_LINES_MAX], start=1):
+        return [], 0
+    fields: list[FrontMatterField] = []
+    for number, line in enumerate(lines[1:FRONT_MATTER_LINES_MAX], start=1):
         if line.rstrip() == "---":
-            return values, number + 1
-        found = _FRONT_MATTER.fullmatch(line)
+            return fields, number + 1
+        found = _FRONT_MATTER.fullmatch(line.rstrip("\r"))
         if found is None or line.startswith("## "):
-            return {}, 0
+            return [], 0
         if found[1]:
-            values[found[1]] = (found[2] or "").strip().strip("\"'")
-    return ({}, len(lines)) if len(lines) < _FRONT_MATTER_LINES_MAX else ({}, 0)
+            fields.append(FrontMatterField(found[1], (found[2] or "").strip(), (number,)))
+        elif fields and line.strip() and not line.lstrip().startswith("#"):
+            fields[-1] = fields[-1]._replace(lines=(*fields[-1].lines, number))
+    return ([], len(lines)) if len(lines) < FRONT_MATTER_LINES_MAX else ([], 0)
+
+
+def unquote(value: str) -> str:
+    """Return the text of a YAML scalar as written in front matter; null is empty."""
+    if quoted := _DOUBLE_QUOTED.match(value):
+        with contextlib.suppress(ValueError):
+            return clean(str(json.loads(quoted[0], strict=False)))
+    elif quoted := _SINGLE_QUOTED.match(value):
+        return quoted[0][1:-1].replace("''", "'")
+    value = _COMMENT.sub("", value).strip()
+    return "" if value in {"null", "~"} else value.strip("\"'")
 
 
 def _tool_of(line: str) -> str | None:
     """Return the tool's name in `[Tool: name - summary]`."""
     line = line.rstrip()
-    if not (line.startswith(_TOOL_MARK) and line.endswith("]")):
+    if not (line.startswith(TOOL_MARK) and line.endswith("]")):
         return None
-    name = line[len(_TOOL_MARK) : -1].partition(" - ")[0]
-    return name if 0 < len(name) <= _TOOL_NAME_MAX and "]" not in name else None
+    name = line[len(TOOL_MARK) : -1].partition(" - ")[0]
+    return name if 0 < len(name) <= TOOL_NAME_MAX and "]" not in name else None
 
 
 class _Speech:
@@ -180,16 +231,16 @@ class _Speech:
         self.entries: list[NowEntry] = []
         self._speaker: tuple[Role, Origin] = _NOBODY
         self._tool: str | None = None  # a tool call is open: its fence is awaited or being read
-        self._fence = ""  # the mark of the open fence
+        self.fence = ""  # the mark of the open fence
         self._lines: list[str] = []
 
     def feed(self, line: str) -> None:
-        before, self._fence = self._fence, open_after(self._fence, line)
-        if before and not self._fence and self._tool and len(line.strip()) != len(before):
-            self._fence = before  # what a tool gave back may hold longer fences
-        if before or self._fence:
+        before, self.fence = self.fence, open_after(self.fence, line)
+        if before and not self.fence and self._tool and len(line.strip()) != len(before):
+            self.fence = before  # what a tool gave back may hold longer fences
+        if before or self.fence:
             self._lines.append(line)
-            if self._tool and not self._fence:
+            if self._tool and not self.fence:
                 self.flush()
         elif not line.strip():
             self._lines.append(line)
@@ -218,6 +269,8 @@ class _Speech:
             # A section nobody announced is not the user's word; an agent's answer may have headings of its own.
             self.flush()
             self._speaker = _NOBODY
+        elif (found := GUARDED.match(line)) and found[2]:
+            line = found[1] + line[found.end(1) + 1 :]
         self._lines.append(line)
 
 

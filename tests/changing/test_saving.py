@@ -88,7 +88,7 @@ def test_a_note_goes_to_the_days_file_and_is_found(scratch, memory):
     assert (hit.path, hit.tier) == (name, "daily")
     assert "kumquat" in memory.get(hit.path, hit.first_line, hit.last_line - hit.first_line + 1).text
     kind, state, actor, trigger, reply, options, receipt = rows(scratch)[0]
-    assert (kind, state, actor, trigger, reply) == ("save", "succeeded", "agent-tool", "agent", None)
+    assert (kind, state, actor, trigger, reply) == ("save", "succeeded", "human", "manual", None)
     assert "kumquat" not in options + receipt
     assert agrees(scratch)
 

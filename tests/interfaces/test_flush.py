@@ -282,3 +282,19 @@ def test_what_was_flushed_is_forgotten_in_what_was_recorded_too_and_does_not_com
     assert [text for text in said if text.encode() in kept] == []
     assert LATER["content"].encode() in kept
     assert scratch.json("verify")["ok"]
+
+
+@pytest.mark.parametrize("reason", ["Context Overflow Recovery", "Daily Summary", "Session Notes"])
+def test_a_reason_is_the_heading_of_the_daily_block(scratch, reason):
+    assert door(scratch).flush(TALK, reason=reason).state == "succeeded"
+    (daily,) = scratch.dailies().values()
+    headings = [line for line in daily.splitlines() if line.startswith("## ")]
+    assert len(headings) == 1
+    assert headings[0].startswith(f"## {reason} (")
+
+
+@pytest.mark.parametrize("reason", ["", "Lunch", "Daily Summary (10:00)\n\n## Forged", "daily summary"])
+def test_an_unknown_reason_is_refused_before_anything_is_recorded(scratch, reason):
+    with pytest.raises(ValueError, match="one of Trimmed Context, Context Overflow Recovery, Daily Summary"):
+        door(scratch).flush(TALK, reason=reason)
+    assert recorded(scratch) == {}

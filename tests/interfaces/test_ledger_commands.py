@@ -9,6 +9,7 @@ MEMORY = {
 }
 ENTRY = {
     *("id", "at", "agent_id", "actor", "run_id", "operation", "memory_id", "before", "after", "prev_hash", "hash"),
+    *("by", "trigger"),
 }
 
 
@@ -71,6 +72,8 @@ def test_the_audit_shows_rows_of_a_run_and_since_a_day(slept):
     run_id = slept.json("job", "list", "--kind", "sleep")[0]["id"]
     of_run = slept.json("audit", "--run", run_id)
     assert {row["run_id"] for row in of_run} == {run_id}
+    assert {(row["by"], row["trigger"]) for row in of_run} == {("daemon", "threshold")}
+    assert {(row["by"], row["trigger"]) for row in rows if row["run_id"] is None} == {("owner", None)}
     assert {"add", "watermark", "append", "write"} == {row["operation"] for row in of_run}
     assert slept.json("audit", "--since", "2999-01-01") == []
     assert slept.json("audit", "--since", "2020-01-01") == slept.json("audit")

@@ -68,6 +68,23 @@ def test_what_the_user_rules_or_chooses_is_decided_and_a_request_is_asked(rule):
     assert texts(found, Section.ASKED) == [REQUEST, LAST]
 
 
+@pytest.mark.parametrize(
+    ("said", "section"),
+    [
+        ("@decision The importer keeps one thread per depot file.", Section.DECIDED),
+        ("The depot sends empty files on Sundays @discovery", Section.FOUND),
+        ("@pattern Every importer has a dry run beside it.", Section.FOUND),
+        ("@bug The last line of a depot file is read twice.", Section.FOUND),
+        ("Goal alignment: on track, the importer covers all depots.", Section.STATE),
+    ],
+)
+def test_what_somebody_marked_stands_where_the_mark_says(said, section):
+    assert texts(lines(said, ANSWER, LAST), section)[0].startswith(said)
+    assert texts(lines(REQUEST, f"Assistant: {said}", ANSWER, LAST), section)[0].startswith(said)
+    unmarked = lines("Mail someone@decision.example about the depot files.", ANSWER, LAST)
+    assert unmarked[0].section is Section.ASKED
+
+
 def test_the_last_request_is_asked_however_it_is_put():
     """Nobody has done it yet, as far as the session shows."""
     wish = "The importer should keep the old names of the columns."

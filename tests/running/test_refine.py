@@ -146,6 +146,19 @@ def test_the_agents_own_model_is_asked_with_its_guide_and_no_other_steps_in(fres
         assert "[CONSTITUTIONAL]" in asked
 
 
+def test_a_guide_that_is_private_goes_to_no_model(fresh):
+    with ChatServer(GOOD) as own:
+        world = fresh(own.url)
+        guide = world.scratch.root / "guide.md"
+        guide.write_text("---\nprivate: true\n---\nKeep the tone of the sea.", encoding="utf-8")
+        world.scratch.agents[0] |= {"guide": str(guide)}
+        world.configure()
+        with world.open():
+            row = world.refine()
+        assert "the agent's guide is private" in row["error"]
+        assert not own.requests
+
+
 def test_a_conversation_passes_unharmed_through_the_child_that_asks(fresh):
     with ChatServer(GOOD) as server:
         world = fresh(server.url)

@@ -3,100 +3,21 @@
 import json
 import os
 import re
-from datetime import timedelta
 
 import pytest
-from edited_world import World as EditedWorld
 from planted_secrets import planted
-from scratch import STARTED, Scratch, in_process, message, recent, until
+from rolled_world import HOUR, ROLLS, World
+from scratch import message, recent, until
 from sweep import KILLED, Point, forked
 
-from memoryd.changing import forgetting, ledger_runs, rescrub, verify
-from memoryd.daemon.once import run_once
-from memoryd.database import reads
+from memoryd.changing import forgetting, ledger_runs, rescrub
 from memoryd.running import rollover
 from memoryd.tiers.archive import FOLDER
 
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 pytestmark = pytest.mark.long
 
-HOUR = timedelta(hours=1)
-QUIET = {name: {"schedule": None} for name in ("dream", "refine", "dedup")}
-ROLLS = {"facts": "off", "rollover": "auto"}
 SECRET = next(one for one in planted("told long ago") if one.name == "github-classic").secret
-LINK = re.compile(r"\((MEMORY-[\d-]+\.md)#session-([a-z0-9_-]+)\)")
-
-
-class World(EditedWorld):
-    """An installation whose sessions come one by one; the time is set."""
-
-    def __init__(self, root, **settings):
-        self.scratch = Scratch(root, **QUIET | {"modes": ROLLS} | settings)
-        self.scratch.agents = [Scratch.agent("demo", self.scratch.workspace, context_window=200_000)]
-        self.scratch.write_config()
-        self.now = STARTED
-        self.folder = self.scratch.workspace / ".continuum" / "memory"
-
-    def once(self, hours=0, step=None):
-        """Read and run what is due so many hours later; the runs, as kind and state."""
-        self.now += hours * HOUR
-        before = self.scratch.query("SELECT count(*) FROM job_run")[0][0] if self.scratch.state.exists() else 0
-        with self.opened(step) as app:
-            run_once(app)
-        return self.scratch.query("SELECT kind, state FROM job_run ORDER BY rowid LIMIT -1 OFFSET ?", before)
-
-    def opened(self, step=None):
-        self.app = in_process(self.scratch, lambda: self.now, step)
-        return self.app
-
-    def carry_out(self, kind, **options):
-        with self.opened():
-            return self.do(kind, **options)
-
-    def speak(self, topic, name):
-        """A session about a topic, at the time."""
-        asked = f"Please move the {topic} service to the new cluster, because the {topic} disks are full."
-        told = f"I moved the {topic} service to the new cluster. The {topic} tests pass."
-        said = [message("user", asked, at=self.now), message("assistant", told, at=self.now)]
-        return self.scratch.append(said, name)
-
-    def session(self, topic, name=None):
-        """One that memoryd saw while it was going on, and that is over now; the runs at its end."""
-        self.speak(topic, name or topic)
-        self.once(0.1)
-        return self.once(3)
-
-    def text(self, name="RECENT.md"):
-        path = self.folder / name
-        return path.read_text(encoding="utf-8") if path.exists() else ""
-
-    def topics(self):
-        return re.findall(r"\*\*Focus\*\*: Please move the (\w+)", self.text())
-
-    def parts(self):
-        """Whose parts the archive has, in order."""
-        return re.findall(r"^## Session (\w+)-\w+$", self.archived(), re.MULTILINE)
-
-    def archived(self):
-        """Everything in the archive's files."""
-        return "".join(path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("MEMORY-*.md")))
-
-    def everything(self):
-        return "".join(path.read_bytes().decode(errors="replace") for path in self.folder.rglob("*") if path.is_file())
-
-    def id_of(self, name):
-        return self.scratch.query("SELECT id FROM session WHERE id LIKE ? || '-%'", name)[0][0]
-
-    def runs_of(self, kind):
-        return self.scratch.query("SELECT id FROM job_run WHERE kind = ? ORDER BY rowid", kind)
-
-    def check(self):
-        """Each link resolves, and all that memoryd holds agrees."""
-        links = LINK.findall(self.text())
-        assert len(links) == self.text().count("\n## Session ")
-        for name, anchor in links:
-            assert f"\n## Session {anchor}\n" in self.text(name)
-        with reads.open_reader(self.scratch.state / "memoryd.db") as reader, self.opened() as app:
-            assert verify.list_problems(app.settings, reader) == []
 
 
 @pytest.fixture
@@ -115,7 +36,7 @@ def test_a_session_is_told_when_it_has_ended_and_its_last_sleep_is_done(world):
     told = world.everything()
     assert world.once(1) == world.once(1) == [], "once for each change"
     (row,) = world.scratch.query("SELECT json_extract(receipt, '$.rollover') FROM job_run WHERE kind = 'rollover'")
-    assert json.loads(row[0]) == {"sessions": 1, "offline": 0, "files": 2}
+    assert json.loads(row[0]) == {"sessions": 1, "offline": 0, "files": 3}
     assert world.carry_out(rollover.KIND)["state"] == "skipped"
     assert world.everything() == told
 
@@ -217,7 +138,7 @@ def test_an_edit_by_hand_is_kept_in_the_backup_also_one_in_the_middle_of_a_run(w
     assert world.topics() == ["search", "billing"]
     kept = [path.read_text(encoding="utf-8") for path in world.folder.glob(f"backup/*/{name}*")]
     assert edits[1] in kept
-    assert ("another line" in world.text(name)) is (name != "RECENT.md"), "what stands beside the parts stays"
+    assert "another line" in world.text(name), "what people wrote beside the parts stays"
     world.check()
 
 
@@ -259,12 +180,10 @@ def stopped(root, number, edited):
     at = (number, edited, json.loads(names.read_text()) if names.exists() else None)
     assert world.topics() == ["search", "billing"], at
     assert world.archived().count("## Session ") == 2, at
-    assert "mine" not in world.text(), at
-    kept = [path.read_text(encoding="utf-8") for path in world.folder.glob("backup/*/RECENT.md*")]
-    assert is_over or (mine in kept) is edited, at
+    assert ("mine" in world.text()) is (edited and not is_over), at
     assert world.scratch.query("SELECT count(*) FROM intent") == [(0,)], at
     states = {state for (state,) in world.scratch.query("SELECT state FROM job_run")}
-    assert states == {"succeeded"}, at
+    assert states <= {"succeeded", "skipped"}, at
     assert [path for path in world.folder.rglob("*") if ".memoryd-" in path.name] == [], at
     forked(lambda: os._exit(0 if world.once(1) == [] else 1))
     world.check()
@@ -274,10 +193,10 @@ def stopped(root, number, edited):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("edited", [False, True])
 def test_one_that_is_stopped_at_any_step_comes_to_the_same(tmp_path, edited):
-    number = 1
+    number = begun = 1 + 3 * edited
     while stopped(tmp_path / str(number), number, edited) == KILLED:
-        number += 1
-    assert number > 15
+        number += 1 if SOAK else 6  # the two together meet every third step
+    assert number > begun + 15
 
 
 # --- what goes again ---
@@ -367,8 +286,9 @@ def test_a_person_may_ask_for_it_and_see_before_what_it_would_write(tmp_path):
     world = World(tmp_path / "scratch", modes=ROLLS | {"rollover": "off"})
     world.session("billing")
     (dry,) = world.scratch.json("job", "run", "rollover", "--dry-run")["runs"]
-    assert [one["where"] for one in dry["would"]] == [f"{FOLDER}/MEMORY-2026-03-04.md", f"{FOLDER}/RECENT.md"]
-    assert "move the billing" in dry["would"][1]["content"]
+    names = ("MEMORY-2026-03-04.md", "MEMORY.md", "RECENT.md")
+    assert [one["where"] for one in dry["would"]] == [f"{FOLDER}/{name}" for name in names]
+    assert "move the billing" in dry["would"][2]["content"]
     assert world.text() == ""
     assert world.scratch.json("job", "run", "rollover")["state"] == "succeeded"
     assert world.topics() == ["billing"]

@@ -1,15 +1,15 @@
-"""`RECENT.md` and the archive: any bytes survive, entries stay compact, and no text of a session forges one."""
+"""`RECENT.md`: any bytes survive, entries stay compact, and no text of a session forges one."""
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.tiers import archive, recent
+from memoryd.tiers import recent
 from memoryd.tiers.archive import PastSession
-from memoryd.tiers.session_summary import Section, SessionSummary, SummaryPoint, parse_points, render_points
+from memoryd.tiers.session_summary import Section, SummaryPoint, parse_points, render_points
 
 ID = "9e953218-585f-4692-89df-9e0747a31c68"
 AT = datetime(2025, 10, 4, 13, 5, tzinfo=UTC)
@@ -128,67 +128,26 @@ def test_any_bytes_survive_parsing_and_only_the_named_entries_go(data, names):
     ]
 
 
-# --- the archive ---
+# --- what others wrote ---
 
 
-DAY = date(2025, 10, 4)
-PART = archive.render_part(past(parse_points(TEXT)))
+def test_an_entry_of_another_stays_in_its_place_by_date():
+    old = recent.parse(b"# RECENT\n\n## Session 2025-10-03 night\n\nby hand\n\n## Mine\n\nalso by hand\n")
+    newest, oldest = past(parse_points(TEXT), "new"), past(parse_points(TEXT), "old", at=AT - timedelta(days=9))
+    file = recent.write_file([newest, oldest], 3, 500, old, known={"new", "old"})
+    assert [entry.raw.splitlines()[0] for entry in file.entries] == [
+        b"## Session 2025-10-04 afternoon (2.5h)",
+        b"## Session 2025-10-03 night",
+        b"## Session 2025-09-25 afternoon (2.5h)",
+    ]
+    assert recent.write_file([newest, oldest], 3, 500, file, known={"new", "old"}) == file
 
 
-def test_a_part_has_all_points_below_its_anchor():
-    assert archive.put_parts(None, DAY, {"9e953218": PART}, DAY).decode() == (
-        "---\nconsolidation_date: 2025-10-04\nsource_sessions: [9e953218]\ntotal_sessions: 1\ntags: []\n---\n\n"
-        "# October 2025 Consolidated Memory\n\n"
-        f"## Session 9e953218\n\n**Date Range**: 2025-10-04 13:05 - 15:35\n\n{TEXT}\n"
-    )
-
-
-def test_a_part_is_replaced_in_its_place_and_what_people_wrote_stays():
-    data = archive.put_parts(
-        None, DAY, {"one": b"## Session one\n\nfirst\n", "two": b"## Session two\n\nsecond\n"}, DAY
-    )
-    data = data.replace(b"tags: []", b"tags: [garden]") + b"\n## Mine\n\nby hand\n"
-    new = archive.put_parts(data, DAY, {"one": b"## Session one\n\nbetter\n", "two": None}, date(2025, 10, 9)).decode()
-    assert "better" in new
-    assert "second" not in new
-    assert "first" not in new
-    assert "by hand" in new
-    assert "tags: [garden]" in new
-    assert "source_sessions: [one]\ntotal_sessions: 1" in new
-    assert "consolidation_date: 2025-10-09" in new
-
-
-@given(MARKDOWN, st.dictionaries(st.sampled_from(["9e953218", "b"]), st.sampled_from([None, PART]), max_size=2))
-def test_parts_that_are_there_are_not_written_again(data, parts):
-    parts = {name: part and part.replace(b"9e953218", name.encode()) for name, part in parts.items()}
-    once = archive.put_parts(data, DAY, parts, DAY)
-    assert archive.put_parts(once, DAY, parts, date(2026, 1, 1)) == once
-    held = {found[1].decode() for found in re.finditer(rb"^## Session (\w+)[ \r]*$", once, re.MULTILINE)}
-    assert held.issuperset(name for name, part in parts.items() if part is not None)
-    assert held.isdisjoint(name for name, part in parts.items() if part is None)
-    assert b"".join(archive.split_sections(once)) == once
-    dropped = archive.drop_parts(once, parts)
-    assert not any(f"\n## Session {name}\n".encode() in dropped for name in parts)
-
-
-@given(summaries())
-def test_no_point_forges_a_part(summary):
-    part = archive.render_part(past(summary))
-    assert len(archive.split_sections(part)) == 2
-    assert parse_points(part.decode().split("\n\n", 2)[2]) == SessionSummary(summary.points)
-
-
-@pytest.mark.parametrize(
-    ("session_id", "name"),
-    [
-        (ID, "9e953218"),
-        ("sess_20260304", "sess_20260304"),
-        ("0199a213-81c0-7800-8aa1-bbab2a035a53", "0199a213-81c0-7800-8aa1-bbab2a035a53"),
-        ("a) [x](y", None),
-        ("One", None),
-        ("x" * 50, None),
-    ],
-)
-def test_a_part_is_named_by_what_tells_its_session_from_any_other(session_id, name):
-    assert re.fullmatch(r"[a-z0-9_-]+", archive.name_of(session_id))
-    assert name in {None, archive.name_of(session_id)}
+def test_a_sparse_entry_replaces_no_rich_one_and_an_edited_one_stays_while_nothing_is_new():
+    rich = recent.write_file([past(parse_points(TEXT))], 3, 500)
+    sparse = past(parse_points("### Asked\n- Move the page.\n### Files changed\n- `a.py`"))
+    assert recent.write_file([sparse], 3, 500, rich, known={"9e953218"}).entries == rich.entries
+    edited = recent.parse(recent.render(rich).replace(b"because the build server", b"since the old build server"))
+    for unchanged, stays in (({"9e953218"}, True), (set(), False)):
+        new = recent.write_file([past(parse_points(TEXT))], 3, 500, edited, known={"9e953218"}, unchanged=unchanged)
+        assert (b"since the old build server" in recent.render(new)) is stays

@@ -21,7 +21,6 @@ from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.database import reads
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
-from memoryd.files import regular
 from memoryd.finding import excerpt
 from memoryd.finding.excerpt import Excerpt, LineRange
 from memoryd.finding.recall import Narrowing
@@ -157,9 +156,9 @@ class MemoryTools:
 
     def _is_there(self, path: str) -> bool:
         try:
-            return regular.read_in(self.agent.workspace, path) is not None
-        except StateError:
-            return False  # a link, a pipe, a second name: it is not read
+            return excerpt.read_shown(self.agent, path) is not None
+        except (RefusedError, StateError):
+            return False  # private, a link, a pipe, a second name: it is not read
 
     def _lines(self, path: str, span: LineRange) -> dict[str, Any]:
         found = excerpt.get(

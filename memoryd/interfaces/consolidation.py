@@ -1,0 +1,71 @@
+"""Define `consolidate` and `recover`: roll sessions over by hand, by cron, and those that were left behind."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.counted import count_noun
+from memoryd.interfaces.call import Call, of_agent, start_log
+from memoryd.interfaces.output import one_line
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent, Settings
+
+
+@click.command("consolidate")
+@of_agent
+@click.option("--scheduled", is_flag=True, help="For cron: take only what is due, and say nothing if nothing is.")
+@click.option("--dry-run", is_flag=True, help="Show what would change as diffs, and write nothing.")
+def consolidate(call: Call, settings: Settings, agent: Agent, *, scheduled: bool, dry_run: bool) -> None:
+    """Write what the sessions said so far to RECENT.md and the archive, open NOW files included, and clear those."""
+    from memoryd.requests import consolidating
+
+    with call.output.busy("consolidating"), start_log(settings):
+        made = consolidating.consolidate(settings, agent, scheduled=scheduled, dry_run=dry_run)
+    diffs = "\n".join(one["diff"] for one in made.get("would", ())) or "nothing would change"
+    is_silent = scheduled and made["state"] == "skipped" and not call.output.json
+    if not is_silent:
+        call.output.result(made, diffs if dry_run else _describe(made))
+
+
+@click.command("recover")
+@of_agent
+@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0), help="The least age of a file.")
+@click.option("--consolidate", is_flag=True, help="Roll them over.")
+def recover(call: Call, settings: Settings, agent: Agent, *, hours: float, consolidate: bool) -> None:
+    """List old NOW files that were never rolled over."""
+    from memoryd.requests import consolidating
+
+    with call.output.busy("looking"), start_log(settings):
+        made = consolidating.recover(settings, agent, hours, consolidate=consolidate)
+    lines = [f"{one_line(one['path'])}, begun {one['began'] or 'at an unknown time'}" for one in made["stale"]]
+    if made["run"] is not None:
+        lines.append(_describe(made))
+    elif lines:
+        lines.append("memoryd recover --consolidate rolls them over")
+    call.output.result(made, "\n".join(lines) or "no NOW file was left behind")
+
+
+def offer_recovery(call: Call, settings: Settings, agent: Agent) -> None:
+    """On a terminal, offer to roll over the NOW files that were left behind."""
+    from memoryd.requests import consolidating
+
+    if call.output.json or call.output.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    hours = settings.sessions.stale_after.total_seconds() / 3600
+    stale = consolidating.recover(settings, agent, hours)["stale"]
+    if not stale:
+        return
+    of_them = f"{count_noun(len(stale), 'NOW file')} of earlier sessions never became memory. Roll over now?"
+    if click.confirm(of_them, default=True, err=True):
+        with call.output.busy("consolidating"), start_log(settings):
+            call.output.print_note(_describe(consolidating.recover(settings, agent, hours, consolidate=True)))
+
+
+def _describe(made: dict[str, Any]) -> str:
+    files = ", ".join(one_line(one["path"].rpartition("/")[2]) for one in made["files"])
+    told = f": {files}" if files else f": {made['why']}" if made["why"] else ""
+    return f"{made['run']} rollover {made['state']}{told}"

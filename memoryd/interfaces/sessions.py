@@ -1,0 +1,216 @@
+"""Define the commands on sessions: start, append and end, list, messages and show."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.errors import NotFoundError
+from memoryd.interfaces import evidence
+from memoryd.interfaces.call import Call, agent_option, of_agent, passed, start_log
+from memoryd.interfaces.consolidation import offer_recovery
+from memoryd.interfaces.output import one_line, render_run, render_table
+from memoryd.requests import access
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from memoryd.config import Agent, Settings
+
+SESSION = "MEMORYD_SESSION"
+_SIGNALED = 128  # what a shell adds to the number of the signal that ended a command
+
+
+@click.group()
+def session() -> None:
+    """Keep a session in a NOW file, end a session, and show sessions."""
+
+
+@session.command("start")
+@of_agent
+@click.option("--tags", metavar="A,B", default="", help="The session's tags; the first one is its theme.")
+@click.option("--task", "tasks", metavar="T", multiple=True, help="A task that the session is about; may be repeated.")
+@click.option("--project", type=click.Path(path_type=Path), metavar="DIR", help="The project; default: this folder.")
+@click.option("--private", is_flag=True, help="Keep the session from being read, sent or indexed.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def session_start(
+    call: Call,
+    settings: Settings,
+    agent: Agent,
+    tags: str,
+    project: Path | None,
+    command: tuple[str, ...],
+    **given: Any,
+) -> None:
+    """Start a session in a NOW file; with a command after --, run it and end the session with it."""
+    from memoryd.requests import sessions
+
+    offer_recovery(call, settings, agent)
+    folder = (project or Path.cwd()).absolute()
+    chosen = [tag for tag in tags.split(",") if tag.strip()]
+    made = sessions.start(settings, agent, tags=chosen, project=folder, **given)
+    if command:
+        call.output.print_note(f"session {made['session']} in {made['path']}")
+        click.get_current_context().exit(_run_inside(settings, agent, made["session"], command))
+    call.output.result(made, f"{made['session']} {one_line(made['path'])}")
+
+
+class _StoppedError(Exception):
+    """Report a signal that asks this process to end."""
+
+
+def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tuple[str, ...]) -> int:
+    """Run a command, end its session when it exits or this process is to end, and return its exit code."""
+    from memoryd.requests import sessions
+
+    running: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        for process in running:
+            if number != signal.SIGINT or not sys.stdin.isatty():  # a terminal sends it to both
+                process.send_signal(number)
+        if number != signal.SIGINT:  # the command decides whether Ctrl+C ends it
+            raise _StoppedError
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        running.append(subprocess.Popen(command, env={**os.environ, SESSION: session_id}))
+        code = running[0].wait()
+    except _StoppedError:
+        code = None
+    except OSError as error:
+        hint = "give the path of a program and its arguments after --"
+        raise NotFoundError(f"cannot be started: {error.strerror}", command[0], hint) from error
+    finally:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # the session is to be ended whole
+        with suppress(NotFoundError):  # long over, and its file removed
+            sessions.end(settings, agent, session_id=session_id)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if code is None:
+        code = running[0].wait() if running else -signal.SIGTERM
+    return code if code >= 0 else _SIGNALED - code
+
+
+@session.command("append")
+@of_agent
+@click.option(
+    "--session", "session_id", envvar=SESSION, metavar="ID", help="The session; default: the newest open one."
+)
+@click.option("--tool", metavar="NAME", help="The tool, of an entry of a tool.")
+@click.option("--summary", metavar="S", help="What the tool did, on one line.")
+@click.argument("role", type=click.Choice(["user", "agent", "tool"]))
+@click.argument("text", default="-")
+def session_append(call: Call, settings: Settings, agent: Agent, role: str, text: str, **given: Any) -> None:
+    """Append to the current session what the user or the agent said, or what a tool gave back; - is standard input.
+
+    Start a session if none is open. The text /exit of the user ends it, /exit --consolidate also writes it to memory.
+    """
+    from memoryd.requests import sessions
+
+    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    made = sessions.append(settings, agent, role, said, **given)
+    more = f", continued in {made['continued_in']}" if made.get("continued_in") else ""
+    call.output.result(made, f"{made['session']} {one_line(made['path'])}{more}")
+
+
+@session.command("list")
+@agent_option
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
+@passed
+def session_list(call: Call, agent_id: str | None, limit: int) -> None:
+    """List sessions, the newest first."""
+    from memoryd.gauge.fill import fill_of
+
+    settings = call.settings()
+    windows = {agent.id: agent.context_window for agent in settings.agents}
+    rows = evidence.list_sessions(call, settings, agent_id, limit)
+    same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "forgotten", "last_turn_at")
+    listed = [
+        {"id": row["id"], "agent": row["agent_id"], "parent": row["parent_id"], **{name: row[name] for name in same}}
+        | {"tokens": fill_of(row, windows.get(row["agent_id"])).live.tokens}
+        for row in rows
+    ]
+    columns = ("id", "agent", "format", "state", "turns", "forgotten", "tokens", "last_turn_at")
+    call.output.result(listed, render_table(listed, columns) if listed else "no sessions yet")
+
+
+@session.command("messages")
+@click.argument("session_id", metavar="ID")
+@click.option("--compressed", is_flag=True, help="Show the turns as the last sleep compressed them, summary first.")
+@agent_option
+@passed
+def session_messages(call: Call, session_id: str, compressed: bool, agent_id: str | None) -> None:  # noqa: FBT001
+    """Show the turns of a session."""
+    settings = call.settings()
+    row, _, rows = evidence.read_session(call, settings, session_id, agent_id, compressed=compressed)
+    agent = call.agent(settings, str(row["agent_id"]))
+    rows = access.show_rows(settings, agent, "session messages", rows, "text")
+    text = "\n".join(evidence.message_line(row) for row in rows)
+    call.output.result(rows, text)
+
+
+@session.command("end")
+@click.argument("session_id", metavar="[ID]", required=False, envvar=SESSION)
+@click.option("--consolidate", is_flag=True, help="Then write the sessions that are over to RECENT.md and the archive.")
+@agent_option
+@passed
+def session_end(call: Call, session_id: str | None, agent_id: str | None, *, consolidate: bool) -> None:
+    """End a session, by default the current one.
+
+    A session in a NOW file gets its end written there. What a session that memoryd has read said since its last sleep
+    is written to the daily file.
+    """
+    from memoryd.requests import consolidating, now_sessions, sessions, waiting
+
+    settings = call.settings()
+    made: dict[str, Any] = {}
+    if session_id is None:
+        agent = call.agent(settings, agent_id)
+        made = sessions.end(settings, agent)
+    else:
+        with suppress(NotFoundError):
+            agent, found = now_sessions.find(evidence.agents_of(call, settings, agent_id), session_id)
+            made = sessions.end(settings, agent, session_id=found.header.session_id)
+            session_id = str(made["session"])
+    text, failure = f"the session {made.get('session')} is over: {one_line(made.get('path'))}", None
+    if session_id is not None and not (made and evidence.find_reader(call, settings, session_id) is None):
+        row = _end_read(call, settings, session_id, agent_id)
+        made |= row
+        text, failure = _ended_text(row), waiting.failure_of(row) if row else None
+        agent = call.agent(settings, evidence.find_reader(call, settings, session_id))
+    if consolidate:
+        made["consolidation"] = consolidating.consolidate(settings, agent)
+    call.output.show(made, text, failure)
+
+
+def _end_read(call: Call, settings: Settings, session_id: str, agent_id: str | None) -> dict[str, Any]:
+    """End a session that memoryd has read, and flush its turns; return the row of the run."""
+    from memoryd.requests import jobs_by_hand
+
+    if agent_id:
+        with call.reader(settings) as reader:
+            evidence.session_of(call, settings, reader, session_id, agent_id)
+    with call.output.busy("ending the session"), start_log(settings):
+        return jobs_by_hand.end_session(settings, session_id)
+
+
+def _ended_text(row: dict[str, Any]) -> str:
+    if row and row["state"] == "succeeded":
+        files = ", ".join(one_line(item["path"]) for item in row["receipt"].get("files", ()))
+        written = f"what it said since its last sleep is in {files}" if files else "nothing it said had to be kept"
+        return f"the session is over; {written} (memoryd job show {row['id']})"
+    if not row or row["state"] == "skipped":
+        return "the session is over; it said nothing since its last sleep, so nothing was written"
+    return f"the session is over\n{render_run(row)}"
+
+
+session.add_command(evidence.session_show)

@@ -1,0 +1,69 @@
+"""Decide who may ask for a change of an agent's memory, as `access` of the configuration says; audit each refusal.
+
+It is about requests. What the daemon does by itself is nobody's request and always runs, and a file that somebody edits
+is imported whoever it was: who may write in the workspace, its owner decides by the rights of its files.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
+from memoryd.clock import Clock
+from memoryd.database import audit, sqlite
+from memoryd.errors import RefusedError
+from memoryd.ledger import audit as chain
+from memoryd.requests import opening
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent, Settings
+
+    Caller = Literal["owner", "agent"]  # the command line and the Python API; MCP tools and hooks
+    Action = Literal["consolidate", "edit", "protect"]
+
+# What the shells of agents have in their environment: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
+_AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")
+_DOES = {"consolidate": "start a rollover", "edit": "edit the memory", "protect": "protect a memory"}
+OPERATION = "refused"  # as the audit names it
+
+
+def is_agents_shell() -> bool:
+    """Return True if this process runs in the shell of an agent: a command of its own is no person's."""
+    return any(os.environ.get(name) for name in _AGENT_SHELLS)
+
+
+def is_allowed(settings: Settings, what: Action, by: Caller) -> bool:
+    """Return True if the configuration lets this caller ask for it; the owner may always protect."""
+    allowed: tuple[str, ...] = settings.access.consolidate if what == "consolidate" else settings.access.edit
+    return by in allowed or (what == "protect" and by == "owner")
+
+
+def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: str = "") -> None:
+    """Refuse a request that the configuration does not allow to this caller, and audit the refusal.
+
+    Args:
+        settings: the configuration.
+        agent: whose memory it is.
+        what: kind of request; `protect` is for unprotecting as well.
+        by: the interface's caller; a command in an agent's shell counts as the agent's.
+        asked: the request itself, as the audit names it, such as `save`; never a text of the memory.
+
+    Raises:
+        RefusedError: says whom to ask, or what to set.
+    """
+    by = "agent" if is_agents_shell() else by
+    if is_allowed(settings, what, by):
+        return
+    name = f"{chain.ACCESS}{what}:{asked or what}"
+    now = Clock().text()
+    with opening.open_to_change(settings) as (engine, _):
+        opening.require_known(engine, agent.id)
+        with sqlite.begin_write(engine) as connection:
+            states = [(OPERATION, name, chain.dump_state(what=what, asked=asked or what, by=by, at=now))]
+            actor = AGENT_TOOL if by == "agent" else HUMAN
+            audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
+    key = "consolidate" if what == "consolidate" else "edit"
+    other: Caller = "owner" if by == "agent" else "agent"
+    ask = f"ask the {other} to {_DOES[what]}, or " if is_allowed(settings, what, other) else ""
+    raise RefusedError(f"the {by} may not {_DOES[what]}", agent.id, f"{ask}set access.{key} in {settings.source}")

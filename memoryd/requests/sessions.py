@@ -1,0 +1,318 @@
+"""Start, continue and end sessions that are kept as NOW files. No daemon and no database is needed for that.
+
+The current session is the newest open one. What is written was redacted before, and the agent's files are locked only
+while they change. An entry is one append; the header alone is rewritten.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import moment_of, text_of, utc_now
+from memoryd.errors import ConfigError, NotFoundError, StateError
+from memoryd.files import appends, durable, folders, regular, temporary
+from memoryd.files.open_folder import open_folder
+from memoryd.files.workspace import lock_workspace
+from memoryd.requests import scanner
+from memoryd.text.private import is_private
+from memoryd.text.tags import find_tags
+from memoryd.tiers import now
+from memoryd.tiers.archive import FOLDER
+from memoryd.tiers.now import NowDocument, NowHeader
+from memoryd.transcripts import now_file
+from memoryd.transcripts.now_file import EXIT, EXIT_AND_CONSOLIDATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from memoryd.config import Agent, Settings
+    from memoryd.files.open_folder import FolderEntry, OpenFolder
+
+ROLES = ("user", "agent", "tool")
+PRIVATE = "private: true"
+_MOST_TAGS = 50
+_ATTEMPTS = 5  # to change a header while an agent writes into its file
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class NowSession:
+    """Hold a session and its NOW file as it was read."""
+
+    name: str
+    data: bytes
+    document: NowDocument
+
+    @property
+    def header(self) -> NowHeader:
+        """Return the header; of a file without one, what its name tells."""
+        stem = self.name.removesuffix(".md")
+        found = self.document.header or NowHeader("", None)
+        began = found.timestamp_start or now.read_name(stem)[0]
+        return replace(found, session_id=found.session_id or stem, timestamp_start=began)
+
+    @property
+    def path(self) -> str:
+        """Return the path in the workspace."""
+        return f"{FOLDER}/{self.name}"
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if entries may be appended; a file without a header is its writer's own."""
+        return self.document.header is not None and self.document.header.timestamp_end is None
+
+    @property
+    def is_private(self) -> bool:
+        """Return True if nobody may read, send or index it."""
+        return is_private(self.name, self.document.head)
+
+    @property
+    def order(self) -> tuple[datetime, str, int]:
+        """Return what sorts sessions from the oldest to the newest."""
+        stem = self.name.removesuffix(".md")
+        began = self.header.timestamp_start
+        return (moment_of(began) if began else _EARLIEST, stem[: len("NOW-YYYY-MM-DDTHH-MM")], now.read_name(stem)[1])
+
+    def describe(self) -> dict[str, Any]:
+        """Return the session for programs."""
+        found = self.header
+        return {
+            "session": found.session_id, "path": self.path, "parent_session": found.parent_session,
+            "started_at": found.timestamp_start, "ended_at": found.timestamp_end,
+            "duration_minutes": found.duration_minutes, "project_path": found.project_path, "tags": list(found.tags),
+            "related_tasks": list(found.related_tasks), "private": self.is_private,
+        }  # fmt: skip
+
+
+# --- what there is ----------------------------------------------------------------------------------------------------
+
+
+def list_sessions(agent: Agent) -> list[NowSession]:
+    """Return the sessions that have a NOW file, from the oldest to the newest; no folder is made."""
+    with regular.as_state_error("cannot be read", agent.workspace):
+        try:
+            with (
+                open_folder(agent.workspace) as top,
+                top.folder(".continuum") as outer,
+                outer.folder("memory") as place,
+            ):
+                return _read_sessions(place)
+        except FileNotFoundError:
+            return []
+
+
+def find_current(agent: Agent) -> Path | None:
+    """Return the NOW file of the newest open session; None if no session is open."""
+    found = _newest_open(list_sessions(agent))
+    return None if found is None else agent.workspace / found.path
+
+
+def _read_sessions(folder: OpenFolder) -> list[NowSession]:
+    found = []
+    for name in folder.names():
+        if now_file.is_now_path(PurePosixPath(name)):
+            try:
+                data = regular.read(folder / name)
+            except StateError:  # a link, or what nobody may read: no session of ours
+                continue
+            if data is not None:
+                found.append(NowSession(name, data, now.parse(data)))
+    return sorted((one for one in found if one.header.memory_type != "capture"), key=lambda one: one.order)
+
+
+def _newest_open(found: Sequence[NowSession]) -> NowSession | None:
+    return next((one for one in reversed(found) if one.is_open), None)
+
+
+def _choose(found: Sequence[NowSession], session_id: str) -> NowSession:
+    """Return a session by its id or its file's name; one that grew too long or old, by the one that continues it."""
+    names = {session_id, f"{session_id}.md"}
+    chosen = next((one for one in found if one.header.session_id in names or one.name in names), None)
+    if chosen is None:
+        raise NotFoundError(f"no NOW file is of a session {session_id!r}", hint="memoryd session list shows them")
+    for later in found:  # it begins at the moment in which the other one was closed
+        link, following = chosen.header, later.header
+        if following.parent_session == link.session_id and following.timestamp_start == link.timestamp_end is not None:
+            chosen = later
+    return chosen
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def start(
+    settings: Settings,
+    agent: Agent,
+    *,
+    tags: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    project: str | Path | None = None,
+    private: bool = False,
+) -> dict[str, Any]:
+    """Start a session and return it; its parent is the newest session so far, open or ended."""
+    with scanner.open_scrubber(settings) as scrubber:
+        folder, *words = scrubber.redact([str(project or ""), *tags, *tasks])
+    about, extra = words[len(tags) :], (PRIVATE,) if private else ()
+    named = tuple(dict.fromkeys(tag for word in words[: len(tags)] if (tag := word.strip().lstrip("#@"))))
+    header = NowHeader("", None, project_path=folder or None, tags=named, related_tasks=tuple(about), extra=extra)
+    with _lock_files(settings, agent) as place:
+        return _begin(place, header, _read_sessions(place), utc_now()).describe()
+
+
+def append(
+    settings: Settings,
+    agent: Agent,
+    role: str,
+    text: str,
+    *,
+    tool: str | None = None,
+    summary: str | None = None,
+    session_id: str | None = None,
+) -> dict[str, Any]:
+    """Append an entry to a session and return the session; start one if none is open.
+
+    A user's `/exit` ends the session instead. A file that has become too long or too old is closed after the entry, and
+    a new one continues its session: `continued_in`.
+
+    Raises:
+        ConfigError: there is no such role, or no text.
+        NotFoundError: there is no session of this id, or none to exit.
+        StateError: the file cannot be written.
+    """
+    if role not in ROLES:
+        raise ConfigError(f"{role!r} is no role", "role", f"one of {', '.join(ROLES)}")
+    if not text.strip():
+        raise ConfigError("there is no text", "session append", "give the text, or - and the text on standard input")
+    if role == "user" and text.strip() in {EXIT, EXIT_AND_CONSOLIDATE}:
+        return end(settings, agent, session_id=session_id, consolidate=text.strip() == EXIT_AND_CONSOLIDATE)
+    with scanner.open_scrubber(settings) as scrubber:
+        text, tool, summary = scrubber.redact([text, tool or "", summary or ""])
+    with _lock_files(settings, agent) as place:
+        found, at = _read_sessions(place), utc_now()
+        chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
+        if chosen is None or not chosen.is_open:
+            last = None if chosen is None else chosen.header
+            chosen = _begin(place, _next_header(last), found, at)
+        entry = place / chosen.name
+        appends.append(entry, now.seam(chosen.data) + now.render_entry(role, text, tool, summary))
+        tags = () if role == "tool" else find_tags(text)
+        data = _change(entry, lambda data: _add_tags(data, tags))
+        if not _is_due(settings, data, at):
+            return NowSession(chosen.name, data, now.parse(data)).describe() | {"continued_in": None}
+        closed = _close(place, chosen, at)
+        later = _begin(place, _next_header(closed.header), [closed], at)
+        return closed.describe() | {"continued_in": later.header.session_id}
+
+
+def end(
+    settings: Settings, agent: Agent, *, session_id: str | None = None, consolidate: bool = False
+) -> dict[str, Any]:
+    """End a session, by default the current one, and return it; one that has ended stays as it is.
+
+    Raises:
+        NotFoundError: there is no session of this id, or none is open.
+        StateError: the file cannot be written.
+    """
+    with _lock_files(settings, agent) as place:
+        found = _read_sessions(place)
+        chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
+        if chosen is None:
+            raise NotFoundError("no session is open", agent.id, "memoryd session start starts one")
+        told = _close(place, chosen, utc_now()).describe()
+    if consolidate:
+        from memoryd.requests import consolidating
+
+        told["consolidation"] = consolidating.consolidate(settings, agent)
+    return told
+
+
+@contextmanager
+def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
+    folders.make_memory_folders(settings)
+    with lock_workspace(agent.workspace) as opened:
+        _clear_leftovers(opened.continuum)
+        yield opened.continuum
+
+
+def _clear_leftovers(folder: OpenFolder) -> None:
+    """Remove what a killed writer left of a NOW file, if the file has all that was said in it."""
+    for left in temporary.list_leftovers(folder):
+        if now_file.is_now_path(PurePosixPath(left.target)):
+            entry = folder / left.target
+            old, data = regular.read(left.entry) or b"", regular.read(entry) or b""
+            if left.kind == "new" or now.parse(data).body.startswith(now.parse(old).body):
+                durable.settle(entry, regular.compute_digest(old), regular.compute_digest(data))
+
+
+def _next_header(last: NowHeader | None) -> NowHeader:
+    """Return the header of a session that continues another one: it is about the same, and as private."""
+    if last is None:
+        return NowHeader("", None)
+    kept = tuple(line for line in last.extra if is_private("", f"---\n{line}\n---\n".encode()))
+    return replace(last, timestamp_end=None, duration_minutes=None, parent_session=last.session_id, extra=kept)
+
+
+def _begin(folder: OpenFolder, header: NowHeader, found: Sequence[NowSession], at: datetime) -> NowSession:
+    """Make the file of a new session; its name has a number only where the plain one is taken."""
+    parent = header.parent_session or (found[-1].header.session_id if found else None)
+    new_id = f"sess_{secrets.token_hex(8)}"
+    made = replace(header, session_id=new_id, timestamp_start=text_of(at), parent_session=parent)
+    data = now.render_header(made)
+    for number in itertools.count(1):
+        name = f"NOW-{at.astimezone(UTC):%Y-%m-%dT%H-%M}{'' if number == 1 else f'-{number}'}.md"
+        if (folder / name).exists():  # also as a link, or as a folder
+            continue
+        with suppress(durable.MovedError):  # taken at this moment
+            durable.replace(folder / name, data, None)
+            break
+    return NowSession(name, data, now.parse(data))
+
+
+def _close(folder: OpenFolder, chosen: NowSession, at: datetime) -> NowSession:
+    data = _change(folder / chosen.name, lambda data: now.close(data, text_of(at), chosen.header.session_id))
+    return NowSession(chosen.name, data, now.parse(data))
+
+
+def _change(entry: FolderEntry, change: Callable[[bytes], bytes]) -> bytes:
+    """Rewrite a file and return its bytes; whoever writes into it meanwhile loses nothing.
+
+    Raises:
+        MovedError: it changes again and again.
+    """
+    for attempt in range(_ATTEMPTS):
+        data = regular.read(entry)
+        if data is None:
+            raise NotFoundError("the NOW file is gone", str(entry.path), "memoryd session start starts a session")
+        changed = change(data)
+        if changed == data:
+            return data
+        try:
+            durable.replace(entry, changed, regular.compute_digest(data))
+        except durable.MovedError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            break
+    return changed
+
+
+def _add_tags(data: bytes, tags: Sequence[str]) -> bytes:
+    header = now.parse(data).header
+    new = [tag for tag in tags if header is not None and tag not in header.tags]
+    if header is None or not new or len(header.tags) >= _MOST_TAGS:
+        return data
+    return now.set_fields(data, {"tags": (*header.tags, *new)[:_MOST_TAGS]})
+
+
+def _is_due(settings: Settings, data: bytes, at: datetime) -> bool:
+    """Return True if a file is so long or so old that a new one is to continue its session."""
+    header = now.parse(data).header
+    began = header.timestamp_start if header is not None else None
+    is_old = began is not None and at - moment_of(began) >= settings.sessions.now_max_age
+    return is_old or data.count(b"\n") >= settings.sessions.now_max_lines

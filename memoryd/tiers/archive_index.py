@@ -1,0 +1,154 @@
+"""Parse and render the archive's index, `.continuum/memory/MEMORY.md`: one line for each theme, under four headings.
+
+Its own format: `# Long-term Memory Index`, four `## ` headings, and lines `- [Title](MEMORY-….md#anchor) - one line`.
+A line is known by its heading and its target; every other line is somebody's own and stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from memoryd.text.content import strip_label
+from memoryd.text.neutral import neutralize
+from memoryd.tiers import archive
+from memoryd.tiers.archive import ArchiveTheme
+from memoryd.tiers.lines import anchors_of
+from memoryd.tiers.session_summary import Section
+
+NAME = "MEMORY.md"
+TITLE = "# Long-term Memory Index"
+_PATTERN = re.compile(r"@pattern\b", re.IGNORECASE)
+_LONGEST = 160  # characters of a line's text
+_LINE = re.compile(rb"- \[(?:[^\]\\]|\\.)*\]\(([^()\s]+)\)")
+_HEADING = re.compile(rb"## ([^\r\n]+?)[ \t]*\r?\n?")
+_UNLINKED = str.maketrans({"[": "(", "]": ")", "\\": "/"})
+
+
+class IndexHeading(StrEnum):
+    """List the headings in their order; the value is the heading."""
+
+    DECISIONS = "Architecture Decisions"
+    DISCOVERIES = "Technical Discoveries"
+    PATTERNS = "Development Patterns"
+    TIMELINE = "Project Timeline"
+
+
+class IndexLine(NamedTuple):
+    """Hold one line: what it is about, the link without its folder, and what it says."""
+
+    title: str
+    target: str  # "MEMORY-2026-01-05.md#login"
+    text: str
+
+
+class IndexSection(NamedTuple):
+    """Hold the lines under one heading, and the heading itself as the first."""
+
+    heading: str  # empty for what stands before the first heading
+    lines: tuple[bytes, ...]  # each with its line end
+
+
+def parse(data: bytes) -> tuple[IndexSection, ...]:
+    """Parse any bytes; `render` returns the same bytes."""
+    sections = [IndexSection("", ())]
+    for line in data.splitlines(keepends=True):
+        found = _HEADING.fullmatch(line)
+        if found:
+            sections.append(IndexSection(found[1].decode(errors="replace"), (line,)))
+        else:
+            sections[-1] = sections[-1]._replace(lines=(*sections[-1].lines, line))
+    return tuple(sections)
+
+
+def render(sections: Sequence[IndexSection]) -> bytes:
+    """Return the bytes of an index."""
+    return b"".join(line for section in sections for line in section.lines)
+
+
+def target_of(line: bytes) -> str:
+    """Return what a line links to; empty for a line of another form."""
+    found = _LINE.match(line)
+    return found[1].decode(errors="replace") if found else ""
+
+
+def put_lines(data: bytes | None, files: Mapping[str, bytes]) -> bytes:
+    """Return an index of these archive files, by name: a line for each theme under each heading of which it has one.
+
+    A line replaces that of its target, or stands last under its heading. Lines to a place that is gone are dropped.
+    """
+    there = {f"{name}#{anchor}" for name, text in files.items() for anchor in anchors_of(text)}
+    made = f"{TITLE}\n" + "".join(f"\n## {heading}\n" for heading in IndexHeading)
+    sections = [
+        section._replace(lines=tuple(line for line in section.lines if not _is_gone(line, files, there)))
+        for section in parse(made.encode() if data is None else data)
+    ]
+    lines = list(_list_lines(files))
+    for heading in IndexHeading:
+        _put_under(sections, heading, [line for of_heading, line in lines if of_heading is heading])
+    return render(sections)
+
+
+def _is_gone(line: bytes, files: Collection[str], there: Collection[str]) -> bool:
+    target = target_of(line)
+    return target.partition("#")[0] in files and target not in there
+
+
+def _list_lines(files: Mapping[str, bytes]) -> Iterator[tuple[IndexHeading, IndexLine]]:
+    for name, text in sorted(files.items()):
+        for theme in dict.fromkeys(archive.list_themes(text).values()):
+            for heading, said in _list_said(theme):
+                yield heading, IndexLine(theme.title, f"{name}#{theme.anchor}", said)
+
+
+def _put_under(sections: list[IndexSection], heading: IndexHeading, given: Sequence[IndexLine]) -> None:
+    """Put lines under a heading, which is made if it is not there."""
+    if not given:
+        return
+    at = next((at for at, one in enumerate(sections) if one.heading == heading), len(sections))
+    if at == len(sections):
+        sections.append(IndexSection(heading, (f"\n## {heading}\n".encode(),)))
+    held = list(sections[at].lines)
+    for one in given:
+        _put_line(held, one)
+    sections[at] = sections[at]._replace(lines=tuple(held))
+
+
+def drop_lines(data: bytes) -> bytes:
+    """Return an index without the lines to archive files, which quote sessions."""
+    kept = [(one, tuple(line for line in one.lines if not archive.LINK.match(target_of(line)))) for one in parse(data)]
+    return render([one._replace(lines=lines) for one, lines in kept])
+
+
+def _list_said(theme: ArchiveTheme) -> Iterator[tuple[IndexHeading, str]]:
+    """Yield what a theme has to say under each heading: the last of its points there, and its days."""
+    decided, found = theme.points.texts(Section.DECIDED), theme.points.texts(Section.FOUND)
+    patterns = [text for text in (*decided, *found) if _PATTERN.search(text)]
+    said = {
+        IndexHeading.DECISIONS: [text for text in decided if text not in patterns],
+        IndexHeading.DISCOVERIES: [text for text in found if text not in patterns],
+        IndexHeading.PATTERNS: patterns,
+        IndexHeading.TIMELINE: [theme.dates],
+    }
+    for heading, texts in said.items():
+        if texts:
+            yield heading, strip_label(texts[-1])
+
+
+def _put_line(held: list[bytes], one: IndexLine) -> None:
+    text = neutralize(one.text)
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0] or text[:_LONGEST]} …"
+    title = neutralize(one.title.translate(_UNLINKED)) or "General"
+    line = f"- [{title}]({one.target}){f' - {text}' if text else ''}\n".encode(errors="replace")
+    places = [at for at, old in enumerate(held) if target_of(old) == one.target]
+    if places:
+        held[places[0]] = line
+        return
+    last = max((at for at, old in enumerate(held) if old.strip()), default=-1)
+    if last >= 0 and not held[last].endswith(b"\n"):
+        held[last] += b"\n"
+    if last == 0:  # the heading alone
+        line = b"\n" + line
+    held.insert(last + 1, line)
