@@ -29,9 +29,10 @@ from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import audit as chain
-from memoryd.ledger.matching import PutBack, is_conflicted, match
+from memoryd.ledger.matching import PutBack, match
 from memoryd.ledger.memory import Memory, MemoryKind, Source, draw_id, unite_groups
 from memoryd.ledger.operation import Change, apply
+from memoryd.text.conflicts import is_conflicted
 from memoryd.text.private import is_private
 from memoryd.tiers import core
 
@@ -39,6 +40,9 @@ CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
 _WAITS = "what memoryd has to write waits"
 OPERATION = "import"  # as the audit names what it does to the file
+
+
+RESOLVE = "memoryd resolve FILE shows both sides"
 
 
 class UnfinishedError(AwayError):
@@ -82,7 +86,7 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
     if is_private(CORE_FILE, data or b""):
         raise UnfinishedError("is marked private, so it is not read", where, f"take the mark out; {_WAITS}")
     if is_conflicted(data or b""):
-        raise UnfinishedError("holds a merge that nobody has solved yet", where, f"solve it; {_WAITS}")
+        raise UnfinishedError("holds a merge that nobody has solved yet", where, f"{RESOLVE}; {_WAITS}")
     if core.is_open(data or b""):  # all below it would go as if somebody had deleted it
         hint = f"close it, or put the word in backticks; {_WAITS}"
         raise UnfinishedError("holds a <private> that nothing closes", where, hint)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from memoryd.changing import dedup, guard_check
-from memoryd.changing.core_import import CORE_FILE, CoreImport, digest_of
+from memoryd.changing.core_import import CORE_FILE, RESOLVE, CoreImport, UnfinishedError, digest_of
 from memoryd.changing.guard_check import ACTOR
 from memoryd.changing.time_machine import Revision, encode_rewrite
 from memoryd.changing.writer import Writer
@@ -35,6 +35,7 @@ from memoryd.ledger.matching import map_places
 from memoryd.ledger.memory import Memory, MemoryKind
 from memoryd.ledger.operation import Add, Change, Delete, Operation
 from memoryd.ledger.projection import Standing, assign_places, edits_of
+from memoryd.text.conflicts import is_conflicted
 from memoryd.tiers import core, daily, diary
 
 
@@ -242,6 +243,7 @@ def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[
     """Plan to write whole files over the bytes that they were decided on; for any other bytes, raise."""
     writes = [edit for edit in edits if isinstance(edit, WriteFile)]
     for edit in writes:
+        _require_solved(edit.path, edit.old)
         if regular.read_below(workspace, edit.path) != edit.old:
             if run.kind in runs.ANSWERS:
                 raise RefusedError("what it is about was written meanwhile", edit.path, "memoryd job reject drops it")
@@ -249,10 +251,17 @@ def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[
     return [encode_rewrite(edit.path, edit.old, edit.new) | {"whole": True} for edit in writes]
 
 
+def _require_solved(path: str, data: bytes | None) -> None:
+    """Raise if a merge left conflicts in a file: what is written into one of its sides would be lost with it."""
+    if is_conflicted(data or b""):
+        raise UnfinishedError("holds a merge that nobody has solved yet", path, RESOLVE)
+
+
 def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict[str, Any]:
     is_daily = isinstance(edit, AppendDaily)
     path = f"{'memory' if is_daily else diary.FOLDER}/{edit.day.isoformat()}.md"
     old = regular.read_below(workspace, path)
+    _require_solved(path, old)
     block = daily.block(edit.reason, edit.clock, edit.body).decode()
     if old is not None and daily.needs_newline(old):
         block = "\n" + block

@@ -396,10 +396,11 @@ def was_asked(connection: Connection, kind: str, agent_id: str, key: str, since:
 
 
 def make_due(connection: Connection, kind: str, now: str) -> list[str]:
-    """Make the runs of a kind due that wait for their first attempt; returns their ids."""
+    """Make the runs of a kind due that wait for their first attempt; return their ids. One that failed waits."""
     sql = (
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?)"
-        " WHERE kind = ? AND state = 'queued' AND attempt = 0 RETURNING id"
+        " WHERE kind = ? AND state = 'queued' AND attempt = 0 AND error IS NULL"
+        " RETURNING id"
     )
     return query.fetch_column(connection, sql, now, kind)
 

@@ -18,14 +18,14 @@ _HEAD = "# Written by `memoryd init`:"
 _SECONDS = 10
 
 
-def add(workspace: Path) -> None:
+def add(workspace: Path, *, even_tracked: bool = False) -> None:
     """List the memory of a workspace, but what git tracks already; does nothing outside of a git work tree."""
     found = _find_exclude(workspace)
     if found is None:
         return
     path, prefix = found
-    tracked = _git(workspace, "ls-files", "-z", "--", *NAMES)
-    names = [name for name in NAMES if not any(one.startswith(name) for one in (tracked or "").split("\0"))]
+    tracked = [] if even_tracked else list_tracked(workspace)
+    names = [name for name in NAMES if name not in tracked]
     text = _read(path)
     lines = [f"/{prefix}{name}" for name in names if f"/{prefix}{name}" not in text.split("\n")]
     if lines:
@@ -33,7 +33,27 @@ def add(workspace: Path) -> None:
         _write(path, text, "\n".join([f"{text}{lead}{_HEAD}", *lines, ""]))
 
 
-def remove(workspace: Path) -> None:
+def find_root(workspace: Path) -> str | None:
+    """Return the top folder of the work tree that a workspace is in; None if it is in none, or git is not installed."""
+    told = _git(workspace, "rev-parse", "--show-toplevel")
+    return None if told is None else told.removesuffix("\n")
+
+
+def list_tracked(workspace: Path) -> list[str]:
+    """List the names of memory of which git tracks a file."""
+    tracked = (_git(workspace, "ls-files", "-z", "--", *NAMES) or "").split("\0")
+    return [name for name in NAMES if any(one.startswith(name) for one in tracked)]
+
+
+def list_ignored(workspace: Path) -> list[str]:
+    """List the names of memory that git would not offer for a commit."""
+    # A file in it tells more than the folder, which may ignore all that is in it.
+    asked = [f"{name}RECENT.md" if name.endswith("/") else name for name in NAMES]
+    found = (_git(workspace, "check-ignore", "--", *asked) or "").splitlines()
+    return [name for name, one in zip(NAMES, asked, strict=True) if one in found]
+
+
+def remove(workspace: Path, *, even_there: bool = False) -> None:
     """Take the lines out again, but those of memory that is still there: git would offer it for a commit."""
     found = _find_exclude(workspace)
     if found is None:
@@ -42,7 +62,7 @@ def remove(workspace: Path) -> None:
     text = _read(path)
     head, found_head, below = text.partition(f"{_HEAD}\n")
     lines = below.splitlines(keepends=True)
-    ours = {f"/{prefix}{name}\n": (workspace / name).exists() for name in NAMES}
+    ours = {f"/{prefix}{name}\n": not even_there and (workspace / name).exists() for name in NAMES}
     count = next((number for number, line in enumerate(lines) if line not in ours), len(lines))
     kept = [line for line in lines[:count] if ours[line]]
     if found_head and len(kept) < count:

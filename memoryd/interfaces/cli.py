@@ -18,6 +18,7 @@ from memoryd.interfaces import (
     consolidation,
     evidence,
     facts,
+    git,
     grants,
     history,
     ledger,
@@ -399,7 +400,7 @@ for _command in (
         evidence.blame,
     ),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
-    *(consolidation.consolidate, consolidation.recover),
+    *(consolidation.consolidate, consolidation.recover, git.git, git.resolve),
     mcp.mcp,
 ):
     cli.add_command(_command)
@@ -408,10 +409,10 @@ for _command in (
 # --- the entry point --------------------------------------------------------------------------------------------------
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and end the process with the exit codes of the contract."""
+def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name: str = "memoryd") -> None:
+    """Run a command line and end the process with the exit codes of the contract."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_main(_globals_first(given)))
+    sys.exit(_main(_globals_first(given), group, name))
 
 
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
@@ -439,12 +440,12 @@ def _globals_first(given: list[str]) -> list[str]:
     return front + rest + given[end:]
 
 
-def _main(given: list[str]) -> int:
+def _main(given: list[str], group: click.Group, name: str) -> int:
     output = Output(json="--json" in given)
     if not given:
         given = ["--help"]
     try:
-        code = cli.main(given, prog_name="memoryd", standalone_mode=False)
+        code = group.main(given, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except SystemExit:
         # The library's way with a broken pipe, under which it has put this wrapper. A reader may have seen enough.
@@ -457,7 +458,7 @@ def _main(given: list[str]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "memoryd"
+        command = error.ctx.command_path if error.ctx else name
         output.fail(ConfigError(error.format_message(), hint=f"{command} --help"))
         return USAGE
     except (KeyboardInterrupt, click.Abort):

@@ -8,12 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import platformdirs
-
-from memoryd import config, config_file
 from memoryd.changing import time_machine
 from memoryd.database import memories, reads
-from memoryd.errors import ConfigError, NotFoundError
+from memoryd.errors import ConfigError
 from memoryd.finding.excerpt import LineRange
 from memoryd.finding.recall import LIMIT, Narrowing
 from memoryd.gauge.sleepiness import is_full
@@ -23,13 +20,16 @@ from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.requests import (
     access,
     blame,
+    consolidating,
     context,
     flushing,
+    folder_settings,
     forgetting,
     jobs_by_hand,
     memory_changes,
     opening,
     searching,
+    sessions,
     summarizing,
     waiting,
 )
@@ -91,17 +91,11 @@ class Memory:
         """
         folder = Path(workspace).expanduser().resolve()
         given = None if config_file is None else Path(config_file).expanduser()
-        self._settings: Settings = _load_settings(folder, given)
-        found = [agent for agent in self._settings.agents if agent.folder.resolve() == folder]
-        if not found and given is None and not os.environ.get("MEMORYD_CONFIG"):  # it is about other projects
-            self._settings = _make_defaults(folder)
-            found = list(self._settings.agents)
-        if not found:
-            hint = f"name it in {self._settings.source}"
-            raise NotFoundError("no agent works in this folder", str(folder), hint)
-        self._agent: Agent = found[0]
+        self._settings: Settings = folder_settings.load(folder, given)
+        self._agent: Agent = folder_settings.find_agent(self._settings, folder)
         self.facts = MemoryFacts(self._settings, self._agent)
         self.core = MemoryCore(self._settings, self._agent)
+        self.sessions = MemorySessions(self._settings, self._agent)
 
     def flush(
         self,
@@ -132,6 +126,17 @@ class Memory:
         if on_summary is not None:
             access.require(self._settings, self._agent, "python: flush")
         return flushing.flush(self._settings, self._agent, checked, on_summary, reason)
+
+    def consolidate(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """Roll over what the sessions said so far, open NOW files included, as `memoryd consolidate`, and wait.
+
+        Returns the run, its state and files; with `dry_run` only the diffs of what `would` change.
+        """
+        return consolidating.consolidate(self._settings, self._agent, dry_run=dry_run)
+
+    def recover(self, hours: float = 24, *, consolidate: bool = False) -> dict[str, Any]:
+        """List the NOW files older than so many hours that were never rolled over; `consolidate` rolls them over."""
+        return consolidating.recover(self._settings, self._agent, hours, consolidate=consolidate)
 
     def compress(
         self,
@@ -352,20 +357,31 @@ class Memory:
         return context.inject(self._settings, self._agent, max_tokens, query)
 
 
-def _load_settings(folder: Path, given: Path | None) -> Settings:
-    user = Path(platformdirs.user_config_dir("memoryd"))
-    try:
-        source = config_file.find(given, os.environ, Path.cwd(), user)
-    except ConfigError:
-        if given is not None or os.environ.get("MEMORYD_CONFIG"):
-            raise
-        return _make_defaults(folder)
-    return config.load(source)
+class MemorySessions:
+    """Keep sessions in NOW files: `memoryd.Memory(…).sessions`. Each call returns the session."""
 
+    def __init__(self, settings: Settings, agent: Agent) -> None:
+        """Take the agent."""
+        self._settings = settings
+        self._agent = agent
 
-def _make_defaults(folder: Path) -> Settings:
-    """Return the settings of a folder that no configuration names."""
-    return config.make_default(folder, Path(platformdirs.user_state_dir("memoryd")))
+    def start(
+        self, *, tags: Sequence[str] = (), tasks: Sequence[str] = (), project: str | None = None, private: bool = False
+    ) -> dict[str, Any]:
+        """Start a session; its parent is the newest one before it."""
+        return sessions.start(self._settings, self._agent, tags=tags, tasks=tasks, project=project, private=private)
+
+    def append(self, role: str, text: str, **more: str) -> dict[str, Any]:
+        """Append what the `user`, the `agent` or a `tool` said; `more` is its `tool`, `summary` or `session_id`."""
+        return sessions.append(self._settings, self._agent, role, text, **more)
+
+    def end(self, session_id: str | None = None, *, consolidate: bool = False) -> dict[str, Any]:
+        """End a session, by default the current one."""
+        return sessions.end(self._settings, self._agent, session_id=session_id, consolidate=consolidate)
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return the sessions that have a NOW file, the oldest first."""
+        return [one.describe() for one in sessions.list_sessions(self._agent)]
 
 
 class MemoryFacts:

@@ -22,7 +22,6 @@ from memoryd.ledger.operation import Add, Delete, Operation, Update
 from memoryd.ledger.projection import Standing, assign_places
 from memoryd.tiers import core
 from memoryd.tiers.core import Bullet
-from memoryd.tiers.lines import lines_of, open_fence
 
 SIMILAR = 60.0  # of 100: a text changed by less than that is the same memory in other words …
 SIMILAR_IN_PLACE = 40.0  # … and where it stands between the same neighbours, alone
@@ -34,7 +33,6 @@ _PART_WORDS = 2  # fewer words do not show the source
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile("[\u0e00-\u0fff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_CONFLICT = (b"<<<<<<< ", b"=======", b">>>>>>> ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +55,6 @@ class FileImport:
 
     operations: tuple[Operation, ...]
     put_back: tuple[PutBack, ...]
-
-
-def is_conflicted(data: bytes) -> bool:
-    """Return True if the file has git's three conflict markers in order, none of them in a code fence."""
-    fence: bytes | None = None
-    found = 0
-    for line in lines_of(data):
-        fence = open_fence(fence, line)
-        marker = _CONFLICT[found]
-        is_marker = line.startswith(marker) if marker.endswith(b" ") else line.rstrip() == marker
-        if fence is None and is_marker:
-            found += 1
-            if found == len(_CONFLICT):
-                return True
-    return False
 
 
 def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str]) -> FileImport:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from memoryd.scrub import formats, private
 from memoryd.scrub.encoded import view_stripped
 from memoryd.scrub.finding import JoinedTexts, KeywordPlace, SecretSpan, make_placeholder
+from memoryd.text.conflicts import is_conflicted
 from memoryd.text.private import is_private
 
 _WORD = re.compile(re.escape(private.KEYWORD), re.IGNORECASE)
@@ -20,8 +21,11 @@ _SHOWN = re.compile(rb"[^\r\n]+")
 
 
 def find_hidden(data: bytes) -> list[SecretSpan]:
-    """Return the private parts and private keys of a file, in order and apart; all of a file that is marked private."""
-    if is_private("", data):
+    """Return the private parts and private keys of a file, in order and apart.
+
+    A file that is marked private, or in which a merge is not finished, is hidden as a whole.
+    """
+    if is_private("", data) or is_conflicted(data):
         return [SecretSpan(0, len(data), private.RULE)]
     joined = JoinedTexts([data])
     begin = joined.begins[0]
@@ -48,9 +52,10 @@ def _parts(data: bytes) -> Iterator[SecretSpan]:
 def mask_hidden(data: bytes) -> bytes:
     """Return the file with blanks of the same length instead of what is hidden, with a mark where there is room.
 
-    So every byte that is left stands where it stood. A file that is marked private becomes blank lines, without a mark.
+    So every byte that is left stands where it stood. A file that is marked private becomes blank lines, without a mark;
+    so does one in which a merge is not finished.
     """
-    if is_private("", data):
+    if is_private("", data) or is_conflicted(data):
         return _SHOWN.sub(_blank, data)
     pieces, at = [], 0
     for first, last, rule in find_hidden(data):

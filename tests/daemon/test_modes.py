@@ -110,4 +110,9 @@ def test_every_file_is_closed_from_the_moment_it_is_made(tmp_path, umask):
 
     with in_process(scratch, lambda: STARTED + timedelta(minutes=45), look) as app:
         run_once(app)
-    assert temporary == {("MEMORY.md.tmp", 0o600), ("MEMORY.md.tmp", 0o640), ("04.md.tmp", 0o644 & ~umask)}
+    assert temporary == {
+        ("MEMORY.md.tmp", 0o600),
+        ("MEMORY.md.tmp", 0o640),
+        ("04.md.tmp", 0o644 & ~umask),
+        ("consolidation.log.tmp", 0o644 & ~umask),
+    }

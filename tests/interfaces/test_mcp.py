@@ -39,6 +39,7 @@ from memoryd.transcripts.injected import CLOSE, OPEN, unmark
 TOOLS = {
     "memory_search": (True, False), "memory_get": (True, False), "memory_save": (False, False),
     "memory_update": (False, True), "memory_consent": (False, False),
+    "memory_consolidate": (False, False),
     "search_memories": (False, False), "consolidate_memories": (False, True), "update_memory": (False, True),
     "delete_memory": (False, True), "protect_memory": (False, False), "complete_refinement": (False, False),
 }  # fmt: skip
@@ -104,6 +105,10 @@ async def run_everything(made):
         assert not done.is_error
         assert "PostgreSQL 17" in made.core
 
+        rolled = (await client.call_tool("memory_consolidate", {})).structured_content
+        assert rolled["run"].startswith("run-")
+        assert rolled["state"] in {"succeeded", "skipped"}
+
         uris = [str(one.uri) for one in (await client.list_resources()).resources]
         assert uris == ["memory://core", "memory://today", "memory://recent"]
         for uri, word in zip(uris, ("PostgreSQL 17", "cache was cleared", "orders database"), strict=True):
@@ -115,7 +120,7 @@ async def run_everything(made):
 
         (prompt,) = (await client.list_prompts()).prompts
         (told,) = (await client.get_prompt(prompt.name)).messages
-        assert "memory_update" in told.content.text
+        assert all(name in told.content.text for name in ("memory_consolidate", "memory_update"))
         with pytest.raises(MCPError, match="no such prompt"):
             await client.get_prompt("other")
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from datetime import UTC, date, datetime
 
+import platformdirs
 import pytest
 from chat_server import ChatServer, good
 from scratch import SAID, Scratch, filler, recent, said
@@ -144,6 +145,7 @@ def test_a_folder_that_the_found_configuration_does_not_name_has_defaults_too(sc
 
 
 def test_a_folder_without_any_configuration_has_defaults_and_begins_empty(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", platformdirs.user_cache_dir())
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("MEMORYD_CONFIG", raising=False)

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_world import AGENT, core_memory
 
-from memoryd.ledger.matching import is_conflicted, match
+from memoryd.ledger.matching import match
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Add, Delete, Update, apply
 from memoryd.ledger.projection import STEP, assign_places
+from memoryd.text.conflicts import is_conflicted
 from memoryd.tiers import core
 
 A, B, C, D = (f"core_{number:08x}" for number in range(4))

@@ -102,7 +102,7 @@ def test_a_rollover_is_tried_on_the_files_that_there_are(tmp_path):
     assert (row["state"], row["would"]) == ("skipped", [])
     recent = made.workspace / ".continuum" / "memory" / "RECENT.md"
     written = recent.read_text()
-    recent.write_text(f"{written}\nan edit\n")
+    recent.unlink()
     (row,) = made.json("job", "run", "rollover", "--dry-run")["runs"]
     assert [(one["where"], one["content"]) for one in row["would"]] == [(".continuum/memory/RECENT.md", written)]
     made.json("job", "run", "rollover")

@@ -588,8 +588,8 @@ def test_paused_and_disabled_agents_are_skipped_but_by_hand(fresh):
             runs.set_paused(connection, "demo", paused=True)
         world.now += timedelta(days=9)
         for _ in range(2):
-            (slot,) = scheduled_times.schedule.list_due(world.app.settings, world.now)
-            assert (slot.kind, scheduled_times.queue(world.app, slot, "schedule")) == ("refine", 0)
+            slots = {one.kind: one for one in scheduled_times.schedule.list_due(world.app.settings, world.now)}
+            assert scheduled_times.queue(world.app, slots["refine"], "schedule") == 0
         assert scheduled_times.look_at_cores(world.app) == 0
         assert [one[1:] for one in refinements(world) if one[0] == "schedule"] == [("skipped", "the agent is paused")]
         assert world.refine()["state"] in {"succeeded", "skipped"}

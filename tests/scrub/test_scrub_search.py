@@ -65,6 +65,7 @@ def too_dear(shape: str) -> str | None:
 
 @pytest.mark.parametrize("shape", ["pwd ", "senha: ", "my password is "])
 def test_what_repeats_itself_costs_little(shape: str) -> None:
+    calls(shape)  # what is compiled when it is first needed is no part of a scan
     size = 12 * SIZE  # of which the end, where each surrounding is another, is a small part
     assert calls(shape * (size // len(shape))) < 5 * size
 

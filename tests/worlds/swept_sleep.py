@@ -66,6 +66,8 @@ def files_of(root):
             found[name + "/"] = ""
         elif not re.search(r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$|/\.late-", name):
             text = path.read_text(encoding="utf-8", errors="replace")
+            if path.name == "consolidation.log":  # tells when and by which run
+                text = re.sub(r"^\[.*? UTC\]", "", RANDOM.sub("*", text), flags=re.MULTILINE)
             found[name] = _entries(text) if path.name == "watermarks.jsonl" else text
     return found
 

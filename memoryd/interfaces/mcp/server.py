@@ -97,6 +97,7 @@ def tools_of(memory: MemoryTools) -> dict[str, McpTool]:
             CallKind.WRITE,
             destructive=True,
         ),
+        McpTool("memory_consolidate", "Consolidate", values.RolloverArguments, memory.consolidate, CallKind.WRITE),
         McpTool(
             "memory_consent", "Consent to a person's reading", values.ConsentArguments, memory.consent, CallKind.WRITE
         ),

@@ -27,7 +27,7 @@ from memoryd.finding.recall import Narrowing
 from memoryd.interfaces.mcp import values
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.recall.ranking import SESSION
-from memoryd.requests import access, memory_changes, scanner, searching
+from memoryd.requests import access, consolidating, memory_changes, scanner, searching
 from memoryd.running.refining import KIND as REFINE
 from memoryd.text.neutral import neutral_markdown, neutralize
 from memoryd.transcripts.injected import CLOSE, OPEN, unmark
@@ -89,6 +89,11 @@ class MemoryTools:
         """Change `MEMORY.md` through the guards."""
         row = memory_changes.update(self._settings, self.agent, **asked.list_texts(), witnessed=True)
         return memory_changes.describe_run(row)
+
+    def consolidate(self, _asked: values.RolloverArguments) -> dict[str, Any]:
+        """Write what the sessions said so far to RECENT.md and the archive."""
+        done = consolidating.consolidate(self._settings, self.agent, by="agent")
+        return done | {"files": [file["path"] for file in done["files"]]}
 
     def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:
         """Run one call of the agent's own refinement; a search works without one."""

@@ -112,6 +112,10 @@ class UpdateArguments(Arguments):
         return given if self.mode is None else given | {self.mode: self.content}
 
 
+class RolloverArguments(Arguments):
+    """Write what sessions said so far to RECENT.md and the archive."""
+
+
 class ConsentArguments(Arguments):
     """Without arguments: list who asks to read this memory, why and for how long, and who may read it now.
 

@@ -1,0 +1,129 @@
+"""Define `continuum memory …`: the same commands as `memoryd`, under the names of the original command line.
+
+It works on the folder that it is called in: the workspace is found upwards, and needs no configuration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memoryd.errors import NotFoundError
+from memoryd.interfaces import cli, consolidation, git, operation, recall, sessions
+from memoryd.interfaces.call import Call, of_agent, passed
+from memoryd.interfaces.output import Output
+from memoryd.tiers.archive import FOLDER
+from memoryd.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memoryd.config import Agent, Settings
+    from memoryd.errors import ConfigError
+
+NAME = "continuum"
+_MARKS = (".continuum", ".git")
+
+
+class FolderCall(Call):
+    """Take the agent of the workspace that holds the current folder; without a configuration, with the defaults."""
+
+    def settings(self, *, own: bool = False) -> Settings:
+        """Load the configuration that names the workspace, else the defaults for it.
+
+        Raises:
+            NotFoundError: no folder above the current one is a workspace.
+        """
+        from memoryd.requests import folder_settings
+
+        if self.config is not None:
+            return super().settings(own=own)
+        return folder_settings.load(find_workspace(Path.cwd()))
+
+    def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
+        """Load the settings as `settings` does."""
+        return self.settings(), ()
+
+    def agent(self, settings: Settings, agent_id: str | None) -> Agent:
+        """Choose the agent by its id, else that of the workspace."""
+        from memoryd.requests import folder_settings
+
+        if agent_id is not None or self.config is not None:
+            return super().agent(settings, agent_id)
+        return folder_settings.find_agent(settings, find_workspace(Path.cwd()))
+
+
+def find_workspace(folder: Path) -> Path:
+    """Return the nearest folder, from this one upwards, that holds `.continuum` or `.git`.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    for place in (folder, *folder.parents):
+        if any((place / mark).exists() for mark in _MARKS):
+            return place.resolve()
+    hint = "continuum memory init makes one here"
+    raise NotFoundError("no workspace here: no folder upwards holds .continuum or .git", str(folder), hint)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="continuum %(version)s")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="The configuration file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result.")
+@click.pass_context
+def continuum(context: click.Context, config: Path | None, *, as_json: bool, quiet: bool) -> None:
+    """Keep an agent's memory in the folder that it works in."""
+    context.obj = FolderCall(Output(as_json, quiet), config)
+
+
+@continuum.group()
+def memory() -> None:
+    """Keep sessions, and find what earlier ones said. These are commands of memoryd."""
+
+
+@memory.command("init")
+@passed
+def init(call: Call) -> None:
+    """Make the memory folder here, or in the repository that this folder is in; a second call changes nothing."""
+    from memoryd.requests import folder_settings
+
+    try:
+        workspace = find_workspace(Path.cwd())
+    except NotFoundError:
+        workspace = Path.cwd().resolve()
+    is_new = folder_settings.make_folder(workspace)
+    text = f"{'made' if is_new else 'there already:'} {workspace / FOLDER}"
+    note = "memoryd init connects the agent programs on this machine to their memory"
+    call.output.result({"workspace": str(workspace), "made": is_new, "next": note}, f"{text}\n{note}")
+
+
+@memory.command("log")
+@of_agent
+@click.option("--tail", "count", type=click.IntRange(1), metavar="N", help="Show the last N entries.")
+def show_log(call: Call, settings: Settings, agent: Agent, count: int | None) -> None:  # noqa: ARG001
+    """Show what runs changed in the memory files. `memoryd logs` is the daemon's log."""
+    from memoryd.requests import folder_settings
+
+    told = folder_settings.read_log(agent, count)
+    call.output.result(told["entries"], told["text"].rstrip("\n") or "nothing has changed yet")
+
+
+for _name, _command in {
+    "session": sessions.session,
+    "append": sessions.session_append,
+    "list": sessions.session_list,
+    "consolidate": consolidation.consolidate,
+    "recover": consolidation.recover,
+    "search": recall.search_command,
+    "git": git.git,
+    "status": operation.status,
+}.items():
+    memory.add_command(_command, _name)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with the exit codes of memoryd."""
+    cli.main(arguments, continuum, NAME)

@@ -1,0 +1,71 @@
+"""Find the settings and the agent of a folder: as it is configured, else with defaults; make its memory folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+
+from memoryd import config, config_file
+from memoryd.errors import ConfigError, NotFoundError
+from memoryd.files import regular
+from memoryd.files.workspace import lock_workspace
+from memoryd.tiers import consolidation_log
+from memoryd.tiers.archive import FOLDER
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent, Settings
+
+
+def load(folder: Path, given: Path | None = None) -> Settings:
+    """Return the configuration if it names the folder, else defaults for it.
+
+    Args:
+        folder: the workspace, resolved.
+        given: the configuration to take; it must name the folder.
+
+    Raises:
+        ConfigError: the configuration has mistakes, or the folder cannot have defaults.
+        NotFoundError: no agent of the configuration that was given works in this folder.
+    """
+    is_named = given is not None or bool(os.environ.get("MEMORYD_CONFIG"))
+    try:
+        user = Path(platformdirs.user_config_dir("memoryd"))
+        settings = config.load(config_file.find(given, os.environ, Path.cwd(), user))
+    except ConfigError as error:
+        if is_named or isinstance(error, config.SettingsError):
+            raise
+        return _make_defaults(folder)
+    if any(agent.folder.resolve() == folder for agent in settings.agents):
+        return settings
+    if is_named:
+        raise NotFoundError("no agent works in this folder", str(folder), f"name it in {settings.source}")
+    return _make_defaults(folder)  # the configuration is about other projects
+
+
+def find_agent(settings: Settings, folder: Path) -> Agent:
+    """Return the agent of a folder whose settings these are."""
+    return next(agent for agent in settings.agents if agent.folder.resolve() == folder)
+
+
+def make_folder(workspace: Path) -> bool:
+    """Make a workspace's memory folder, which git ignores; return False if it was there."""
+    is_new = not (workspace / FOLDER).is_dir()
+    with lock_workspace(workspace):
+        return is_new
+
+
+def read_log(agent: Agent, count: int | None = None) -> dict[str, Any]:
+    """Return the last entries of an agent's `consolidation.log`, all without a count, as values and as they stand."""
+    data = regular.read_in(agent.workspace, f"{FOLDER}/{consolidation_log.NAME}") or b""
+    entries = consolidation_log.parse(data)
+    kept = entries[-count:] if count else entries
+    rows = [asdict(entry) | {"at": entry.at.isoformat().replace("+00:00", "Z")} for entry in kept]
+    return {"entries": rows, "text": consolidation_log.last(data, len(kept))}
+
+
+def _make_defaults(folder: Path) -> Settings:
+    return config.make_default(folder, Path(platformdirs.user_state_dir("memoryd")))

@@ -1,0 +1,170 @@
+"""Let people keep memory in git: opt in and out, tell how it stands, and resolve the conflicts that merges leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.files import durable, folders, git_exclude, regular
+from memoryd.files.open_folder import open_folder
+from memoryd.files.workspace import lock_workspace
+from memoryd.requests import permission, scanner
+from memoryd.scrub.hidden import find_hidden
+from memoryd.text.conflicts import Side, find_conflicts, resolve
+from memoryd.text.private import is_private
+from memoryd.tiers.archive import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.config import Agent, Settings
+
+_IGNORE = f"{FOLDER}/.gitignore"
+_ATTRIBUTES = f"{FOLDER}/.gitattributes"
+# What stays out of a repository where the rest is tracked.
+_KEPT_OUT = "# Written by `memoryd git track`.\nbackup/\n.lock\n.late-*\n.memoryd-*\n*.private\n"
+_MERGED = "consolidation.log merge=union\n"
+_ALL = "*\n"
+
+
+def track(settings: Settings, agent: Agent) -> dict[str, Any]:
+    """Let git see an agent's memory files; commit nothing.
+
+    Raises:
+        NotFoundError: the workspace is in no git work tree.
+        RefusedError: a file holds a secret or is private.
+    """
+    permission.require(settings, agent, "edit", "owner", "git track")
+    _require_repository(agent)
+    if faults := list_faults(settings, agent):
+        listed = "; ".join(f"{one['path']}:{one['line']} holds {one['what']}" for one in faults[:5])
+        hint = "memoryd scrub --again redacts secrets; move private files out of the folder, or take the mark out"
+        raise RefusedError(f"not tracked: {listed}", str(agent.workspace), hint)
+    with lock_workspace(agent.workspace):
+        git_exclude.remove(agent.workspace, even_there=True)
+        _put(agent.workspace, _IGNORE, _KEPT_OUT)
+        _put(agent.workspace, _ATTRIBUTES, _MERGED)
+    names = [name for name in git_exclude.NAMES if (agent.workspace / name).exists()]
+    return describe(settings, agent) | {"next": f"git add {' '.join(names)} && git commit -m 'Track memory'"}
+
+
+def untrack(settings: Settings, agent: Agent) -> dict[str, Any]:
+    """Keep an agent's memory files out of git again; what was committed stays in its history."""
+    permission.require(settings, agent, "edit", "owner", "git untrack")
+    _require_repository(agent)
+    held = git_exclude.list_tracked(agent.workspace)
+    with lock_workspace(agent.workspace):
+        _put(agent.workspace, _IGNORE, _ALL)
+        git_exclude.add(agent.workspace, even_tracked=True)
+    told = describe(settings, agent)
+    return told | {"next": f"git rm -r --cached {' '.join(held)}" if held else ""}
+
+
+def describe(settings: Settings, agent: Agent) -> dict[str, Any]:
+    """Tell whether git sees an agent's memory, what would keep it from being tracked, and which merges are open."""
+    root = git_exclude.find_root(agent.workspace)
+    return {
+        "repository": root,
+        "tracked": git_exclude.list_tracked(agent.workspace) if root else [],
+        "ignored": git_exclude.list_ignored(agent.workspace) if root else [],
+        "conflicts": [{"path": path, "lines": lines} for path, lines in _list_conflicts(agent)],
+        "faults": list_faults(settings, agent) if root else [],
+    }
+
+
+def list_faults(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
+    """List what must not be committed: path, line and kind, never the text."""
+    read = {path: regular.read_in(agent.workspace, path) or b"" for path in _list_files(agent.workspace)}
+    private = [path for path, data in read.items() if is_private(path, data)]
+    shown = {path: data.decode("utf-8", "replace") for path, data in read.items() if path not in private}
+    with scanner.open_scrubber(settings) as scrubber:
+        clean = scrubber.redact(list(shown.values()))
+    faults = [{"path": path, "line": 1, "what": "a private mark"} for path in private]
+    for (path, text), redacted in zip(shown.items(), clean, strict=True):
+        hidden = [] if find_conflicts(read[path]) else find_hidden(read[path])
+        if hidden or redacted != text:
+            at = read[path].count(b"\n", 0, hidden[0].first) + 1 if hidden else _first_change(text, redacted)
+            faults.append({"path": path, "line": at, "what": "a private part" if hidden else "a secret"})
+    return faults
+
+
+def show_conflicts(agent: Agent, given: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the path of a file and its conflicts: line, and both sides.
+
+    Raises:
+        NotFoundError: there is no such memory file, or it holds no conflict.
+    """
+    path = _find_file(agent, given)
+    found = find_conflicts(regular.read_in(agent.workspace, path) or b"")
+    if not found:
+        raise NotFoundError("holds no conflict", path, "memoryd git status lists the files that do")
+    sides = [(one.line, one.ours.decode("utf-8", "replace"), one.theirs.decode("utf-8", "replace")) for one in found]
+    return path, [{"line": line, "ours": ours, "theirs": theirs} for line, ours, theirs in sides]
+
+
+def resolve_file(settings: Settings, agent: Agent, given: str, side: Side) -> dict[str, Any]:
+    """Resolve the conflicts of a memory file as a person's edit; the old bytes go to the backup folder.
+
+    Raises:
+        NotFoundError: there is no such memory file, or it holds no conflict.
+        MovedError: the file changes at this moment.
+    """
+    permission.require(settings, agent, "edit", "owner", "resolve")
+    path, found = show_conflicts(agent, given)
+    with lock_workspace(agent.workspace) as place:
+        data = regular.read_in(agent.workspace, path) or b""
+        digest = regular.compute_digest(data)
+        kept = folders.backup(place.continuum, f"resolve-{digest[:12]}", Path(path).name, data)
+        with folders.made_way(place.workspace, path) as entry:
+            durable.replace(entry, resolve(data, side), digest)
+    return {"path": path, "conflicts": len(found), "side": str(side), "backup": str(kept)}
+
+
+def _require_repository(agent: Agent) -> None:
+    if git_exclude.find_root(agent.workspace) is None:
+        raise NotFoundError("the workspace is in no git work tree", str(agent.workspace), "git init makes one")
+
+
+def _list_conflicts(agent: Agent) -> Iterator[tuple[str, list[int]]]:
+    for path in _list_files(agent.workspace):
+        if found := find_conflicts(regular.read_in(agent.workspace, path) or b""):
+            yield path, [one.line for one in found]
+
+
+def _list_files(workspace: Path) -> list[str]:
+    """Return the memory files that git would track."""
+    found = [workspace / "MEMORY.md", *(workspace / "memory").rglob("*.md"), *(workspace / FOLDER).glob("*")]
+    found += (workspace / FOLDER / "archive").glob("*.md")
+    return sorted(
+        str(path.relative_to(workspace))
+        for path in found
+        if path.is_file() and not path.is_symlink() and not path.name.startswith(".")
+    )
+
+
+def _find_file(agent: Agent, given: str) -> str:
+    """Return the path in the workspace of a file that is named by that, from the current folder or by its name."""
+    there = _list_files(agent.workspace)
+    asked = Path(given).absolute()
+    names = [given, str(asked.relative_to(agent.workspace)) if asked.is_relative_to(agent.workspace) else given]
+    found = [path for path in there if path in names] or [path for path in there if path.endswith(f"/{given}")]
+    if not found:
+        raise NotFoundError("is no memory file of this agent", given, "memoryd git status lists those with conflicts")
+    return found[0]
+
+
+def _put(workspace: Path, path: str, text: str) -> None:
+    """Write a file of git's, but leave one alone that a person wrote."""
+    old = regular.read_in(workspace, path)
+    if old is not None and old.decode("utf-8", "replace") not in {_ALL, _KEPT_OUT, _MERGED, "*"}:
+        return
+    digest = None if old is None else regular.compute_digest(old)
+    with open_folder(workspace) as folder, folders.made_way(folder, path) as entry:
+        durable.replace(entry, text.encode(), digest)
+
+
+def _first_change(text: str, redacted: str) -> int:
+    """Return the number of the first line that differs."""
+    both = zip(text.split("\n"), redacted.split("\n"), strict=False)
+    return next((number for number, (one, other) in enumerate(both, 1) if one != other), 1)

@@ -1,0 +1,82 @@
+"""Find the conflicts that a git merge left in a file, and resolve them: one implementation for all who read files.
+
+The format is that of git-merge(1): `<<<<<<< `, the own side, `=======`, the other side, `>>>>>>> `; with the style
+`diff3` the common ancestor stands behind `||||||| ` before the other side. In a code fence it is an example.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from memoryd.text import fences
+
+_OURS, _BASE, _MIDDLE, _THEIRS = b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> "
+
+
+class Side(StrEnum):
+    """List what may stay of a conflict."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+    BOTH = "both"
+
+
+class MergeConflict(NamedTuple):
+    """Hold one conflict: its place in bytes, markers included, its first line from 1, and both sides."""
+
+    first: int
+    last: int
+    line: int
+    ours: bytes
+    theirs: bytes
+
+
+def find_conflicts(data: bytes) -> tuple[MergeConflict, ...]:
+    """Return the conflicts of a file, in order; a set of markers that is not complete is none."""
+    found: list[MergeConflict] = []
+    fence = ""
+    begun: tuple[int, int] | None = None  # place and line
+    sides: list[list[bytes]] = []
+    at = 0
+    for number, line in enumerate(data.split(b"\n"), 1):
+        end = min(at + len(line) + 1, len(data))
+        if line.startswith(_OURS) and not fence:
+            begun, sides = (at, number), [[]]
+        elif begun is None:
+            fence = fences.open_after(fence, line.decode("latin-1"))  # all that fences are told by is ASCII
+        elif line.startswith(_BASE) or (line.rstrip() == _MIDDLE and len(sides) < _MOST_SIDES):
+            sides.append([])
+        elif line.startswith(_THEIRS) and len(sides) > 1:
+            ours, theirs = b"".join(sides[0]), b"".join(sides[-1])
+            found.append(MergeConflict(begun[0], end, begun[1], ours, theirs))
+            begun = None
+        else:
+            sides[-1].append(data[at:end])
+        at = end
+    return tuple(found)
+
+
+_MOST_SIDES = 3  # with that of the common ancestor
+
+
+def is_conflicted(data: bytes) -> bool:
+    """Return True if a merge of the file is not finished."""
+    return _OURS in data and bool(find_conflicts(data))
+
+
+def resolve(data: bytes, side: Side) -> bytes:
+    """Return a file with one side of each conflict, or both: then a line that both have stands once."""
+    pieces, at = [], 0
+    for one in find_conflicts(data):
+        pieces += [data[at : one.first], _take(one, side)]
+        at = one.last
+    return b"".join([*pieces, data[at:]])
+
+
+def _take(one: MergeConflict, side: Side) -> bytes:
+    if side is not Side.BOTH:
+        return one.ours if side is Side.OURS else one.theirs
+    held = set(one.ours.split(b"\n"))
+    lead = one.ours if one.ours.endswith(b"\n") or not one.ours else one.ours + b"\n"
+    return lead + b"".join(line for line in one.theirs.splitlines(keepends=True) if line.rstrip(b"\n") not in held)
