@@ -38,7 +38,7 @@ def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, A
         return None
     is_scheduled = run.kind == _ROLLOVER and (run.trigger == "schedule" or bool(run.options.get("scheduled")))
     action = _SCHEDULED if is_scheduled else _ACTIONS.get(run.kind, run.kind.replace("-", " ").capitalize())
-    by = f"{run.actor}, {run.trigger}, {run.id}"
+    by = f"{run.options.get('by') or run.actor}, {run.trigger}, {run.id}"
     entry = render_entry(LogEntry(moment_of(now), action, tuple(files), tuple(_list_changes(intent)), by)).decode()
     path = f"{FOLDER}/{NAME}"
     old = regular.read_below(workspace, path)

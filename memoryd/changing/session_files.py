@@ -27,9 +27,17 @@ def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
 
 def list_drops(continuum: OpenFolder, sessions: Collection[str]) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield the files about these sessions: path, bytes before, bytes without them."""
-    for name in sorted(continuum.names()) if sessions else ():
-        if name in {recent.NAME, archive_index.NAME} or archive.NAME.fullmatch(name):
-            data = regular.read(continuum / name)
-            left = data if data is None else drop_sessions(name, data, sessions)
+    for name in _list_names(continuum) if sessions else ():
+        if name in {recent.NAME, archive_index.NAME} or archive.LINK.match(f"{name}#"):
+            data = regular.read_below(continuum, name)
+            left = data if data is None else drop_sessions(name.rpartition("/")[2], data, sessions)
             if data is not None and left is not None and left != data:
                 yield f"{archive.FOLDER}/{name}", data, left
+
+
+def _list_names(continuum: OpenFolder) -> list[str]:
+    names = continuum.names()
+    if archive.MOVED in names:
+        with continuum.folder(archive.MOVED) as moved:
+            names = [*names, *(f"{archive.MOVED}/{name}" for name in moved.names())]
+    return sorted(names)

@@ -459,7 +459,8 @@ class Loop:
                 self.reconsider[session_id] = considered.again_at
             asked = extraction.consider(app.engine, app.settings, app.clock, session_id)
             rolled = rollover.consider_session(app.engine, app.settings, app.clock, session_id)
-            if any((considered.run_id, asked, rolled)):
+            wished = rollover.consider_asked(app.engine, app.settings, app.clock, session_id)
+            if any((considered.run_id, asked, rolled, wished)):
                 self.queue.at = 0
             self._go_on()
 

@@ -50,6 +50,7 @@ def run_once(app: App) -> dict[str, Any]:
             sleeping.count_or_estimate(app.engine, app.worker, app.log, session_id)
             sleeping.consider(app.engine, app.settings, app.clock, session_id)
             extraction.consider(app.engine, app.settings, app.clock, session_id)
+            rollover.consider_asked(app.engine, app.settings, app.clock, session_id)
         rollover.consider_all(app.engine, app.settings, app.clock)
         extraction.hurry_questions(app.engine, app.clock)  # nobody will be here when the sessions are quiet
         sqlite.write(app.engine, runs.make_due, rollover.KIND, app.clock.text())

@@ -25,6 +25,7 @@ from memoryd.interfaces import (
     operation,
     recall,
     sessions,
+    upkeep,
 )
 from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log
 from memoryd.interfaces.mcp import command as mcp
@@ -401,6 +402,7 @@ for _command in (
     ),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
     *(consolidation.consolidate, consolidation.recover, git.git, git.resolve),
+    *(upkeep.validate, upkeep.repair, upkeep.archive),
     mcp.mcp,
 ):
     cli.add_command(_command)

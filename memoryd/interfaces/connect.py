@@ -39,7 +39,7 @@ _NOTHING = {"type": "object", "additionalProperties": False}  # a plugin's own s
 SECONDS = 5
 _EVENTS = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
 _END_SECONDS = 3  # Codex gives the end of a session no more, and warns each time where more is asked for
-_OURS = re.compile(rb'^(?:// |  "description": ")?Written by `memoryd connect ', re.MULTILINE)
+_OURS = re.compile(rb'^(?:// |<!-- |  "description": ")?Written by `memoryd connect ', re.MULTILINE)
 _WRITTEN = "Written by `memoryd connect openclaw`"
 
 
@@ -152,11 +152,14 @@ class ConnectableTool:
 def _claude_code(place: ConnectTarget) -> Sequence[Edit]:
     # The project's own settings are shared by git; these paths are of this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
-    path = place.folder(".claude", "CLAUDE_CONFIG_DIR") / name
+    folder = place.folder(".claude", "CLAUDE_CONFIG_DIR")
+    path = folder / name
     hooks = _hooks(place, "claude-code", path, _EVENTS)
     own = Path(place.environ.get("CLAUDE_CONFIG_DIR") or place.home).expanduser() / ".claude.json"
     path = own if place.project is None else place.project / ".mcp.json"
-    return [hooks, JsonServers(path, "mcpServers", place.server())]
+    text = (resources.files("memoryd.interfaces") / "plugins" / "skill.md").read_text("utf-8")
+    skill = OwnFile(folder / "skills" / "memoryd" / "SKILL.md", text)
+    return [hooks, JsonServers(path, "mcpServers", place.server()), skill]
 
 
 def _codex(place: ConnectTarget) -> Sequence[Edit]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memoryd.errors import NotFoundError
-from memoryd.interfaces import cli, consolidation, git, operation, recall, sessions
+from memoryd.interfaces import cli, consolidation, git, operation, recall, sessions, upkeep
 from memoryd.interfaces.call import Call, of_agent, passed
 from memoryd.interfaces.output import Output
 from memoryd.tiers.archive import FOLDER
@@ -119,6 +119,8 @@ for _name, _command in {
     "recover": consolidation.recover,
     "search": recall.search_command,
     "git": git.git,
+    "validate": upkeep.validate,
+    "repair": upkeep.repair,
     "status": operation.status,
 }.items():
     memory.add_command(_command, _name)

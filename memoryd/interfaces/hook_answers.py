@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.agent_choice import choose, is_within
 from memoryd.changing.core_import import CORE_FILE
-from memoryd.database import reads
+from memoryd.database import reads, sqlite, turns
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.finding.recall import Narrowing
+from memoryd.gauge.fill import fill_of
 from memoryd.interfaces.hook import DIALECTS
-from memoryd.recall.injection import RECENT_FILE, Budget
+from memoryd.recall.injection import RECENT_FILE, Budget, Part
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.relevance import is_about
 from memoryd.requests import context as contexts
 from memoryd.requests import projects
 from memoryd.requests.context import Asker
+from memoryd.running import now_files
 from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Agent
     from memoryd.daemon.loop import Loop
-    from memoryd.recall.injection import Injection, Part
+    from memoryd.recall.injection import Injection
     from memoryd.scrub.policy import Policy
 
 
@@ -71,6 +73,7 @@ class HookAnswerer:
         self._app = app
         self._loop = loop
         self._last: dict[_InjectionRequest, tuple[contexts.InjectionMaterial, Policy, Budget, Injection]] = {}
+        self._suggested: dict[tuple[str, str], None] = {}  # session and limit, the oldest first
         self._sessions: dict[str, _LastInjection] = {}  # by the id that the agent gives it, as long as it goes on
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
@@ -113,7 +116,7 @@ class HookAnswerer:
         text = request.get("prompt")
         if agent is None or not isinstance(text, str):
             return {"text": ""}
-        found = self._find_about(agent, request, text)
+        found = [*self._find_about(agent, request, text), *self._suggest(agent, request)]
         if not found:
             return {"text": ""}
         app, units = self._app, _read_request(agent, request, None).units
@@ -153,6 +156,23 @@ class HookAnswerer:
         said = [hit for hit in hits if hit.path != own and hit.said_by in _UNASKED]
         about = [hit for hit in said if is_about(hit.snippet, query)]
         return contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
+
+    def _suggest(self, agent: Agent, request: Mapping[str, Any]) -> list[Part]:
+        """Return a line that suggests a consolidation, once for each session and limit that is near."""
+        own = self._own(agent, request)
+        row = None if own is None else sqlite.read(self._app.engine, turns.session_row, own)
+        settings = self._app.settings
+        near = []
+        if row is not None and fill_of(row, agent.context_window).ratio >= settings.sleep.threshold:
+            near.append("the context")
+        if now_files.is_near_limit(settings, self._app.clock, agent.workspace):
+            near.append("the NOW file")
+        new = [one for one in near if (own or agent.id, one) not in self._suggested]
+        self._suggested.update(dict.fromkeys((own or agent.id, one) for one in new))
+        while len(self._suggested) > _SESSIONS:
+            del self._suggested[next(iter(self._suggested))]
+        text = f"{' and '.join(new)} of this session will soon be full: memory_consolidate writes down what was said."
+        return [Part("memoryd", text[0].upper() + text[1:])] if new else []
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         session = _session(request)[1]

@@ -29,6 +29,7 @@ from memoryd.tiers.now import NowDocument, NowHeader
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Origin, Role, StoredTurn
 
+_NEAR = 0.9  # of a limit
 CAPTURE = "capture"  # the memory type of a file that memoryd writes of a session that it only watches
 _SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Agent", Role.TOOL: "Tool"}
 # By the end of the path: a rehearsal has a copy of the workspace in another folder.
@@ -100,6 +101,17 @@ def list_due(
 
 def _workspace_of(settings: Settings, agent_id: str) -> Path:
     return next(agent.workspace for agent in settings.agents if agent.id == agent_id)
+
+
+def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
+    """Return True if an open NOW file has nine tenths of the lines or the age at which another one continues it."""
+    limits = settings.sessions
+    return any(
+        file.data.count(b"\n") >= _NEAR * limits.now_max_lines
+        or (file.began is not None and clock.now() - file.began >= _NEAR * limits.now_max_age)
+        for file in list_files(workspace)
+        if not file.end and not now.is_fresh(file.document)
+    )
 
 
 def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[KeptFile]:

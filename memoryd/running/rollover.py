@@ -18,17 +18,18 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, RowMapping
 
+from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.plan import OutdatedError
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import runs, sqlite, summaries, turns
+from memoryd.database import query, runs, sqlite, summaries, turns
 from memoryd.database.runs import Run
 from memoryd.errors import AwayError
 from memoryd.files import regular
 from memoryd.jobs import sleep
 from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import Ask, Done, Edit, KeepSummary, NoteTold, NothingToDo, Reply, WriteFile, drive
-from memoryd.running import modes, now_files, queueing, sleeping
+from memoryd.running import dreaming, modes, now_files, queueing, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.now_files import DueNowFile
 from memoryd.running.runner import REDECIDED_MAX, Runner
@@ -44,6 +45,12 @@ from memoryd.transcripts import now_file
 KIND = "rollover"
 _TASK = re.compile(r"(?<![\w#&/])#\d{1,9}\b")
 _MOST_TASKS = 20
+# What a person types, as the whole message.
+_ASKS = re.compile(
+    r"(?:please )?(?:consolidate (?:my|our|the|your) memor(?:y|ies)|reflect on (?:my |our |the )?recent work)[.!]*",
+    re.IGNORECASE,
+)
+_ASKED_LATELY = timedelta(minutes=10)
 _LOOKED_AT = 50  # sessions beside those to tell: some may be empty
 _SUMMED_UP = 4  # sessions in one run, for each that is told
 
@@ -99,6 +106,34 @@ def consider_session(engine: Engine, settings: Settings, clock: Clock, session_i
     row = sqlite.read(engine, turns.session_row, session_id)
     is_over = row is not None and row["state"] == "ended"
     return consider(engine, settings, clock, row["agent_id"]) if row is not None and is_over else None
+
+
+def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
+    """Queue a rollover if the last thing that a person typed in a session asks for one; return the run's id.
+
+    It is asked once, and not by what was typed before memoryd came to read it.
+    """
+    if "owner" not in settings.access.consolidate:
+        return None
+    sql = (
+        "SELECT s.agent_id, t.seq, t.at, plain(t.text) AS text FROM turn t JOIN session s ON s.id = t.session_id"
+        " WHERE s.id = ? AND s.state = 'active' AND t.role = 'user' AND t.origin = 'user' ORDER BY t.seq DESC LIMIT 1"
+    )
+    for row in sqlite.read(engine, query.fetch_mappings, sql, session_id):
+        said = parse_moment(row["at"])
+        is_new = said is not None and clock.now() - said < _ASKED_LATELY
+        if not (is_new and _ASKS.fullmatch(row["text"].strip()) and _may_run(settings, row["agent_id"])):
+            return None
+        key = f"{KIND}:{row['agent_id']}:{session_id}:{row['seq']}"
+        if sqlite.read(engine, query.has_row, 'SELECT 1 FROM job_run WHERE "key" = ?', key):
+            return None
+        dreaming.flush(engine, settings, clock, row["agent_id"], "manual", HUMAN)
+        options = {"before": clock.text(), "by": f"user in session {session_id}"}
+        with sqlite.begin_write(engine) as connection:
+            return queueing.queue(
+                connection, clock, KIND, row["agent_id"], key, trigger="manual", actor=HUMAN, options=options
+            )
+    return None
 
 
 def consider_all(engine: Engine, settings: Settings, clock: Clock) -> int:
@@ -299,7 +334,14 @@ def _past(row: RowMapping, summary: SessionSummary, runner: Runner, due: DueNowF
     tags = tuple(dict.fromkeys([*header.tags, *find_tags(text)]))
     tasks = dict.fromkeys([*header.related_tasks, *_TASK.findall(text)])
     theme = _name_theme(tags, row["folder"])
-    return PastSession(row["id"], min(started, ended), ended, summary, theme, tags, tuple(tasks)[:_MOST_TASKS], said)
+    past = PastSession(row["id"], min(started, ended), ended, summary, theme, tags, tuple(tasks)[:_MOST_TASKS], said)
+    return replace(past, is_moved=_is_moved(runner.settings, row["agent_id"], past.file))
+
+
+def _is_moved(settings: Settings, agent_id: str, name: str) -> bool:
+    """Return True if `memoryd archive` moved an archive file."""
+    folder = next(agent.workspace for agent in settings.agents if agent.id == agent_id) / FOLDER
+    return (folder / archive.MOVED / name).exists() and not (folder / name).exists()
 
 
 def _name_theme(tags: Sequence[str], folder: str | None) -> str:
@@ -361,8 +403,9 @@ def _is_private(workspace: Path, name: str) -> bool:
 def _read_archive(workspace: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the archive's content files that are not private."""
     folder = workspace / FOLDER
-    for name in sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ():
-        if archive.NAME.fullmatch(name):
+    places = [*folder.glob("MEMORY-*.md"), *(folder / archive.MOVED).glob("MEMORY-*.md")]
+    for name in sorted(str(path.relative_to(folder)) for path in places):
+        if archive.NAME.fullmatch(name.removeprefix(f"{archive.MOVED}/")):
             data = regular.read_in(workspace, f"{FOLDER}/{name}")
             if data is not None and not is_private(name, data):
                 yield name, data

@@ -22,7 +22,8 @@ from memoryd.tiers.session_summary import Section, SessionSummary, parse_points,
 
 FOLDER = ".continuum/memory"
 NAME = re.compile(r"MEMORY-\d{4}-\d\d-\d\d\.md")
-LINK = re.compile(rf"{NAME.pattern}#")
+MOVED = "archive"  # the folder below for files that `memoryd archive` moved
+LINK = re.compile(rf"(?:{MOVED}/)?{NAME.pattern}#")
 GENERAL = "General"  # the theme of a session that names none
 SAID = "#### Also said"
 _PIECES = re.compile(rb"^(?=###? )", re.MULTILINE)
@@ -62,6 +63,7 @@ class PastSession:
     tags: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()  # "#42"
     said: tuple[SaidEntry, ...] = ()
+    is_moved: bool = False  # its file is among the moved ones
 
     @property
     def name(self) -> str:
@@ -71,7 +73,7 @@ class PastSession:
     @property
     def file(self) -> str:
         """Return the name of the file that holds its part: that of the day on which it began."""
-        return f"MEMORY-{self.started:%Y-%m-%d}.md"
+        return f"{f'{MOVED}/' if self.is_moved else ''}MEMORY-{self.started:%Y-%m-%d}.md"
 
 
 class ArchiveTheme(NamedTuple):
@@ -202,6 +204,11 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
         return data
     kept = _count_themes(kept)
     return b"".join([_write_head(head, _list_names(kept), (), None), *kept])
+
+
+def list_names(data: bytes) -> list[str]:
+    """Return the names of the sessions that have a part in a file."""
+    return _list_names(_PIECES.split(data))
 
 
 def list_themes(data: bytes) -> dict[str, ArchiveTheme]:

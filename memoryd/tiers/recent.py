@@ -8,7 +8,7 @@ part has the whole summary.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -47,7 +47,7 @@ _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
 _TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))  # until this hour
 _LINK = re.compile(
-    rb"^\*\*Link\*\*: \[Full details\]\(MEMORY-\d{4}-\d\d-\d\d\.md#session-([a-z0-9_-]+)\)", re.MULTILINE
+    rb"^\*\*Link\*\*: \[Full details\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#session-([a-z0-9_-]+)\)", re.MULTILINE
 )
 
 
@@ -129,6 +129,35 @@ def write_file(
     for at, entry in enumerate(entries[:-1]):
         entries[at] = replace(entry, raw=entry.raw + b"\n")
     return RecentFile((head + "\n" * bool(entries)).encode(), tuple(entries))
+
+
+def repair(data: bytes, count: int, places: Mapping[str, str]) -> bytes:
+    """Return the file with its title, newest entry first, one entry for each session, at most `count`, and good links.
+
+    Args:
+        data: the file.
+        count: the number of entries that it may have.
+        places: the archive file of each session that has a part, by the session's name.
+    """
+    file = parse(data)
+    entries: list[RecentEntry] = []
+    for entry in sorted(file.entries, key=_day_of, reverse=True):
+        if entry.name is None or entry.name not in {one.name for one in entries}:
+            entries.append(_relink(entry, places))
+    kept = entries[:count]
+    # A blank line behind the title and each entry but the last.
+    raws = [entry.raw.strip(b"\n") + b"\n" for entry in kept]
+    title = f"# RECENT - Last {count} Sessions\n".encode()
+    return title + b"".join(b"\n" + raw for raw in raws)
+
+
+def _relink(entry: RecentEntry, places: Mapping[str, str]) -> RecentEntry:
+    """Return an entry whose link leads to the file that has its session's part, if one has."""
+    place = places.get(entry.name or "")
+    if place is None:
+        return entry
+    link = f"**Link**: [Full details]({place}#session-{entry.name})".encode()
+    return replace(entry, raw=_LINK.sub(lambda _: link, entry.raw, count=1))
 
 
 def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: bool, *, is_newest: bool) -> RecentEntry:  # noqa: FBT001

@@ -237,7 +237,9 @@ def test_half_a_character_in_settings_stays(place):
 def test_the_places_that_tools_and_projects_name(place, tmp_path):
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "c"), "CODEX_HOME": "~/x", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
     there = replace(place, environ=environ)
-    assert paths("claude-code", there) == [tmp_path / "c" / "settings.json", tmp_path / "c" / ".claude.json"]
+    assert paths("claude-code", there) == [
+        tmp_path / "c" / name for name in ("settings.json", ".claude.json", "skills/memoryd/SKILL.md")
+    ]
     assert paths("codex", there) == [Path.home() / "x" / "hooks.json", Path.home() / "x" / "config.toml"]
     xdg = tmp_path / "xdg/opencode"
     assert paths("opencode", there) == [xdg / "plugins/memoryd.js", xdg / "opencode.json"]
@@ -247,7 +249,7 @@ def test_the_places_that_tools_and_projects_name(place, tmp_path):
         for tool in TOOLS
         if tool != "openclaw"
     } == {
-        "claude-code": [".claude/settings.local.json", ".mcp.json"],
+        "claude-code": [".claude/settings.local.json", ".mcp.json", ".claude/skills/memoryd/SKILL.md"],
         "codex": [".codex/hooks.json", ".codex/config.toml"],
         "gemini": [".gemini/settings.json"],
         "opencode": [".opencode/plugins/memoryd.js", "opencode.json"],

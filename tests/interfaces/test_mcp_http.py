@@ -53,7 +53,7 @@ def test_the_sdks_client_works_with_the_token_and_not_without(served):
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
             Client(streamable_http_client(served.url, http_client=http)) as client,
         ):
-            assert len((await client.list_tools()).tools) == 11
+            assert len((await client.list_tools()).tools) == 12
             found = (await client.call_tool("memory_search", {"query": "Frankfurt"})).structured_content
             lines = await client.call_tool("memory_get", {"path": found["hits"][0]["path"]})
             assert "Frankfurt" in lines.structured_content["text"]

@@ -39,6 +39,11 @@ def scratch(tmp_path_factory):
         yield made
 
 
+@pytest.fixture(autouse=True)
+def _everybody(scratch):
+    set_access(scratch, consolidate=BOTH, edit=BOTH)
+
+
 def set_access(scratch, **access):
     scratch.write_config(access=access)
 

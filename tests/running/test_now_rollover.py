@@ -11,11 +11,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from rolled_world import HOUR, ROLLS, World
+from scratch import message
 from sweep import KILLED, Point, forked
 
 from memoryd import config
 from memoryd.changing import forgetting
 from memoryd.errors import RefusedError
+from memoryd.interfaces.hook_answers import HookAnswerer
 from memoryd.requests import consolidating, sessions
 from memoryd.running import rollover
 from memoryd.tiers import now
@@ -229,6 +231,37 @@ def test_who_may_not_start_it_is_told_whom_to_ask(tmp_path):
     with pytest.raises(RefusedError):
         world.consolidate(by="agent")
     assert world.archived() == ""
+
+
+def test_a_person_who_asks_for_it_in_a_watched_session_gets_it_once(world):
+    told = "The billing service is on the new cluster, because the old disks were full."
+    for text, is_asked in (
+        ("Consolidate my memory is a strange phrase.", False),
+        ("please consolidate my memory.", True),
+    ):
+        at = world.now
+        said = [message("user", told, at=at), message("user", text, at=at), message("assistant", "Yes.", at=at)]
+        world.scratch.append(said, "watched" if is_asked else "other")
+        kinds = [kind for kind, _ in world.once(0.01)]
+        assert ("rollover" in kinds) is is_asked, text
+    assert world.text("consolidation.log").count("user in session watched-") == 1
+    assert "rollover" not in [kind for kind, _ in world.once(0.01)]
+
+
+def test_near_a_limit_one_line_beside_the_prompt_suggests_it_once(tmp_path):
+    world = NowWorld(tmp_path / "scratch", sessions={"now_max_lines": 20})
+    with world.opened() as app:
+        answerer = HookAnswerer(app, None)
+
+        def suggest():
+            return [part.text for part in answerer._suggest(world.agent, {"session": "s", "transcript": None})]
+
+        world.say("One.")
+        assert suggest() == []
+        world.say("Two.", "Three.", "Four.")
+        (text,) = suggest()
+        assert "memory_consolidate" in text
+        assert suggest() == []
 
 
 # --- stopped at any step ---

@@ -42,7 +42,7 @@ def _text(most: int, description: str, default: Any = ...) -> Any:
 
 
 class SearchArguments(Arguments):
-    """Search the memory of earlier sessions: decisions, preferences, facts, notes and messages."""
+    """Search earlier sessions: decisions, preferences, facts, notes and messages."""
 
     query: str = _text(
         LONGEST_QUERY, 'Any text: words, "phrases", prefix*, names such as snake_case, src/app.py or E1234.'
@@ -51,11 +51,11 @@ class SearchArguments(Arguments):
         default=None, description="Only what lies there; everywhere by default."
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(
-        default_factory=list, max_length=16, description="Only with all of these tags, such as #so in a text."
+        default_factory=list, max_length=16, description="Only with all of these tags, such as #so."
     )
     after: Day | None = Field(default=None, description="Not older than this day, such as 2026-03-04.")
     before: Day | None = Field(default=None, description="Not younger than this day.")
-    limit: int = Field(default=10, ge=1, le=MOST_HITS, description="How many hits at most.")
+    limit: int = Field(default=10, ge=1, le=MOST_HITS, description="Most hits.")
 
 
 class GetArguments(Arguments):
@@ -113,7 +113,7 @@ class UpdateArguments(Arguments):
 
 
 class RolloverArguments(Arguments):
-    """Write what sessions said so far to RECENT.md and the archive."""
+    """Write what sessions said to RECENT.md and the archive."""
 
 
 class ConsentArguments(Arguments):

@@ -1,0 +1,132 @@
+"""Look after the files about sessions by hand: check them, repair `RECENT.md`, and move archive files aside."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import Clock
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.files import appends, durable, folders, regular
+from memoryd.files.workspace import lock_workspace
+from memoryd.requests import permission
+from memoryd.text.conflicts import is_conflicted
+from memoryd.text.private import is_private
+from memoryd.tiers import archive, consolidation_log, recent, validation
+from memoryd.tiers.archive import FOLDER, MOVED
+from memoryd.tiers.consolidation_log import LogEntry, LoggedFile
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent, Settings
+    from memoryd.tiers.validation import FileProblem
+
+_SOLVE = "memoryd resolve FILE shows both sides"
+
+
+def validate(agent: Agent) -> list[FileProblem]:
+    """Return what is wrong in the files of an agent's `.continuum/memory/`; private files are not read."""
+    return validation.find_problems(_read(agent))
+
+
+def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) -> dict[str, Any]:
+    """Repair `RECENT.md`: title, order, number, sessions that stand there twice, and links; return the diff.
+
+    Raises:
+        RefusedError: a merge of the file is not finished; this caller may not edit memory.
+    """
+    permission.require(settings, agent, "edit", "owner", "repair recent")
+    files = _read(agent)
+    old = files.get(recent.NAME, b"")
+    if is_conflicted(old):
+        raise RefusedError("holds a merge that nobody has solved yet", recent.NAME, _SOLVE)
+    places = {
+        name: path
+        for path, data in sorted(files.items(), reverse=True)
+        if archive.LINK.match(f"{path}#")
+        for name in archive.list_names(data)
+    }
+    new = recent.repair(old, settings.sessions.recent_sessions, places) if old else old
+    lines = difflib.unified_diff(_lines(old), _lines(new), f"a/{recent.NAME}", f"b/{recent.NAME}", lineterm="")
+    told = {"changed": new != old, "diff": "\n".join(lines)}
+    if new != old and not dry_run:
+        _rewrite(agent, "RECENT repaired", {recent.NAME: (old, new)})
+    return told
+
+
+def move_to_archive(settings: Settings, agent: Agent, given: str) -> dict[str, Any]:
+    """Move a content file of the archive into the folder `archive/`, and rewrite the links to it.
+
+    The new file is written first and the old one removed last, so that a second call completes one that was stopped.
+
+    Raises:
+        RefusedError: the file is no content file; a merge is not finished; this caller may not edit memory.
+        NotFoundError: there is no such file.
+    """
+    permission.require(settings, agent, "edit", "owner", "archive")
+    name = Path(given).name
+    if not archive.NAME.fullmatch(name):
+        hint = "give a MEMORY-YYYY-MM-DD.md of .continuum/memory/"
+        raise RefusedError("is no content file of the archive", given, hint)
+    files = _read(agent)
+    moved = f"{MOVED}/{name}"
+    if name not in files:
+        if moved in files:
+            return {"path": f"{FOLDER}/{moved}", "moved": False, "files": []}
+        raise NotFoundError("is no file of this agent's archive", given, "memoryd validate shows broken links")
+    if any(map(is_conflicted, files.values())):
+        raise RefusedError("a merge of a memory file is not finished", agent.id, _SOLVE)
+    inside = re.sub(rb"\]\((MEMORY-\d{4}-\d\d-\d\d\.md)(?=[#)])", rb"](../\1", files[name])
+    changes: dict[str, tuple[bytes | None, bytes | None]] = {moved: (files.get(moved), inside)}
+    for path, data in files.items():
+        lead = b"" if path.startswith(f"{MOVED}/") else f"{MOVED}/".encode()
+        new = re.sub(rb"\]\((?:\.\./)?" + re.escape(name.encode()) + rb"(?=[#)])", b"](" + lead + name.encode(), data)
+        if path not in {name, moved} and new != data and not path.endswith(consolidation_log.NAME):
+            changes[path] = (data, new)
+    changes[name] = (files[name], None)
+    _rewrite(agent, "Archive file moved", changes)
+    return {"path": f"{FOLDER}/{moved}", "moved": True, "files": [f"{FOLDER}/{path}" for path in changes]}
+
+
+def _read(agent: Agent) -> dict[str, bytes]:
+    """Return the Markdown files and the log, by path in the folder; private ones are left out."""
+    folder = agent.workspace / FOLDER
+    found: dict[str, bytes] = {}
+    for path in sorted([*folder.glob("*.md"), *folder.glob(f"{MOVED}/*.md"), folder / consolidation_log.NAME]):
+        name = str(path.relative_to(folder))
+        data = regular.read_in(agent.workspace, f"{FOLDER}/{name}") if path.is_file() else None
+        if data is not None and not is_private(name, data):
+            found[name] = data
+    return found
+
+
+def _rewrite(agent: Agent, action: str, changes: dict[str, tuple[bytes | None, bytes | None]]) -> None:
+    """Write files, each from the bytes that it had; keep those in the backup folder, and log it.
+
+    Raises:
+        MovedError: a file was changed at this moment; what is done stays, and a second call completes it.
+    """
+    now = Clock().now()
+    with lock_workspace(agent.workspace) as place:
+        for path, (old, new) in changes.items():
+            with folders.made_way(place.continuum, path) as entry:
+                if old is not None:
+                    folders.backup(place.continuum, f"by-hand-{now:%Y%m%dT%H%M%S}", entry.name, old)
+                digest = None if old is None else regular.compute_digest(old)
+                if new is None:
+                    durable.remove(entry, digest or "")
+                else:
+                    durable.replace(entry, new, digest)
+        files = tuple(
+            LoggedFile(
+                f"{FOLDER}/{path}", None if old is None else len(_lines(old)), None if new is None else len(_lines(new))
+            )
+            for path, (old, new) in changes.items()
+        )
+        entry = place.continuum / consolidation_log.NAME
+        appends.append(entry, consolidation_log.render_entry(LogEntry(now, action, files, (), "human, by hand")), b"")
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").splitlines()
