@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd import config
+from memoryd.agent_choice import choose
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, schedule, scheduled_times
 from memoryd.daemon.watch import Watcher
@@ -53,6 +54,7 @@ KILLED_SECONDS = 4.0  # … within this
 TROUBLED_SECONDS = 1.0
 SLICE_SECONDS = 0.25  # of reading history, between two looks at what is live
 MAX_THREADS = 64
+PROJECT_SECONDS = 0.4  # between two looks whether a new project has its agent
 MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
 LATE_SECONDS = 120.0
@@ -414,10 +416,12 @@ class Loop:
         app = self.app
         settle = app.settings.ingest.settle.total_seconds()
         for one in [one for one in self.announced if one.at <= now - settle]:
-            session_id = hook_events.session_of(app.engine, one.agent_id, one.transcript, one.session)
+            session_id = hook_events.session_of(app.engine, self._agent_of(one), one.transcript, one.session)
             self.announced.remove(one)
             if session_id in app.ingest.unread and one.looks < MOST_LOOKS:
                 self.announced.append(one._replace(at=now, looks=one.looks + 1))
+            elif session_id is None and app.settings.discover and one.looks < MOST_LOOKS:
+                self._wait_for_project(one, now)
             elif session_id is None:
                 app.log.info("hook event of a session that is not read", agent=one.agent_id, what=one.event.value)
             else:
@@ -425,6 +429,19 @@ class Loop:
                 app.ingest.changed.add(session_id)
                 self.queue.at = 0
                 app.log.info("announced", agent=one.agent_id, what=one.event.value, session=session_id, run=run_id)
+
+    def _agent_of(self, event: HookEvent) -> str:
+        """Return the agent of an event; its folder may have become a project since. Empty while none works there."""
+        agent = choose(self.app.settings, event.folder) if self.app.settings.discover and event.folder else None
+        return event.agent_id if agent is None else agent.id
+
+    def _wait_for_project(self, event: HookEvent, now: float) -> None:
+        """Keep an event of a session whose project or program is new until discovery has found it."""
+        if event.looks == 0:
+            self.discover.at = self.tick.at = 0
+        elif event.transcript is not None:
+            self.read(event.transcript)
+        self.announced.append(event._replace(at=now + PROJECT_SECONDS, looks=event.looks + 1))
 
     def _find_changed_keys(self) -> list[str]:
         ingest = self.app.ingest

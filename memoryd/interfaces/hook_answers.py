@@ -255,11 +255,13 @@ class HookAnswerer:
             raise ConfigError("there is no such event", hint=", ".join(HookEventKind))
         transcript, session = _session(request)
         event = HookEventKind(request["event"])
-        if (agent := self._agent(request)) is None:
+        agent, folder = self._agent(request), request.get("cwd")
+        if agent is None and not (self._app.settings.discover and isinstance(folder, str)):
             return {}
         if session is not None and (told := self._sessions.pop(session, None)) and event is HookEventKind.PRE_COMPACT:
             self._sessions[session] = told._replace(source=None)
-        self._loop.announce(HookEvent(agent.id, event, transcript, session, self._app.clock.monotonic()))
+        at, agent_id = self._app.clock.monotonic(), "" if agent is None else agent.id
+        self._loop.announce(HookEvent(agent_id, event, transcript, session, at, folder=folder))
         return {}
 
     def _agent(self, request: Mapping[str, Any]) -> Agent | None:

@@ -33,12 +33,13 @@ class HookEventKind(StrEnum):
 class HookEvent(NamedTuple):
     """Hold one hook event of one session."""
 
-    agent_id: str
+    agent_id: str  # empty while no agent works in the folder: it may be a project that is not known yet
     event: HookEventKind
     transcript: str | None  # path, as the agent names it
     session: str | None  # id, as the agent names it
     at: float  # monotonic, seconds
     looks: int = 0  # how often more of the transcript was waited for
+    folder: str | None = None  # of the session
 
 
 def session_of(engine: Engine, agent_id: str, transcript: str | None, session: str | None) -> str | None:

@@ -1,9 +1,7 @@
 """`memoryd init` on a machine with agents: what it finds, asks, writes, adds the next time, and takes out again."""
 
 import json
-import os
 import shlex
-import signal
 import sqlite3
 import subprocess
 
@@ -42,6 +40,10 @@ def world(tmp_path, monkeypatch):
 
 def settings_of(world):
     return config.load(world.home / CONFIG)
+
+
+def log_of(state):
+    return (state / "log" / "memoryd.jsonl").read_text(encoding="utf-8")
 
 
 def formats(settings, agent_id):
@@ -160,9 +162,15 @@ def test_from_sessions_to_memory_in_the_next_one_by_the_command_that_was_written
         assert NEVER in told["work/shop/src"]
         assert not any(NEVER in text for folder, text in told.items() if folder != "work/shop/src")
         world.claude(world.project("work/later", git=True), "Never rebase the later project.", session="later")
-        os.kill(daemon_client.ask_data(state, "ping")["pid"], signal.SIGHUP)  # it looks by itself once a minute
+        command = shlex.split(hooks["SessionEnd"][0]["hooks"][0]["command"])
+        (path,) = world.home.glob(".claude/projects/*later/later.jsonl")
+        event = {"session_id": "later", "transcript_path": str(path), "hook_event_name": "SessionEnd"}
+        event["cwd"] = str(world.home / "work/later")
+        subprocess.run(command, input=json.dumps(event).encode(), capture_output=True, check=True)
+        # By itself it looks once a minute: the end of a session is a hint that there is a project.
         until(lambda: "later" in [one.id for one in settings_of(world).agents], why="it is discovered")
         until((world.home / "work/later/MEMORY.md").exists, why="the daemon reads it")
+        until(lambda: '"event":"announced"' in log_of(state), why="the end is carried out when the session is read")
     finally:
         assert called(["init", "--remove"]).returncode == 0
     until(lambda: not daemon_client.ask_data(state, "ping"), why="the daemon ends")
