@@ -115,7 +115,7 @@ def claim_run(engine: Engine, *, owner: str, now: str, agents: Sequence[str], on
         " started_at = ?1, heartbeat_at = ?1, error = NULL, why = NULL WHERE id = ("
         f" SELECT r.id FROM {_TAKEABLE} AND (?4 IS NULL OR r.id = ?4)"
         # A sleep's question serves the facts of its session too: of two that are due at once, the sleep goes first.
-        " ORDER BY r.scheduled_for, r.kind = 'facts', r.created_at, r.id LIMIT 1) RETURNING *"
+        " ORDER BY r.scheduled_for, r.kind = 'facts', r.created_at, r.rowid LIMIT 1) RETURNING *"
     )
     rows = sqlite.write(engine, query.fetch_mappings, sql, now, tuple(agents), owner, only)
     return next(map(_run, rows), None)

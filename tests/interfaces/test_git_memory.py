@@ -18,7 +18,7 @@ CONFLICT = b"<<<<<<< HEAD\n- tea\n- ours\n=======\n- tea\n- theirs\n>>>>>>> othe
 
 @pytest.fixture
 def made(tmp_path):
-    scratch = Scratch(tmp_path / "scratch", modes={"facts": "off"}, scrub={"secrets": "redact"})
+    scratch = Scratch(tmp_path / "scratch", modes={"facts": "off"})
     git(scratch, "init", "-q", "-b", "main")
     for name, value in (("user.name", "A"), ("user.email", "a@example.org"), ("commit.gpgsign", "false")):
         git(scratch, "config", name, value)
@@ -55,6 +55,7 @@ def test_memory_is_tracked_on_wish_and_kept_out_again(made):
 
 
 def test_what_is_secret_or_private_is_not_tracked_and_not_told(made):
+    made.write_config(scrub={"secrets": "redact"})
     folder = made.workspace / FOLDER
     folder.mkdir(parents=True)
     (folder / "RECENT.md").write_text(f"# RECENT\n\nThe token is {SECRET}\n", encoding="utf-8")

@@ -21,6 +21,7 @@ from scratch import STARTED, Scratch, filler, in_process, message, said
 from memoryd.files.descriptor import APPEND_STEPS
 
 KILLED = 77
+STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2  # of the steps
 WRITERS = 8
 CANARY = "what lies outside the workspace"
 OLD = "# Notes\n\n- an old one\n- an older one\n"
@@ -272,6 +273,8 @@ def main(folder, modes):
             for number, name in enumerate(undisturbed["steps"], 1):
                 if daily and name not in APPEND_STEPS:
                     continue  # only there it makes a difference whether there is a daily file
+                if not daily and number % STRIDE:
+                    continue
                 found = one(template, folder / f"{mode}-{number}", who, number, kill=bool(kill))
                 tell(daily, found)
 
