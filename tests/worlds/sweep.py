@@ -271,9 +271,8 @@ def main(folder, modes):
                     stopped_twice(folder, template, undisturbed["steps"], kill.removeprefix("twice@"))
                 continue
             for number, name in enumerate(undisturbed["steps"], 1):
-                if daily and name not in APPEND_STEPS:
-                    continue  # only there it makes a difference whether there is a daily file
-                if not daily and number % STRIDE:
+                # Only at appends it makes a difference whether there is a daily file.
+                if (daily and name not in APPEND_STEPS) or (not daily and number % STRIDE):
                     continue
                 found = one(template, folder / f"{mode}-{number}", who, number, kill=bool(kill))
                 tell(daily, found)
