@@ -52,6 +52,7 @@ class Agent(ABC):
         served: whether it has memoryd's tools.
         reads: whether memoryd reads its transcripts.
         meanwhile: a tool to call until the server of the others has started.
+        ends: whether it says when a session is over; else that is noticed after `sessions.idle_end`.
         window: of the context in tokens, where it can be told to compact by itself.
     """
 
@@ -59,6 +60,7 @@ class Agent(ABC):
     node = 20
     served = True
     reads = False
+    ends = True
     meanwhile = None
     window = None
 
@@ -125,7 +127,7 @@ class Gemini(Agent):
 
 
 class OpenCode(Agent):
-    name, package, program = "opencode", "opencode-ai", "opencode"
+    name, package, program, ends = "opencode", "opencode-ai", "opencode", False
     meanwhile = Use("bash", {"command": "sleep 1", "description": "Waits"})
 
     def settings(self, world):
@@ -535,6 +537,10 @@ class InitTrial(Trial):
         missing = [one for one in self.told if one not in self.shown()]
         assert not missing, f"not told: {missing}"
         core = self.world.workspace / "MEMORY.md"
+        if self.agent.ends:
+            self.await_core(core)
+
+    def await_core(self, core):
         until(lambda: core.exists() and self.decision in core.read_text("utf-8"), 90, "it is not in MEMORY.md")
 
 
@@ -602,9 +608,11 @@ def tried_after_init(world, agents):
     world.memoryd("init", "--yes", "--no-service")
     world.start()
     done = []
-    for trial, before in zip(trials, [None, *trials], strict=False):
-        trial.told = [before.decision] if before else []
+    told = []
+    for trial in trials:
+        trial.told = told[-1:]
         done.append(passed(trial, "decide"))
+        told += [trial.decision] if trial.agent.ends else []
     return [one for one in done if not one]
 
 

@@ -416,19 +416,20 @@ class Loop:
         app = self.app
         settle = app.settings.ingest.settle.total_seconds()
         for one in [one for one in self.announced if one.at <= now - settle]:
-            session_id = hook_events.session_of(app.engine, self._agent_of(one), one.transcript, one.session)
             self.announced.remove(one)
+            agent_id = self._agent_of(one)
+            session_id = hook_events.session_of(app.engine, agent_id, one.transcript, one.session)
             if session_id in app.ingest.unread and one.looks < MOST_LOOKS:
                 self.announced.append(one._replace(at=now, looks=one.looks + 1))
             elif session_id is None and app.settings.discover and one.looks < MOST_LOOKS:
                 self._wait_for_project(one, now)
             elif session_id is None:
-                app.log.info("hook event of a session that is not read", agent=one.agent_id, what=one.event.value)
+                app.log.info("hook event of a session that is not read", agent=agent_id, what=one.event.value)
             else:
                 run_id = hook_events.carry_out(app.engine, app.settings, app.clock, one, session_id)
                 app.ingest.changed.add(session_id)
                 self.queue.at = 0
-                app.log.info("announced", agent=one.agent_id, what=one.event.value, session=session_id, run=run_id)
+                app.log.info("announced", agent=agent_id, what=one.event.value, session=session_id, run=run_id)
 
     def _agent_of(self, event: HookEvent) -> str:
         """Return the agent of an event; its folder may have become a project since. Empty while none works there."""
