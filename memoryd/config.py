@@ -149,6 +149,7 @@ class SessionSettings:
     stale_after: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=24))
     now_keep: timedelta = _key(values.make_duration_parser(), timedelta(days=3))
     schedule: str | None = _key(values.or_null(values.cron_line), "0 2 * * *")
+    capture: bool = _key(values.parse_boolean, default=False)
     recent_sessions: int = _key(values.make_integer_parser(1), 3)
     recent_max_lines: int = _key(values.make_integer_parser(10), 500)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd import config
 from memoryd.agent_choice import choose
+from memoryd.changing.captures import Captures
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, schedule, scheduled_times
 from memoryd.daemon.watch import Watcher
@@ -46,6 +47,7 @@ QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for
 CHECK_SECONDS = 300.0
 PRUNE_SECONDS = 3600.0
 DISCOVER_SECONDS = 60.0
+CAPTURE_SECONDS = 5.0
 REFUSED_SECONDS = 3600.0
 POLL_SECONDS = 2.0
 DRAIN_SECONDS = 4.0  # of a stop, for questions that wait for quiet
@@ -153,6 +155,8 @@ class Loop:
         self.chores = _BackgroundTask(self.pool, app.log.error, "chore failed")
         self.indexing = _BackgroundTask(self.pool, app.log.warning, "index not up to date")
         self.embedding = _BackgroundTask(self.pool, app.log.warning, "not embedded")
+        self.capturing = _BackgroundTask(self.pool, app.log.warning, "sessions not captured")
+        self.captures = Captures()
         self.discovering = _BackgroundTask(self.pool, app.log.warning, "new projects not added")
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
         self.telling = _BackgroundTask(self.pool, app.log.error, "alarms not reported")
@@ -174,6 +178,7 @@ class Loop:
         self.queue = Timer(QUEUE_SECONDS, now)
         self.check = Timer(CHECK_SECONDS, now, first=2.0)
         self.discover = Timer(DISCOVER_SECONDS, now)
+        self.capture = Timer(CAPTURE_SECONDS, now)
         self.prune = Timer(PRUNE_SECONDS, now, first=60.0)
         self.scan = Timer(0, now)
         self.last_turn = now
@@ -279,7 +284,7 @@ class Loop:
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
-        beside = (self.chores, self.indexing, self.embedding, self.telling, self.discovering)
+        beside = (self.chores, self.indexing, self.embedding, self.telling, self.discovering, self.capturing)
         threads += [one.future for one in beside if one.future is not None]
         if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
@@ -541,6 +546,8 @@ class Loop:
             alarming.review(app.runner)
         if app.settings.discover and not self.discovering.is_busy and self.discover.is_due(now):
             self.discovering.start(self._discover)
+        if app.settings.sessions.capture and self.capture.is_due(now):
+            self.capturing.start(self._capture)
         self._tell_alarms()
         if (self.watcher.method, self.watcher.polling_why) != before:
             self._note_watching()
@@ -581,6 +588,9 @@ class Loop:
         if is_changed:
             self.reload_asked = True
             self.wake.set()
+
+    def _capture(self) -> None:
+        self.captures.write_all(self.app.engine, self.app.settings, self.clock)
 
     def _look_at_core(self) -> None:
         if self.core.look():

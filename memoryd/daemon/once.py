@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from memoryd.changing.captures import Captures
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.daemon import schedule, scheduled_times
 from memoryd.database import runs, sqlite
@@ -60,6 +61,7 @@ def run_once(app: App) -> dict[str, Any]:
         carried_out.append(run.id)
         if run.session_id is not None:
             app.ingest.changed.add(run.session_id)
+    Captures().write_all(app.engine, app.settings, app.clock)
     alarming.review(app.runner)
     if teller.is_wanted():
         teller.tell()

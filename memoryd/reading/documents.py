@@ -239,6 +239,9 @@ class Documents:
     def _read_now(self, cursor: Cursor, data: bytes) -> list[FoundTurn]:
         now = now_file.parse(data, closed=not cursor.unfinished)
         cursor.format = now_file.NAME
+        if now.front_matter.get("memory_type") == now_file.CAPTURE:
+            cursor.note = "a copy that memoryd keeps of a session"
+            return []
         if cursor.session_id is None:
             identity = now_file.identify(now, reading.to_posix(cursor.path))
             cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(identity))

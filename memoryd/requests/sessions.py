@@ -123,7 +123,7 @@ def _read_sessions(folder: OpenFolder) -> list[NowSession]:
                 continue
             if data is not None:
                 found.append(NowSession(name, data, now.parse(data)))
-    return sorted((one for one in found if one.header.memory_type != "capture"), key=lambda one: one.order)
+    return sorted((one for one in found if one.header.memory_type != now_file.CAPTURE), key=lambda one: one.order)
 
 
 def _newest_open(found: Sequence[NowSession]) -> NowSession | None:

@@ -30,7 +30,6 @@ from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Origin, Role, StoredTurn
 
 _NEAR = 0.9  # of a limit
-CAPTURE = "capture"  # the memory type of a file that memoryd writes of a session that it only watches
 _SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Agent", Role.TOOL: "Tool"}
 # By the end of the path: a rehearsal has a copy of the workspace in another folder.
 _READ = (
@@ -74,7 +73,7 @@ def list_files(workspace: Path) -> Iterator[KeptFile]:
             continue
         document = now.parse(data or b"")
         header = document.header
-        if data is None or is_private(name, data) or (header is not None and header.memory_type == CAPTURE):
+        if data is None or is_private(name, data) or (header is not None and header.memory_type == now_file.CAPTURE):
             continue
         began = (header.timestamp_start if header else None) or now.read_name(name.removesuffix(".md"))[0]
         yield KeptFile(f"{FOLDER}/{name}", data, document, moment_of(began) if began else None)

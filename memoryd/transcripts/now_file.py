@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memoryd.transcripts.turn import Turn
 
 NAME = "now"
+CAPTURE = "capture"  # the memory type of a file that memoryd writes of a session that it only watches
 _HEADING = re.compile(r"## (User|Agent|Assistant):[ \t]?(.*)", re.IGNORECASE)
 _OTHER_HEADING = re.compile(r"##? ")
 TOOL_MARK, TOOL_NAME_MAX = "[Tool: ", 200

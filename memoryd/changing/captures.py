@@ -1,0 +1,140 @@
+"""Keep NOW files of sessions that memoryd only watches, for people who read along: `sessions.capture`.
+
+Such a file is written from the stored turns, and memoryd never reads it back. So it may be written anew at any time. A
+file that somebody edited is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Engine, RowMapping
+
+from memoryd.clock import Clock, moment_of
+from memoryd.config import Agent, Settings
+from memoryd.database import query, sqlite, turns
+from memoryd.files import durable, regular
+from memoryd.files.open_folder import OpenFolder
+from memoryd.files.workspace import lock_workspace
+from memoryd.tiers import now
+from memoryd.tiers.archive import FOLDER
+from memoryd.tiers.now import NowHeader
+from memoryd.transcripts.now_file import CAPTURE
+from memoryd.transcripts.turn import Origin, Role, StoredTurn
+
+_ROLES = {Role.USER: "user", Role.ASSISTANT: "agent", Role.TOOL: "tool"}
+_SESSIONS = (
+    "SELECT s.*, t.told FROM session s LEFT JOIN session_summary t ON t.session_id = s.id WHERE s.agent_id = ?"
+    " AND s.format <> 'now' AND s.parent_id IS NULL AND s.turns > 0 AND s.last_turn_at >= ?"
+    " ORDER BY s.started_at, s.id"
+)
+
+
+class _CaptureFile(NamedTuple):
+    name: str
+    data: bytes
+
+
+class Captures:
+    """Bring the files up to date, again and again; a session of which nothing is new is not read."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, tuple[object, ...]] = {}
+
+    def write_all(self, engine: Engine, settings: Settings, clock: Clock) -> int:
+        """Write the files of all agents that are not as they should be; return how many were written or removed."""
+        if not settings.sessions.capture:
+            return 0
+        agents = [agent for agent in settings.agents if agent.enabled and agent.workspace.is_dir()]
+        return sum(self._write(engine, settings, clock, agent) for agent in agents)
+
+    def _write(self, engine: Engine, settings: Settings, clock: Clock, agent: Agent) -> int:
+        since = clock.text(ahead=-settings.sessions.now_keep - timedelta(days=1))
+        rows = [
+            row
+            for row in sqlite.read(engine, query.fetch_mappings, _SESSIONS, agent.id, since)
+            if moment_of(row["last_turn_at"]) > moment_of(row["seen_at"]) - settings.sessions.idle_end  # no history
+        ]
+        states = {row["id"]: (row["last_seq"], row["state"], row["told"]) for row in rows}
+        held = dict(_list_captures(agent.workspace))
+        late = clock.now() - settings.sessions.now_keep
+        changes: list[tuple[str, bytes | None, bytes | None]] = []
+        changes += [(one.name, one.data, None) for one in held.values() if _is_over(one.data, late)]
+        changes += [
+            change
+            for row in rows
+            if self._written.get(row["id"]) != states[row["id"]]
+            for change in _list_changes(engine, agent.workspace, row, held.get(row["id"]))
+        ]
+        for name, before, after in changes:
+            with lock_workspace(agent.workspace) as place:
+                _put(place.continuum, name, before, after)
+        self._written |= states
+        return len(changes)
+
+
+def _list_changes(
+    engine: Engine, workspace: Path, row: RowMapping, old: _CaptureFile | None
+) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """Yield what is to be done about the file of a session; nothing where somebody has edited it."""
+    new = _render(engine, row)
+    if old is None and row["told"] is None:
+        yield _free_name(workspace, moment_of(row["started_at"] or row["last_turn_at"])), None, new
+    elif old is not None and _is_ours(old.data, new):
+        wanted = new if row["told"] is None else now.clear(new)
+        if wanted != old.data:
+            yield old.name, old.data, wanted
+
+
+def _list_captures(workspace: Path) -> Iterator[tuple[str, _CaptureFile]]:
+    """Yield the files that are there, each with its session."""
+    folder = workspace / FOLDER
+    for name in sorted(path.name for path in folder.glob("NOW-*.md")) if folder.is_dir() else ():
+        data = regular.read_in(workspace, f"{FOLDER}/{name}") or b""
+        header = now.parse(data).header
+        if header is not None and header.memory_type == CAPTURE:
+            yield header.session_id, _CaptureFile(name, data)
+
+
+def _render(engine: Engine, row: RowMapping) -> bytes:
+    """Return the whole file of a session."""
+    with sqlite.begin_read(engine) as connection:
+        said = turns.stored_turns(connection, row["id"], main_only=True)
+    start, end = row["started_at"] or row["last_turn_at"], row["ended_at"] if row["state"] == "ended" else None
+    header = NowHeader(row["id"], start, project_path=row["folder"], memory_type=CAPTURE)
+    data = now.render_header(header)
+    return (now.close(data, end, row["id"]) if end else data) + b"".join(_render_turns(said))
+
+
+def _render_turns(said: Sequence[StoredTurn]) -> Iterator[bytes]:
+    for turn in said:
+        role = _ROLES.get(turn.role)
+        if role is not None and turn.origin is not Origin.INJECTED and turn.text.strip():
+            yield now.render_entry(role, turn.text, turn.tool_name)
+
+
+def _is_ours(old: bytes, new: bytes) -> bool:
+    """Return True if what a file says is how the new one begins: nobody has edited it."""
+    return now.parse(new).body.startswith(now.parse(old).body)
+
+
+def _is_over(data: bytes, late: datetime) -> bool:
+    document = now.parse(data)
+    end = document.header.timestamp_end if document.header else None
+    return now.is_cleared(document) and end is not None and moment_of(end) < late
+
+
+def _free_name(workspace: Path, began: datetime) -> str:
+    names = (f"NOW-{began:%Y-%m-%dT%H-%M}{'' if number == 1 else f'-{number}'}.md" for number in range(1, 10_000))
+    return next(name for name in names if not (workspace / FOLDER / name).exists())
+
+
+def _put(folder: OpenFolder, name: str, before: bytes | None, after: bytes | None) -> None:
+    digest = None if before is None else regular.compute_digest(before)
+    if after is None:
+        durable.remove(folder / name, digest or "")
+    else:
+        durable.replace(folder / name, after, digest)
