@@ -26,6 +26,7 @@ from memoryd.recall.documents import IndexDocument, IndexTurn
 from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.tags import tags_in
+from memoryd.tiers.archive import mask_frame
 
 if TYPE_CHECKING:
     import os
@@ -193,7 +194,7 @@ class Indexer:
                 self.log.warning("file not indexed", path=path, why=str(error))
             return _File(path, tier, stamp, (), frozenset())
         _, about = _about(entry.name)
-        found = split_chunks(data, apart=tier == CORE)
+        found = split_chunks(mask_frame(data) if tier in {RECENT, ARCHIVE} else data, apart=tier == CORE)
         keyed = tuple((one, _key(one, about)) for one in found if one.text.strip())
         return _File(path, tier, stamp, keyed, _front_tags(data))
 

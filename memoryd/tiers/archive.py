@@ -41,6 +41,12 @@ _RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a
 _PLAIN_ID = re.compile(r"[a-z0-9_-]{1,36}")
 _NAMES = re.compile(r"[\w./-]+")
 _CODE_KEYS = ("Branch", "Last commit", "Pull request")
+# Counts and dates of a file and of a theme, and the index's lines, which repeat a point of the archive.
+_FRAME = re.compile(
+    rb"^(?:(?:consolidation_date|source_sessions|total_sessions\w*|tags):|\*\*(?:Date Range|Summary|Key Points)\*\*:"
+    rb"|- \[[^\]\r\n]*\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#|\*\*Link\*\*: \[Full details\]\()[^\r\n]*",
+    re.MULTILINE,
+)
 _MOST_FILES = 20  # that a theme lists; the parts below it have them all
 
 
@@ -204,6 +210,14 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
         return data
     kept = _count_themes(kept)
     return b"".join([_write_head(head, _list_names(kept), (), None), *kept])
+
+
+def mask_frame(data: bytes) -> bytes:
+    """Return a file of the archive, or its index, with blanks for lines that say only when, how much and where.
+
+    A search for the words of a session would find them first.
+    """
+    return _FRAME.sub(lambda found: b" " * len(found[0]), data)
 
 
 def list_names(data: bytes) -> list[str]:

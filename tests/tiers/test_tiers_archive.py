@@ -172,3 +172,17 @@ def test_an_index_has_a_line_under_each_heading_of_which_a_theme_holds_something
 def test_a_part_is_named_by_what_tells_its_session_from_any_other(session_id, name):
     assert re.fullmatch(r"[a-z0-9_-]+", archive.name_of(session_id))
     assert name in {None, archive.name_of(session_id)}
+
+
+def test_a_search_sees_no_counts_and_dates_and_the_rest_in_its_place():
+    data = put(None, past(said=[SaidEntry("Agent", "All done.")]))
+    shown = archive.mask_frame(data)
+    assert len(shown) == len(data)
+    assert [line.strip() for line in shown.decode().splitlines() if line.strip()][:4] == [
+        "---", "---", "# October 2025 Consolidated Memory", "## Login",
+    ]  # fmt: skip
+    assert b"1 decision" not in shown
+    assert b"no SSH keys." in shown
+    assert b"> **Agent**: All done." in shown
+    index = archive_index.put_lines(b"- my own [x](y)\n", {"MEMORY-2025-10-04.md": data})
+    assert [line for line in archive.mask_frame(index).decode().splitlines() if "- " in line] == ["- my own [x](y)"]
