@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import Clock
-from memoryd.errors import NotFoundError, RefusedError
+from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import permission
@@ -17,17 +17,18 @@ from memoryd.text.private import is_private
 from memoryd.tiers import archive, consolidation_log, recent, validation
 from memoryd.tiers.archive import FOLDER, MOVED
 from memoryd.tiers.consolidation_log import LogEntry, LoggedFile
+from memoryd.tiers.validation import FileProblem
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
-    from memoryd.tiers.validation import FileProblem
 
 _SOLVE = "memoryd resolve FILE shows both sides"
 
 
 def validate(agent: Agent) -> list[FileProblem]:
     """Return what is wrong in the files of an agent's `.continuum/memory/`; private files are not read."""
-    return validation.find_problems(_read(agent))
+    unread: list[FileProblem] = []
+    return sorted([*validation.find_problems(_read(agent, unread)), *unread])
 
 
 def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) -> dict[str, Any]:
@@ -89,13 +90,22 @@ def move_to_archive(settings: Settings, agent: Agent, given: str) -> dict[str, A
     return {"path": f"{FOLDER}/{moved}", "moved": True, "files": [f"{FOLDER}/{path}" for path in changes]}
 
 
-def _read(agent: Agent) -> dict[str, bytes]:
-    """Return the Markdown files and the log, by path in the folder; private ones are left out."""
+def _read(agent: Agent, unread: list[FileProblem] | None = None) -> dict[str, bytes]:
+    """Return the Markdown files and the log, by path in the folder; private ones are left out.
+
+    What cannot be read is added to `unread`, and raises without such a list.
+    """
     folder = agent.workspace / FOLDER
     found: dict[str, bytes] = {}
     for path in sorted([*folder.glob("*.md"), *folder.glob(f"{MOVED}/*.md"), folder / consolidation_log.NAME]):
         name = str(path.relative_to(folder))
-        data = regular.read_in(agent.workspace, f"{FOLDER}/{name}") if path.is_file() else None
+        try:
+            data = regular.read_in(agent.workspace, f"{FOLDER}/{name}") if path.is_file() else None
+        except StateError as error:
+            if unread is None:
+                raise
+            unread.append(FileProblem(name, 1, error.what, error.hint))
+            continue
         if data is not None and not is_private(name, data):
             found[name] = data
     return found

@@ -27,6 +27,7 @@ from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER, SaidEntry
 from memoryd.tiers.now import NowDocument, NowHeader
 from memoryd.transcripts import now_file
+from memoryd.transcripts.lines import clean
 from memoryd.transcripts.turn import Origin, Role, StoredTurn
 
 _NEAR = 0.9  # of a limit
@@ -130,7 +131,10 @@ def list_gone(settings: Settings, clock: Clock, agent_id: str) -> list[WriteFile
     return [
         WriteFile(file.path, file.data, None)
         for file in list_files(workspace)
-        if file.end and now.is_cleared(file.document) and moment_of(file.end) < late
+        if file.end
+        and now.is_cleared(file.document)
+        and moment_of(file.end) < late
+        and _rests_since(workspace, file, late)
     ]
 
 
@@ -151,6 +155,11 @@ def _said_by_tool(turn: StoredTurn) -> str:
     return f"{first.removeprefix(now_file.TOOL_MARK).removesuffix(']')}\n{rest}"
 
 
+def _rests_since(workspace: Path, file: KeptFile, late: datetime) -> bool:
+    """Return True if a file was cleared before a moment: a session that was left behind ended long before that."""
+    return (workspace / file.path).stat().st_mtime < late.timestamp()
+
+
 def _is_due(settings: Settings, clock: Clock, file: KeptFile) -> bool:
     is_old = file.began is not None and clock.now() - file.began >= settings.sessions.now_max_age
     return is_old or file.data.count(b"\n") >= settings.sessions.now_max_lines
@@ -162,7 +171,7 @@ def _find_read(connection: Connection, agent_id: str, file: KeptFile) -> RowMapp
     session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
     row = turns.session_row(connection, session_id) if session_id else None
     # A last line without a line end is read later than the rest.
-    rest = file.data.rpartition(b"\n")[2].decode(errors="replace").strip()
+    rest = clean(file.data.rpartition(b"\n")[2].decode(errors="replace")).strip()
     if row is None or not rest or any(rest in turn.text for turn in turns.stored_turns(connection, row["id"])):
         return row
     return None

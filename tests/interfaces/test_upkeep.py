@@ -71,10 +71,12 @@ def test_each_fault_is_found_in_its_line(name):
 def test_a_private_file_is_not_read_and_a_fault_ends_with_one(world):
     (world.folder / "NOW-2026-01-01T00-00.md").write_text("---\nprivate: true\nsession_id: x\n---\n")
     assert world.scratch.json("validate")["ok"] is True
+    (world.folder / "NOW-2026-01-02T00-00.md").symlink_to(world.folder / "RECENT.md")
     (world.folder / "MEMORY.md").write_text("junk\n")
     done = world.scratch.run("validate")
     assert done.returncode == 1
     assert "MEMORY.md:1: no title" in done.stdout
+    assert "NOW-2026-01-02T00-00.md:1: is a symbolic link" in done.stdout
 
 
 def test_recent_is_put_in_order_once_and_loses_nothing(world):
