@@ -274,6 +274,28 @@ class AccessSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdminUser:
+    """Configure a person who may use the admin page from another machine."""
+
+    name: str = _make_required_key(values.agent_id)
+    passphrase: str | None = _key(values.or_null(values.passphrase_hash), None)
+    owner: bool = _key(values.parse_boolean, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """Configure the admin page: where it listens, and who may use it beyond this machine."""
+
+    listen: str | None = _key(values.or_null(values.listen_address), None)
+    users: tuple[AdminUser, ...] = _list(AdminUser, ())
+    tls_certificate: Path | None = _key(values.or_null(values.any_path), None)
+    tls_key: Path | None = _key(values.or_null(values.any_path), None)
+    proxy: str | None = _key(values.or_null(values.parse_text), None)
+    proxy_header: str = _key(values.parse_text, "X-Forwarded-User")
+    host: str | None = _key(values.or_null(values.parse_text), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
     """Configure the maximum age of state files; None keeps them. Workspaces are never pruned."""
 
@@ -315,6 +337,8 @@ class Settings:
     modes: ModeSettings = _section(ModeSettings())
     hooks: HooksSettings = _section(HooksSettings())
     access: AccessSettings = _section(AccessSettings())
+    admin: AdminSettings = _section(AdminSettings())
+    privacy_default: str = _key(values.one_of("open", "silo"), "open")
     retention: RetentionSettings = _section(RetentionSettings())
     log: LogSettings = _section(LogSettings())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
@@ -429,6 +453,31 @@ def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> No
             if (key, value) in seen:
                 reading.refuse(line, path, f"the same as {seen[key, value]}", "each agent has its own")
             seen.setdefault((key, value), f"{path} on line {line}")
+
+
+def _apply_privacy(reading: _ConfigReading, settings: Settings) -> Settings:
+    """Give the agents that name no privacy the default."""
+    agents = [
+        agent
+        if agent is None or f"agents[{number}].privacy" in reading.lines
+        else replace(agent, privacy=settings.privacy_default)
+        for number, agent in enumerate(settings.agents or ())
+    ]
+    return settings if settings.privacy_default is None else replace(settings, agents=tuple(agents))
+
+
+def _refuse_open_page(reading: _ConfigReading, settings: Settings) -> None:
+    """Refuse an admin page that other machines reach without TLS and named users, or without a named proxy."""
+    admin = settings.admin
+    if admin is None or admin.listen is None or values.is_loopback(admin.listen):
+        return
+    has_tls = admin.tls_certificate is not None and admin.tls_key is not None
+    has_users = admin.users and all(user is not None and user.passphrase for user in admin.users)
+    if (has_tls and has_users) or (admin.proxy is not None and admin.users):
+        return
+    hint = "127.0.0.1:8765; or admin.users with passphrases and admin.tls_certificate, admin.tls_key; or admin.proxy"
+    what = "other machines would reach the page, and nothing says who may use it"
+    reading.refuse(reading.lines["admin.listen"], "admin.listen", what, hint)
 
 
 def _refuse_nameless_model(reading: _ConfigReading, settings: Settings) -> None:
@@ -549,9 +598,11 @@ def _settings(reading: _ConfigReading, data: bytes | None) -> Settings | None:
         return None
     settings: Settings | None = reading.section(Settings, "", document.root)
     if settings is not None:
+        settings = _apply_privacy(reading, settings)
         _refuse_twins(reading, settings.agents)
         _check_workspaces(reading, settings)
         _refuse_nameless_model(reading, settings)
+        _refuse_open_page(reading, settings)
         _refuse_proposals_of_silos(reading, settings)
         _refuse_foreign_reader_of_silos(reading, settings)
         _refuse_state_in_reach(reading, settings.state_dir, settings.agents)

@@ -139,8 +139,9 @@ LEVELS = {
     "reading": 4, "changing": 4, "finding": 4, "running": 4,
     "app": 5, "daemon": 5,
     "requests": 6,
-    "interfaces": 7,
-    "__main__": 8,
+    "admin": 7,
+    "interfaces": 8,
+    "__main__": 9,
 }  # fmt: skip
 SIDEWAYS = {
     ("agent_choice", "config"): "the agents and their projects are settings",

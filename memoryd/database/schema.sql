@@ -140,6 +140,9 @@ CREATE TABLE grant (
   decided_at VARCHAR,
   expires_at VARCHAR,
   state VARCHAR NOT NULL,
+  person VARCHAR DEFAULT '' NOT NULL,
+  scope VARCHAR DEFAULT '' NOT NULL,
+  reported_at VARCHAR,
   PRIMARY KEY (id),
   FOREIGN KEY(agent_id) REFERENCES agent (id)
 );

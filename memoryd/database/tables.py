@@ -242,8 +242,11 @@ Index("audit_by_agent", AuditRow.agent_id)
 Index("audit_by_memory", AuditRow.agent_id, AuditRow.memory_id, AuditRow.id)
 Index("audit_by_run", AuditRow.run_id, sqlite_where=AuditRow.run_id.is_not(None))
 
-# A person's time-limited permission to see what an agent remembers.
-GrantRow = _table_of(grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"))
+# A person's time-limited permission to see what an agent remembers. A migration added two columns to rows there were.
+_ADDED = {name: Field(sa_column_kwargs={"server_default": ""}) for name in ("person", "scope")}
+GrantRow = _table_of(
+    grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"), **_ADDED
+)
 Index("grant_by_agent", GrantRow.agent_id, GrantRow.state)
 
 

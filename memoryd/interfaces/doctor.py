@@ -26,9 +26,9 @@ from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
-from memoryd.interfaces import status
 from memoryd.interfaces.output import make_list, style, tell_time
 from memoryd.reading.sources import sources_of
+from memoryd.requests import status
 from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.tiers import proposal
 from memoryd.transcripts.format import UNHEARD

@@ -33,8 +33,8 @@ _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an 
 def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
     """Show whether all is well, each alarm with what to do, and one line per agent."""
     from memoryd import config
-    from memoryd.interfaces import status as shown
     from memoryd.interfaces import status_view as view
+    from memoryd.requests import status as shown
 
     at_length = everything or agent_id is not None
     try:

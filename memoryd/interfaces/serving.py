@@ -11,9 +11,9 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.finding.recall import Meaning
-from memoryd.interfaces import control, status
+from memoryd.interfaces import control
 from memoryd.interfaces.hook_answers import HookAnswerer
-from memoryd.requests import daemon_client, meanings
+from memoryd.requests import daemon_client, meanings, status
 from memoryd.running import sleeping
 from memoryd.version import __version__
 

@@ -13,8 +13,8 @@ from memoryd.database import vault
 from memoryd.database.history import ImportProgress
 from memoryd.files import state_files
 from memoryd.interfaces.output import make_list, one_line, style, tell_time
-from memoryd.interfaces.status import left_line, passed_over_line, reader_line, unread_reasons
 from memoryd.recall.load_cap import WARN_AT
+from memoryd.requests.status import left_line, passed_over_line, reader_line, unread_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -21,7 +21,7 @@ from memoryd.ledger import facts, profile
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE
-from memoryd.requests import projects, scanner, searching
+from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.neutral import neutralize
@@ -45,6 +45,7 @@ _LABELS = (
     "|work|personal|top of mind|recent|earlier|background"
 )
 _BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
+ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # an entry is told for so long; it is kept for good
 HITS = 5  # of a search that are told
@@ -96,6 +97,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
             f"- {strip_model_words(row['content'])}"
             for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
         )
+    asked = "\n".join(f"- {line}" for _, line in access.list_notices(settings, agent))
     notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
     notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
@@ -105,7 +107,11 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     return InjectionMaterial(
         tuple(profile.render(entries)),
         tuple(map(facts.render_line, known)),
-        (*parts, *([injection.Part(JOURNAL, journal, newest_last=True)] if journal else [])),
+        (
+            *([injection.Part(ASKED, asked)] if asked else []),
+            *parts,
+            *([injection.Part(JOURNAL, journal, newest_last=True)] if journal else []),
+        ),
         tuple(unreadable),
         state=state,
         notes=tuple(notes),

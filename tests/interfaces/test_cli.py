@@ -328,7 +328,7 @@ def test_what_nobody_expected_is_told_in_one_line_without_content(slept, capsys,
     def fail(*_arguments, **_options):
         raise KeyError("the secret words")
 
-    monkeypatch.setattr("memoryd.interfaces.status.status", fail)
+    monkeypatch.setattr("memoryd.requests.status.status", fail)
     error = data(slept, capsys, "status", code=1)
     assert error["message"].startswith("KeyError at ")
     assert "secret" not in json.dumps(error)
@@ -338,7 +338,7 @@ def test_an_interrupt_is_130(slept, capsys, monkeypatch):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("memoryd.interfaces.status.status", interrupt)
+    monkeypatch.setattr("memoryd.requests.status.status", interrupt)
     assert answer(slept, capsys, "status")[0] == 130
 
 

@@ -20,9 +20,9 @@ from scratch import Scratch, said
 
 import memoryd
 from memoryd.clock import text_of
-from memoryd.interfaces import status
 from memoryd.interfaces.output import render, tell_time
 from memoryd.interfaces.timeline import describe_run
+from memoryd.requests import status
 
 NOW = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")

@@ -22,7 +22,6 @@ from memoryd.finding.embedding import is_wanted
 from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
 from memoryd.index.database import Index, RebuiltError
-from memoryd.interfaces.output import one_line
 from memoryd.llm.endpoint import has_reader
 from memoryd.recall import injection
 from memoryd.recall.load_cap import CAPS
@@ -227,7 +226,7 @@ def unread_reasons(reasons: Mapping[str, int]) -> str:
     """Return why transcripts are not read, for people, in brackets after their number; empty without a reason."""
     counted = [f"{count} {reason}" for reason, count in reasons.items()]
     told = "; ".join(counted if len(reasons) > 1 else reasons)
-    return f" ({one_line(told)})" if told else ""
+    return f" ({' '.join(told.splitlines())})" if told else ""
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
