@@ -74,6 +74,18 @@ def may_read(settings: Settings, agent: Agent, what: str, parts: Collection[str]
         return silo.may_read(f"{person.page}: {what}" if person.page else what, parts)
 
 
+def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bool:
+    """Return True if `may_read` would; nothing is shown, so nothing is audited."""
+    from memoryd.files.trust import is_owner
+
+    if agent.privacy == "open" and current_person().owns:
+        return is_owner(agent.workspace)
+    if not reads_path(settings).exists():
+        return False
+    with _open_grants(settings, agent) as silo:
+        return silo.find_active(parts) is not None
+
+
 def require(settings: Settings, agent: Agent, what: str) -> None:
     """Raise unless the person may see the agent's content."""
     if not may_read(settings, agent, what):
