@@ -23,6 +23,7 @@ from memoryd.interfaces import (
     history,
     ledger,
     operation,
+    page,
     recall,
     sessions,
     upkeep,
@@ -393,6 +394,7 @@ for _command in (
     *(
         facts.facts,
         grants.grant,
+        page.admin,
         ledger.core,
         ledger.audit,
         ledger.verify,

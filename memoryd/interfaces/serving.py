@@ -11,7 +11,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.finding.recall import Meaning
-from memoryd.interfaces import control
+from memoryd.interfaces import control, page
 from memoryd.interfaces.hook_answers import HookAnswerer
 from memoryd.requests import daemon_client, meanings, status
 from memoryd.running import sleeping
@@ -36,8 +36,11 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
         ahead = app.clock.monotonic() + AHEAD_SECONDS
         loop.beside.append(lambda: hooked.refresh() if app.clock.monotonic() >= ahead else None)
         path = settings.state_dir / daemon_client.SOCKET
-        with control.Control(
-            path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
+        with (
+            page.serve_beside(settings),
+            control.Control(
+                path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
+            ),
         ):
             return loop.run()
 

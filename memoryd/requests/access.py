@@ -189,16 +189,28 @@ def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
     now = Clock()
     with _open_grants(settings, agent) as silo:
         found = silo.all()
-        mine = silo.find_active(found[0].scope.split()) if found else None
         read = {one.id: sqlite.read(silo.engine, grants.list_reads, one) for one in found}
     rows = []
     for one in found:
         ends = None if one.expires_at is None or one.state != "given" else moment_of(one.expires_at)
         left = max(0, int((ends - now.now()).total_seconds())) if ends else 0
         state = "expired" if ends and not left else one.state
-        is_mine = mine is not None and (one.uid, one.person) == (mine.uid, mine.person)
+        is_mine = one.uid == silo.uid and one.person in {"", silo.person}
         rows.append(asdict(one) | {"state": state, "left": left, "reads": read[one.id], "is_mine": is_mine})
     return rows
+
+
+def list_active(settings: Settings) -> list[dict[str, Any]]:
+    """Return the grants by which the person may read now, of all agents; each with its seconds `left`."""
+    from memoryd.database import reads
+
+    path = reads_path(settings)
+    if not path.exists():
+        return []
+    sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
+    named = {row["agent_id"] for row in reads.ask(path, lambda reader: reader.rows(sql))}
+    rows = [row for agent in settings.agents if agent.id in named for row in list_grants(settings, agent)]
+    return [row for row in rows if row["is_mine"] and row["left"]]
 
 
 def settle_grants(settings: Settings, agent: Agent) -> None:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memoryd.changing import guard_check
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.database import audit, reads
+from memoryd.files import regular
 from memoryd.files.log import log_path
 from memoryd.files.log_reader import LogFilter, read
 from memoryd.gauge.estimate import estimate
+from memoryd.gauge.fill import fill_of
 from memoryd.ledger import audit as chain
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.profile import ProfileSection
-from memoryd.requests import opening
+from memoryd.requests import daemon_client, opening, status
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
@@ -288,7 +290,8 @@ def measure_losses(settings: Settings, agent: Agent) -> list[tuple[str, int]]:
         settings,
         "SELECT substr(a.at, 1, 10) AS day, json_extract(c.text, '$.content') AS said FROM audit a"
         ' JOIN content c ON c.sha256 = a."after" WHERE a.agent_id = ? AND a.at >= ?'
-        " AND substr(a.memory_id, 1, 5) = 'core_' AND a.actor <> 'human' AND a.operation <> 'rollback' AND json_extract(c.text, '$.deleted_at') IS NOT NULL",
+        " AND substr(a.memory_id, 1, 5) = 'core_' AND a.actor <> 'human' AND a.operation <> 'rollback'"
+        " AND json_extract(c.text, '$.deleted_at') IS NOT NULL",
         agent.id, since,
     )  # fmt: skip
     told: Counter[str] = Counter()
@@ -306,3 +309,36 @@ def read_log(settings: Settings, *, limit: int = 200, **wanted: str | None) -> l
     """Return the last records of the log, the newest first; `wanted` has `level`, `agent` and `run`."""
     chosen = LogFilter(wanted.get("level") or "info", wanted.get("agent"), wanted.get("run"))
     return list(deque(read(log_path(settings.state_dir), chosen), maxlen=limit))[::-1]
+
+
+def read_diary(agent: Agent, day: str) -> str:
+    """Return the dream diary of a day."""
+    data = regular.read_in(agent.workspace, f"memory/dreams/{day}.md")
+    return "" if data is None else data.decode("utf-8", "replace")
+
+
+def read_status(settings: Settings) -> dict[str, Any]:
+    """Return the status of all agents, as `memoryd status --json` does."""
+    waits = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
+    with reads.open_reader(reads.database_path(settings)) as reader:
+        return status.status(settings, reader, everything=False, waits=waits)
+
+
+def count_spent(settings: Settings) -> dict[str, int]:
+    """Return the tokens that models have cost today, by agent."""
+    day = Clock().now().astimezone(settings.zone).date().isoformat()
+    sql = "SELECT agent_id, sum(coalesce(tokens_in + tokens_out, reserved)) AS n FROM spend WHERE day = ? GROUP BY 1"
+    return {row["agent_id"]: row["n"] for row in _ask(settings, sql, day)}
+
+
+def read_fills(settings: Settings) -> dict[str, float | None]:
+    """Return how full the fullest active session of each agent is; None without one."""
+    path = reads.database_path(settings)
+    if not path.exists():
+        return {}
+    windows = {agent.id: agent.context_window for agent in settings.agents}
+    found: dict[str, float | None] = dict.fromkeys(windows)
+    for row in _ask(settings, "SELECT * FROM session WHERE state = 'active' ORDER BY last_turn_at DESC LIMIT 200"):
+        ratio = fill_of(row, windows.get(row["agent_id"])).ratio
+        found[row["agent_id"]] = max(ratio, found.get(row["agent_id"]) or 0.0)
+    return found

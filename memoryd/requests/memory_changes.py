@@ -214,6 +214,11 @@ def rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[
     return waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
 
 
+def preview_rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what a rollback would do, as `memoryd rollback --dry-run --json`: ids and numbers, never a text."""
+    return time_machine.as_row(planned_rollback(settings, agent.id, options))
+
+
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:
     """Return what a rollback would do."""
     target = ledger_runs.target_of(options)

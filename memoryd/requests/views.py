@@ -42,9 +42,12 @@ class View:
             raise NotFoundError("there is no such agent", hint="the overview lists them")
         return found
 
-    def is_blind(self, agent: Agent, *parts: str) -> bool:
-        """Return True if the person may not see these parts now. This is no read, so nothing is audited."""
-        return not access.may_see(self.settings, agent, parts)
+    def is_blind(self, agent: Agent | None, *parts: str) -> bool:
+        """Return True if the person may not see these parts now. This is no read, so nothing is audited.
+
+        Of an agent that is in the configuration no more (None), nobody may.
+        """
+        return agent is None or not access.may_see(self.settings, agent, parts)
 
     def reads(self, agent: Agent, what: str, *parts: str) -> bool:
         """Return True if the person may see content now; under a grant, audit that they read it."""
@@ -56,7 +59,7 @@ class View:
             raise RefusedError("this shows or changes what the agent remembers", agent.id, "request access first")
 
     def show(
-        self, agent: Agent, what: str, rows: Sequence[Mapping[str, Any]], keep: Iterable[str], *parts: str
+        self, agent: Agent | None, what: str, rows: Sequence[Mapping[str, Any]], keep: Iterable[str], *parts: str
     ) -> list[dict[str, Any]]:
         """Return rows for this person: whole, or only the values to keep, which tell nothing of the content.
 
@@ -68,8 +71,12 @@ class View:
             parts: kinds of memory, or the run, that they are of.
         """
         named = " ".join(str(row["id"]) for row in rows[:_MOST_NAMED] if row.get("id"))
-        if not rows or self.reads(agent, f"{what} {named}".strip(), *parts):
+        if agent is not None and rows and self.reads(agent, f"{what} {named}".strip(), *parts):
             return [dict(row) for row in rows]
+        return self.hide(rows, keep)
+
+    def hide(self, rows: Sequence[Mapping[str, Any]], keep: Iterable[str]) -> list[dict[str, Any]]:
+        """Return rows with nothing but the values to keep."""
         names = frozenset(keep)
         return [{name: self.mask(name, value) for name, value in row.items() if name in names} for row in rows]
 
