@@ -14,7 +14,7 @@ from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.finding.access_grants import PARTS
 from memoryd.finding.recall import Narrowing
 from memoryd.ledger.facts import Category
-from memoryd.requests import access, blame, lists, searching, status
+from memoryd.requests import access, blame, lists, opening, searching, status
 from memoryd.requests.lists import MemoryQuery
 from memoryd.running.kinds import KINDS
 
@@ -113,6 +113,7 @@ def show_memories(look: Look) -> dict[str, Any]:
     """Return live or ended memories of one kind, or the results of a search."""
     view, agent = look.view, look.agent
     kind = look.query.get("kind") if look.query.get("kind") in {"core", "fact", "journal"} else "core"
+    opening.catch_up(view.settings, agent)
     asked = MemoryQuery(look.query.get("ended") == "1", kind, look.number("start"))
     rows = lists.list_memories(view.settings, agent, asked)
     shown = view.show(agent, f"{kind} memories", rows, lists.MEMORY_KEEPS, str(kind))

@@ -26,20 +26,53 @@ def core() -> None:
 
 
 @core.command("list")
+@click.option("--ended", is_flag=True, help="List the memories that have ended, the last first.")
 @of_agent
-def core_list(call: Call, settings: Settings, agent: Agent) -> None:
+def core_list(call: Call, settings: Settings, agent: Agent, ended: bool) -> None:  # noqa: FBT001
     """List the bullets of MEMORY.md in the order of the file; a * marks a protected one."""
     from memoryd.database import reads
 
+    if ended:
+        _list_memories(call, settings, agent, "core list --ended", kind="core", ended=True)
+        return
     with call.reader(settings, agent) as reader:
         rows = reads.core_memories(reader, agent.id)
-    rows = access.show_rows(settings, agent, "core list", rows, "content", "heading", "note")
+    rows = access.show_rows(settings, agent, "core list", rows, "content", "heading", "note", "tags")
     lines = [
         f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(access.text_of(row['content'], row))}"
         + (f" ({one_line(row['note'])})" if row["note"] else "")
         for row in rows
     ]
     call.output.result(rows, "\n".join(lines) or "no core memories yet")
+
+
+@core.command("journal")
+@of_agent
+def core_journal(call: Call, settings: Settings, agent: Agent) -> None:
+    """List the journal: what memoryd told the agent of what was done to its memory."""
+    _list_memories(call, settings, agent, "core journal", kind="journal")
+
+
+@core.command("limits")
+@of_agent
+def core_limits(call: Call, settings: Settings, agent: Agent) -> None:
+    """Show when the core is refined, and what is used of its deletion limit."""
+    from memoryd.requests import lists
+
+    told = lists.list_thresholds(settings, agent)
+    call.output.result(told, "\n".join(f"{name:16} {value}" for name, value in told.items()))
+
+
+def _list_memories(
+    call: Call, settings: Settings, agent: Agent, what: str, *, kind: str, ended: bool = False
+) -> None:
+    from memoryd.requests import lists
+
+    rows = lists.list_memories(settings, agent, lists.MemoryQuery(ended, kind, limit=10_000))
+    hidden = ("content", "heading", "note", "tags", "category", "sources")
+    rows = access.show_rows(settings, agent, what, rows, *hidden)
+    columns = ("id", "created_at", "deleted_at", "ended_as", "content")
+    call.output.result(rows, render_table(rows, columns) if rows else "none")
 
 
 @core.command("history")
