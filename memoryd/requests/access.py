@@ -7,6 +7,7 @@ import hmac
 import os
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.errors import RefusedError
@@ -68,7 +69,7 @@ def may_read(settings: Settings, agent: Agent, what: str, parts: Collection[str]
     person = current_person()
     if agent.privacy == "open" and person.owns:
         return is_owner(agent.workspace)
-    if not reads_path(settings).exists():
+    if not _has_grants(settings, agent):
         return False
     with _open_grants(settings, agent) as silo:
         return silo.may_read(f"{person.page}: {what}" if person.page else what, parts)
@@ -80,10 +81,19 @@ def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bo
 
     if agent.privacy == "open" and current_person().owns:
         return is_owner(agent.workspace)
-    if not reads_path(settings).exists():
+    if not _has_grants(settings, agent):
         return False
     with _open_grants(settings, agent) as silo:
         return silo.find_active(parts) is not None
+
+
+def _has_grants(settings: Settings, agent: Agent) -> bool:
+    """Return True if anybody has asked to read an agent's memory, and was not refused or is still to be reported."""
+    from memoryd.database import reads
+
+    path = reads_path(settings)
+    sql = """SELECT count(*) FROM "grant" WHERE agent_id = ? AND state IN ('requested', 'given')"""
+    return path.exists() and bool(reads.ask(path, lambda reader: reader.number(sql, agent.id)))
 
 
 def require(settings: Settings, agent: Agent, what: str) -> None:
@@ -119,10 +129,14 @@ def _hide_texts(settings: Settings, row: dict[str, Any], texts: Sequence[str]) -
 
 def compute_hmac(settings: Settings, text: bytes) -> str:
     """Return what stands for a hidden text: equal for equal texts, of no use without the key of the state."""
+    return hmac.new(_read_key(settings.state_dir / KEY), text, hashlib.sha256).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _read_key(path: Path) -> bytes:
     from memoryd.files.token_file import read_or_make
 
-    key = read_or_make(settings.state_dir / KEY).encode()
-    return hmac.new(key, text, hashlib.sha256).hexdigest()
+    return read_or_make(path).encode()
 
 
 def note_act(settings: Settings, agent: Agent, act: str, target: str, *, is_blind: bool) -> None:

@@ -75,13 +75,14 @@ def status(settings: Settings, reader: DatabaseReader, *, everything: bool, wait
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
     agents = reads.read_agents(reader)
     known_texts = count_embedded(settings)
+    planned = _list_next(settings) if any(agent.enabled for agent in settings.agents) else {}
     return {
         "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [
             _agent(settings, reader, agent, agents.get(agent.id), everything=everything)
-            | {"embedded": known_texts.get(agent.id)}
+            | {"next": planned if agent.enabled else {}, "embedded": known_texts.get(agent.id)}
             for agent in settings.agents
         ],
         "timezone": settings.zone.key,
@@ -201,7 +202,6 @@ def _agent(
         "runs": reads.last_runs(reader, agent.id),
         "proposals": reads.list_proposals(reader, agent.id),
         "held": reads.held_jobs(reader, agent.id),
-        "next": _list_next(settings) if agent.enabled else {},
     }
 
 

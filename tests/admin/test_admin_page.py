@@ -33,7 +33,7 @@ def silo(pristine):
     return scratch
 
 
-def ids(scratch, kind="core", ended=False):
+def ids(scratch, kind="core", *, ended=False):
     sql = "SELECT id FROM memory WHERE kind = ? AND (deleted_at IS NOT NULL) = ? ORDER BY position, id"
     return [row[0] for row in scratch.query(sql, kind, ended)]
 
@@ -150,7 +150,9 @@ def test_the_whole_exception_from_the_request_to_the_journal(silo):
     client.get("/agent/demo/facts")
     assert not client.leaks(PLANTED["fact"], PLANTED["profile"])  # the scope is the core
     (read,) = [row for row in audited(silo, "read") if row[1].startswith("admin:")]
-    stored = silo.query("SELECT c.text FROM audit a JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'read'")
+    stored = silo.query(
+        "SELECT c.text FROM audit a JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'read'"
+    )
     assert "Memory store: core memories" in stored[0][0]
     assert ids(silo)[0] in stored[0][0]
     grant = read[2].removeprefix("grant:")
@@ -262,9 +264,8 @@ def test_every_answer_forbids_scripts_frames_and_keeping(owner):
 
 
 def test_markup_in_a_memory_is_shown_as_text(owner):
-    (owner.workspace / "MEMORY.md").write_text(
-        owner.core + '- <script>alert(1)</script> <img src=x onerror=alert(2)> [a](javascript:alert(3)) "><svg onload=alert(4)>\n'
-    )
+    bad = '<script>alert(1)</script> <img src=x onerror=alert(2)> [a](javascript:alert(3)) "><svg onload=alert(4)>'
+    (owner.workspace / "MEMORY.md").write_text(f"{owner.core}- {bad}\n")
     client = Client(owner)
     text = client.get("/agent/demo/memories").text + client.get("/time?texts=1").text
     assert "&lt;script&gt;alert(1)" in text

@@ -29,6 +29,43 @@ PLANTED = {
 }
 
 
+_FORM = r'<form method="post" action="/act/(\w+)"[^>]*>(.*?)</form>'
+_MEMORY = (
+    "INSERT INTO memory (id, agent_id, kind, content, content_hash, created_at, updated_at, salt, tags, constitutional,"
+    " derived_from, sources, successors) VALUES (?, ?, 'core', ?, ?, ?, ?, '', '[]', 0, '[]', '[]', '[]')"
+)
+_SESSION = (
+    "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq, gauge,"
+    " counted_seq) VALUES (?, ?, ?, 'messages', 'active', ?, ?, 5, 5, '{}', 0)"
+)
+
+
+def fill(scratch, agents=20, memories=10_000, sessions=1_000):
+    """Add agents, memories and sessions as rows: as many as a page must show, without the time to make them."""
+    from memoryd.database.library import load_library
+
+    for number in range(1, agents):
+        place = scratch.root / f"w{number}"
+        (place / "sessions").mkdir(parents=True)
+        scratch.agents.append(scratch.agent(f"a{number}", place))
+    scratch.write_config()
+    scratch.run("run", "--once")
+    names = [agent["id"] for agent in scratch.agents]
+    at = "2026-03-04T09:00:00.000Z"
+    rows = [
+        (f"core_{number:08x}", names[number % agents], f"memory {number} tells of a thing", f"{number:064x}", at, at)
+        for number in range(memories)
+    ]
+    begun = [(f"sess_{number}", names[number % agents], str(number), at, at) for number in range(sessions)]
+    connection = load_library().connect(str(scratch.state / "memoryd.db"), timeout=10)
+    try:
+        connection.executemany(_MEMORY, rows)
+        connection.executemany(_SESSION, begun)
+        connection.commit()
+    finally:
+        connection.close()
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -132,10 +169,11 @@ class Client:
         for path in sorted(paths):
             if path.startswith(("/static", "/chart")):
                 continue
-            for form in re.findall(r'<form method="post" action="/act/(\w+)"[^>]*>(.*?)</form>', self.get(path).text, re.DOTALL):
+            for form in re.findall(_FORM, self.get(path).text, re.DOTALL):
                 fields = dict(re.findall(r'<input[^>]*name="(\w+)"[^>]*value="([^"]*)"', form[1]))
-                fields |= {name: "1" for name in re.findall(r'<textarea[^>]*name="(\w+)"', form[1])}
-                fields |= dict.fromkeys(re.findall(r'<input type="text"[^>]*name="(\w+)"[^>]*required', form[1]), "a look")
+                fields |= dict.fromkeys(re.findall(r'<textarea[^>]*name="(\w+)"', form[1]), "1")
+                required = re.findall(r'<input type="text"[^>]*name="(\w+)"[^>]*required', form[1])
+                fields |= dict.fromkeys(required, "a look")
                 named = re.findall(r'<select name="(\w+)">.*?<option[^>]*?(?: value="([^"]*)")?[^>]*>([^<]*)', form[1])
                 fields |= {name: value or text for name, value, text in named}
                 like = (form[0], fields.get("verb", ""), fields.get("preview", ""), *sorted(fields))
