@@ -1,6 +1,6 @@
 """Hypothesis profiles: `default` for every day, `soak` (HYPOTHESIS_PROFILE=soak) for `make soak`.
 
-Tests marked `soak` run only with the second, those marked `real_model`, `hybrid` or `browser` only where `-m` names that.
+Tests marked `soak` run only with the second; those marked `real_model`, `hybrid` or `browser` only if `-m` names them.
 """
 
 import os

@@ -63,9 +63,7 @@ def core_limits(call: Call, settings: Settings, agent: Agent) -> None:
     call.output.result(told, "\n".join(f"{name:16} {value}" for name, value in told.items()))
 
 
-def _list_memories(
-    call: Call, settings: Settings, agent: Agent, what: str, *, kind: str, ended: bool = False
-) -> None:
+def _list_memories(call: Call, settings: Settings, agent: Agent, what: str, *, kind: str, ended: bool = False) -> None:
     from memoryd.requests import lists
 
     rows = lists.list_memories(settings, agent, lists.MemoryQuery(ended, kind, limit=10_000))

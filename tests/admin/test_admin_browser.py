@@ -9,7 +9,7 @@ import time
 import urllib.parse
 
 import pytest
-from admin_world import PLANTED, consent, fill, make, served
+from admin_world import PLANTED, append_core, consent, fill, make, served
 from scratch import until
 
 CHROMIUM = shutil.which("chromium")
@@ -20,7 +20,7 @@ ARGUMENTS = [
 ]
 PAGES = (
     *("/", "/agent/demo", "/agent/demo/memories", "/agent/demo/dreams", "/agent/demo/facts", "/runs", "/time?texts=1"),
-    *("/access", "/settings", "/log"),
+    *("/access", "/settings", "/log", "/agent/a1", "/agent/a1/memories"),
 )
 
 
@@ -151,10 +151,11 @@ def test_the_exception_from_the_request_to_the_page_that_closes_itself(page, sil
 def test_markup_of_a_memory_neither_runs_nor_loads(page, world):
     scratch, _ = world
     bad = '- <script>alert(1)</script><img src="//evil.example/x" onerror=alert(2)>[a](javascript:alert(3))\n'
-    (scratch.workspace / "MEMORY.md").write_text(scratch.core + bad, encoding="utf-8")
+    append_core(scratch, bad)
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(page.base + "/agent/demo/memories")
+    assert "<script>alert(1)" in page.locator("tbody").inner_text()
     page.goto(page.base + "/time?texts=1&agent=demo")
     assert page.locator("main img[src*='evil'], main script").count() == 0
     assert not [url for url in asked if "evil" in url]

@@ -6,7 +6,7 @@ import shutil
 import threading
 
 import pytest
-from admin_world import PLANTED, Client, audited, consent, make
+from admin_world import PLANTED, Client, append_core, audited, consent, make
 
 from memoryd.admin.links import find_user_name
 from memoryd.requests import access
@@ -265,7 +265,7 @@ def test_every_answer_forbids_scripts_frames_and_keeping(owner):
 
 def test_markup_in_a_memory_is_shown_as_text(owner):
     bad = '<script>alert(1)</script> <img src=x onerror=alert(2)> [a](javascript:alert(3)) "><svg onload=alert(4)>'
-    (owner.workspace / "MEMORY.md").write_text(f"{owner.core}- {bad}\n")
+    append_core(owner, f"- {bad}\n")
     client = Client(owner)
     text = client.get("/agent/demo/memories").text + client.get("/time?texts=1").text
     assert "&lt;script&gt;alert(1)" in text

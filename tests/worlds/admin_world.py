@@ -3,11 +3,13 @@
 import contextlib
 import html
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.parse
 
 from scratch import Scratch, said, until
@@ -50,13 +52,20 @@ def fill(scratch, agents=20, memories=10_000, sessions=1_000):
         scratch.agents.append(scratch.agent(f"a{number}", place))
     scratch.write_config()
     scratch.run("run", "--once")
-    names = [agent["id"] for agent in scratch.agents]
+    names = [agent["id"] for agent in scratch.agents[1:]]  # of the first, the file holds all that the rows do
     at = "2026-03-04T09:00:00.000Z"
     rows = [
-        (f"core_{number:08x}", names[number % agents], f"memory {number} tells of a thing", f"{number:064x}", at, at)
+        (
+            f"core_{number:08x}",
+            names[number % len(names)],
+            f"memory {number} tells of a thing",
+            f"{number:064x}",
+            at,
+            at,
+        )
         for number in range(memories)
     ]
-    begun = [(f"sess_{number}", names[number % agents], str(number), at, at) for number in range(sessions)]
+    begun = [(f"sess_{number}", names[number % len(names)], str(number), at, at) for number in range(sessions)]
     connection = load_library().connect(str(scratch.state / "memoryd.db"), timeout=10)
     try:
         connection.executemany(_MEMORY, rows)
@@ -195,6 +204,13 @@ def consent(scratch, answer="x"):
     """Answer all requests in the consent file, as the agent does."""
     path = scratch.workspace / ".continuum" / "memory" / "CONSENT.md"
     path.write_text(re.sub(r"^- \[.\] grant_", f"- [{answer}] grant_", path.read_text(), flags=re.MULTILINE))
+
+
+def append_core(scratch, line):
+    """Edit `MEMORY.md`, a while ago: a file that was just written is not read yet."""
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text(scratch.core + line, encoding="utf-8")
+    os.utime(path, (time.time() - 60,) * 2)
 
 
 def audited(scratch, like="%"):
