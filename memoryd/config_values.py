@@ -245,7 +245,7 @@ def base_url(_: PathBase, value: object) -> str:
 def listen_address(_: PathBase, value: object) -> str:
     """Parse the address and port that a page is served on."""
     address = _text(value)
-    host, _, port = address.rpartition(":")
+    host, _colon, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"{show_value(address)} is no address with a port", hint="127.0.0.1:8765")
     return address

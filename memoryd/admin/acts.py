@@ -22,7 +22,7 @@ from memoryd.requests.waiting import failure_of
 
 if TYPE_CHECKING:
     from memoryd.config import Agent
-    from memoryd.requests.views import View
+    from memoryd.requests.views import PersonView
 
 KINDS = ("sleep", "dream", "refine", "dedup", "facts", "rollover")
 _MOST_SECONDS = 24 * 3600
@@ -31,7 +31,7 @@ _MOST_SECONDS = 24 * 3600
 class Order(NamedTuple):
     """Hold what a person orders: the form, the agent that it is about, and where a result for the page goes."""
 
-    view: View
+    view: PersonView
     agent: Agent
     form: Mapping[str, str]
     shown: dict[str, Any]
@@ -228,7 +228,7 @@ def carry_out(name: str, order: Order) -> str:
     return act.do(order) + (" (you did this without seeing the content)" if blind and name == "memory" else "")
 
 
-def export_facts(view: View, agent: Agent) -> str:
+def export_facts(view: PersonView, agent: Agent) -> str:
     """Return the facts and the profile as a file, for those who may see both."""
     view.require(agent, "facts export")
     access.note_act(view.settings, agent, "export facts", agent.id, is_blind=False)
@@ -236,7 +236,7 @@ def export_facts(view: View, agent: Agent) -> str:
         return store.dump()
 
 
-def find_owner(view: View, form: Mapping[str, str]) -> Agent:
+def find_owner(view: PersonView, form: Mapping[str, str]) -> Agent:
     """Return the agent that a form is about: named, else the one of its run."""
     if form.get("agent"):
         return view.find_agent(form["agent"])

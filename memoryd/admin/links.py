@@ -107,7 +107,7 @@ class Sessions:
         if nonce in self._used:
             return None
         self._used[nonce] = until
-        return self.open(Person(find_user_name()))
+        return self.begin(Person(find_user_name()))
 
     def may_try(self) -> bool:
         """Return False if too many wrong passphrases or links came lately."""
@@ -125,9 +125,9 @@ class Sessions:
             PasswordHasher().verify(hashed, passphrase)
         except (Argon2Error, InvalidHashError):
             return None
-        return None if user is None else self.open(Person(user.name, is_here=False, owns=user.owner))
+        return None if user is None else self.begin(Person(user.name, is_here=False, owns=user.owner))
 
-    def open(self, person: Person) -> str:
+    def begin(self, person: Person) -> str:
         """Open a session with a new random name, whatever name the browser came with."""
         now = time.monotonic()
         self._open = {name: one for name, one in self._open.items() if _is_open(one, now)}

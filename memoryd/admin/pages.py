@@ -1,6 +1,6 @@
 """List the pages: each has a path, a title, and a function that returns what its template shows.
 
-Whatever is of an agent comes from `requests` and passes through the `View`; a template shows only what it is given.
+Whatever is of an agent comes from `requests` and passes through the view; a template shows only what it is given.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memoryd.running.kinds import KINDS
 
 if TYPE_CHECKING:
     from memoryd.config import Agent
-    from memoryd.requests.views import View
+    from memoryd.requests.views import PersonView
 
 SESSION_KEEPS = ("id", "state", "turns", "last_turn_at", "tokens", "window", "ratio", "gauge", "format")
 _RUN_KEEPS = ("run", "state", "finished_at")
@@ -31,7 +31,7 @@ _PROFILE_KEEPS = ("id", "bytes", "updated_at")
 class Look(NamedTuple):
     """Hold what a page is asked for."""
 
-    view: View
+    view: PersonView
     place: Mapping[str, str]  # parts of the path
     query: Mapping[str, str]
 
@@ -69,7 +69,7 @@ def show_overview(look: Look) -> dict[str, Any]:
     return {"status": told, "target": refine.target_tokens, "trigger": refine.trigger_tokens}
 
 
-def read_status(view: View, agent_id: str | None = None) -> dict[str, Any]:
+def read_status(view: PersonView, agent_id: str | None = None) -> dict[str, Any]:
     """Return the status as the person may see it: without names of sessions and reasons where they see no content."""
     told = status.of_agent(lists.read_status(view.settings), agent_id)
     agents = {agent.id: agent for agent in view.settings.agents}
@@ -147,15 +147,15 @@ def show_runs(look: Look) -> dict[str, Any]:
     view = look.view
     wanted = {name: look.text(name) for name in ("kind", "state")} | {"agent_id": look.text("agent")}
     start = look.number("start")
-    rows = [_show_run(view, row) for row in lists.list_runs(view.settings, start=start, **wanted)]
+    rows = [_show_run(view, row) for row in lists.list_runs(view.settings, start=start, wanted=wanted)]
     return {"rows": rows, "wanted": wanted, "start": start, "page_size": lists.PAGE, "kinds": sorted(KINDS)}
 
 
-def _find(view: View, agent_id: str) -> Agent | None:
+def _find(view: PersonView, agent_id: str) -> Agent | None:
     return next((agent for agent in view.settings.agents if agent.id == agent_id), None)
 
 
-def _show_run(view: View, row: dict[str, Any]) -> dict[str, Any]:
+def _show_run(view: PersonView, row: dict[str, Any]) -> dict[str, Any]:
     """Return a run; its reasons only for those who may see content, as they may name files of the agent."""
     if view.is_blind(_find(view, row["agent_id"]), "runs", row["id"]):
         return view.hide([row], lists.RUN_KEEPS)[0]
@@ -179,7 +179,7 @@ def show_time(look: Look) -> dict[str, Any]:
     view = look.view
     names = ("run_id", "actor", "operation", "memory_id", "since", "until")
     wanted = {name: look.text(name) for name in names} | {"agent_id": look.text("agent")}
-    found = lists.list_audit(view.settings, before=look.number("before") or None, **wanted)
+    found = lists.list_audit(view.settings, before=look.number("before") or None, wanted=wanted)
     rows: list[dict[str, Any]] = []
     agents = {row["agent_id"]: _find(view, row["agent_id"]) for row in found}
     texts = look.query.get("texts") == "1"
@@ -204,8 +204,8 @@ def show_dreams(look: Look) -> dict[str, Any]:
     """Return the nights on a calendar, what of the deletion limit is used, and the diary for viewers."""
     view, agent = look.view, look.agent
     nights = [_show_run(view, row) | {"day": row["day"]} for row in lists.list_dreams(view.settings, agent)]
-    day = look.text("day")
-    diary = None
+    day, diary = look.text("day"), None
+    canary = {"agent_id": agent.id, "kind": "canary"}
     if day and not view.is_blind(agent, "runs") and day in lists.list_diaries(agent):
         view.require(agent, f"dream diary {day}", "runs")
         diary = lists.read_diary(agent, day)
@@ -218,7 +218,7 @@ def show_dreams(look: Look) -> dict[str, Any]:
     return {"agent": agent, "nights": nights, "weeks": weeks, "by_day": by_day, "today": today, "diary": diary,
             "days": [] if view.is_blind(agent, "runs") else lists.list_diaries(agent)[:60], "day": day,
             "limits": lists.list_thresholds(view.settings, agent), "losses": lists.measure_losses(view.settings, agent),
-            "canary": next(iter(lists.list_runs(view.settings, limit=1, agent_id=agent.id, kind="canary")), None),
+            "canary": next(iter(lists.list_runs(view.settings, limit=1, wanted=canary)), None),
             "blind": view.is_blind(agent, "runs"), "may_edit": not view.is_blind(agent, "core")}  # fmt: skip
 
 
@@ -247,7 +247,7 @@ def show_settings(look: Look) -> dict[str, Any]:
     settings = look.view.settings
     return {"keys": settings_edit.list_keys(settings), "source": settings.source,
             "limits": [lists.list_thresholds(settings, agent) for agent in settings.agents],
-            "agent_list": settings.agents}  # fmt: skip
+            "agent_list": settings.agents, "privacy_default": settings.privacy_default}  # fmt: skip
 
 
 def show_log(look: Look) -> dict[str, Any]:
@@ -255,10 +255,10 @@ def show_log(look: Look) -> dict[str, Any]:
     wanted = {name: look.text(name) for name in ("level", "agent", "run")}
     if wanted["level"] not in {None, "debug", "info", "warning", "error"}:
         wanted["level"] = None
-    return {"records": show_records(look.view, lists.read_log(look.view.settings, **wanted)), "wanted": wanted}
+    return {"records": show_records(look.view, lists.read_log(look.view.settings, wanted=wanted)), "wanted": wanted}
 
 
-def show_records(view: View, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def show_records(view: PersonView, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return records of the log: of an agent that the person may not read, and of none, only what names nothing."""
     blind = {agent.id: view.is_blind(agent) for agent in view.settings.agents}
     is_blind = any(blind.values())
@@ -303,7 +303,7 @@ PAGES = (
 )
 
 
-def describe_error(view: View, error: MemorydError) -> str:
+def describe_error(view: PersonView, error: MemorydError) -> str:
     """Return an error for the page; its text only to those who may see what every agent remembers."""
     if any(view.is_blind(agent) for agent in view.settings.agents) and not isinstance(error, RefusedError):
         return f"{error.code}: it was not done"

@@ -36,7 +36,7 @@ from memoryd.errors import MemorydError, NotFoundError
 from memoryd.files.log import get_logger
 from memoryd.requests import access, lists
 from memoryd.requests.access import Person
-from memoryd.requests.views import View
+from memoryd.requests.views import PersonView
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +88,7 @@ class Door:
         headers = Headers(raw=scope.get("headers", []))
         status, why = self._refuse(scope, headers)
 
-        async def sealed(message: Message) -> None:
+        async def send_sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answered = MutableHeaders(raw=message["headers"])
                 for name, value in _HEADERS.items():
@@ -97,9 +97,9 @@ class Door:
             await send(message)
 
         if status:
-            await PlainTextResponse(why, status)(scope, receive, sealed)
+            await PlainTextResponse(why, status)(scope, receive, send_sealed)
             return
-        await self._inner(scope, receive, sealed)
+        await self._inner(scope, receive, send_sealed)
 
     def _refuse(self, scope: Message, headers: Headers) -> tuple[int, str]:
         """Return the status and the reason of a refusal; status 0 if the request may pass."""
@@ -160,7 +160,7 @@ class Server:
             *(Route(page.path, self._answer(page)) for page in PAGES),
             Mount("/static", StaticFiles(packages=[("memoryd.admin", "static")])),
         ]
-        app = Starlette(routes=routes, exception_handlers={404: self._missing, 500: self._failed})
+        app = Starlette(routes=routes, exception_handlers={404: self._answer_missing, 500: self._answer_failure})
         return Door(app, self.settings)
 
     # --- who it is --------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Server:
             return None
         if found is not None and found.person.name == name:
             return found
-        request.state.opened = self.sessions.open(Person(name, is_here=False, owns=user.owner))
+        request.state.opened = self.sessions.begin(Person(name, is_here=False, owns=user.owner))
         return self.sessions.find(request.state.opened)
 
     def _keep(self, request: Request, response: Response, session: str | None = None) -> Response:
@@ -247,7 +247,7 @@ class Server:
         return answer
 
     def _look(self, request: Request, session: BrowserSession, title: str) -> Look:
-        view = View(self._load(), session.person._replace(page=title))
+        view = PersonView(self._load(), session.person._replace(page=title))
         return Look(view, request.path_params, request.query_params)
 
     def _render(self, page: Page, look: Look, session: BrowserSession) -> Response:
@@ -319,7 +319,7 @@ class Server:
         name, back = request.path_params["act"], form.get("back", "/")
         if name not in acts.ACTS:
             return PlainTextResponse("there is no such act", 404)
-        view = View(self._load(), session.person._replace(page=name))
+        view = PersonView(self._load(), session.person._replace(page=name))
         if acts.ACTS[name].is_long and form.get("dry") != "1":
             threading.Thread(target=self._carry_out, args=(name, view, form, session), daemon=True).start()
             session.told.append(("ok", "It was started. The page Runs shows how it goes."))
@@ -327,7 +327,7 @@ class Server:
             await run_in_threadpool(self._carry_out, name, view, form, session)
         return RedirectResponse(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/", 303)
 
-    def _carry_out(self, name: str, view: View, form: dict[str, str], session: BrowserSession) -> None:
+    def _carry_out(self, name: str, view: PersonView, form: dict[str, str], session: BrowserSession) -> None:
         with access.act_as(view.person):
             try:
                 agent = acts.find_owner(view, form) if name != "setting" else view.settings.agents[0]
@@ -344,7 +344,7 @@ class Server:
         session = self._session(request)
         if session is None or self._streams >= MOST_STREAMS:
             return PlainTextResponse("log in first, or close other pages", 401 if session is None else 503)
-        view = View(self._load(), session.person._replace(page="live"))
+        view = PersonView(self._load(), session.person._replace(page="live"))
         log = request.query_params.get("log") == "1"
 
         async def stream() -> AsyncIterator[str]:
@@ -361,15 +361,15 @@ class Server:
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
-    async def _missing(self, _request: Request, _error: Exception) -> Response:
+    async def _answer_missing(self, _request: Request, _error: Exception) -> Response:
         return PlainTextResponse("there is no such page", 404)
 
-    async def _failed(self, _request: Request, error: Exception) -> Response:
+    async def _answer_failure(self, _request: Request, error: Exception) -> Response:
         self._log.error("a page failed", error_type=type(error).__name__)
         return PlainTextResponse("the page failed: memoryd logs says more", 500)
 
 
-def _measure(view: View, newest: str | None) -> dict[str, Any]:
+def _measure(view: PersonView, newest: str | None) -> dict[str, Any]:
     """Return what a live page is told; with `newest`, also the records of the log after that time."""
     with access.act_as(view.person):
         told: dict[str, Any] = {}
@@ -399,7 +399,7 @@ def serve(source: Path, ready: Callable[[str], None]) -> None:
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class Impatient(H11Protocol):
+    class ImpatientProtocol(H11Protocol):
         """Close a connection that has sent no request for a while."""
 
         def connection_made(self, transport: Any) -> None:
@@ -414,7 +414,7 @@ def serve(source: Path, ready: Callable[[str], None]) -> None:
         server.build(),
         host=host.strip("[]"),
         port=int(port),
-        http=Impatient,
+        http=ImpatientProtocol,
         ws="none",
         lifespan="off",
         access_log=False,

@@ -167,17 +167,20 @@ class HookAnswerer:
             near.append("the context")
         if now_files.is_near_limit(settings, self._app.clock, agent.workspace):
             near.append("the NOW file")
-        asked = [
-            one for one in access.list_notices(settings, agent) if (own or agent.id, one[0]) not in self._suggested
-        ]
-        self._suggested.update(dict.fromkeys((own or agent.id, name) for name, _ in asked))
-        asks = [Part(contexts.ASKED, "\n".join(line for _, line in asked))] if asked else []
         new = [one for one in near if (own or agent.id, one) not in self._suggested]
         self._suggested.update(dict.fromkeys((own or agent.id, one) for one in new))
         while len(self._suggested) > _SESSIONS:
             del self._suggested[next(iter(self._suggested))]
         text = f"{' and '.join(new)} of this session will soon be full: memory_consolidate writes down what was said."
-        return [*asks, *([Part("memoryd", text[0].upper() + text[1:])] if new else [])]
+        return [*self._ask_for(agent, own), *([Part("memoryd", text[0].upper() + text[1:])] if new else [])]
+
+    def _ask_for(self, agent: Agent, own: str | None) -> list[Part]:
+        """Return the requests to read the memory that a session was not told of yet."""
+        session = own or agent.id
+        notices = access.list_notices(self._app.settings, agent)
+        new = [(name, line) for name, line in notices if (session, name) not in self._suggested]
+        self._suggested.update(dict.fromkeys((session, name) for name, _ in new))
+        return [Part(contexts.ASKED, "\n".join(line for _, line in new))] if new else []
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         session = _session(request)[1]

@@ -52,7 +52,7 @@ def _show(call: Call, link: str, *, opens: bool) -> None:
     if opens:
         import webbrowser
 
-        webbrowser.open(link)
+        webbrowser.open_new(link)
 
 
 @contextlib.contextmanager

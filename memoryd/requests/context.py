@@ -97,7 +97,6 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
             f"- {strip_model_words(row['content'])}"
             for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
         )
-    asked = "\n".join(f"- {line}" for _, line in access.list_notices(settings, agent))
     notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
     notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
@@ -108,7 +107,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         tuple(profile.render(entries)),
         tuple(map(facts.render_line, known)),
         (
-            *([injection.Part(ASKED, asked)] if asked else []),
+            *_list_requests(settings, agent),
             *parts,
             *([injection.Part(JOURNAL, journal, newest_last=True)] if journal else []),
         ),
@@ -117,6 +116,12 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         notes=tuple(notes),
         asker=Asker(asker.session if is_later else None, project.root),
     )
+
+
+def _list_requests(settings: Settings, agent: Agent) -> list[injection.Part]:
+    """Return the requests of people to read the memory, if there are any."""
+    asked = "\n".join(f"- {line}" for _, line in access.list_notices(settings, agent))
+    return [injection.Part(ASKED, asked)] if asked else []
 
 
 def _is_no_rule(fact: Fact) -> bool:

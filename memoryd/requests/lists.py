@@ -6,6 +6,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ from memoryd.requests import daemon_client, opening, status
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
+Wanted = Mapping[str, str | None]  # what each column of a row must be; a missing one, or None, is not looked at
 PAGE = 100  # rows of a page
 DAYS = 30  # of the charts
 _LIST = ("tags", "derived_from", "sources", "successors")
@@ -55,6 +57,7 @@ class MemoryQuery(NamedTuple):
 
 
 EVERY = MemoryQuery()
+ALL: Wanted = {}
 
 
 def _ask(settings: Settings, sql: str, *values: object) -> list[dict[str, Any]]:
@@ -107,7 +110,7 @@ def get_memory(settings: Settings, agent: Agent, memory_id: str) -> dict[str, An
         return _memory(row) | {"history": reads.read_history(reader, agent.id, row["id"])}
 
 
-def list_runs(settings: Settings, *, limit: int = PAGE, start: int = 0, **wanted: str | None) -> list[dict[str, Any]]:
+def list_runs(settings: Settings, *, limit: int = PAGE, start: int = 0, wanted: Wanted = ALL) -> list[dict[str, Any]]:
     """Return runs, the newest first; `wanted` has an `agent_id`, a `kind`, a `state`, or none of them."""
     filters = {name: wanted.get(name) for name in ("agent_id", "kind", "state")}
     clauses = " AND ".join(f"(? IS NULL OR {name} = ?)" for name in filters)
@@ -184,7 +187,7 @@ def _counts(receipt: dict[str, Any], at: str = "") -> list[tuple[str, int | floa
     return found
 
 
-def list_audit(settings: Settings, *, limit: int = PAGE, before: int | None = None, **wanted: str | None) -> list[Any]:
+def list_audit(settings: Settings, *, limit: int = PAGE, before: int | None = None, wanted: Wanted = ALL) -> list[Any]:
     """Return entries of the audit, the newest first, each with its states before and after.
 
     `wanted` may have `agent_id`, `run_id`, `actor`, `operation`, `memory_id`, and the times `since` and `until`.
@@ -228,7 +231,7 @@ def list_profile(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
 def list_dreams(settings: Settings, agent: Agent, days: int = 60) -> list[dict[str, Any]]:
     """Return the dreams of the last days, the newest first: each run with its `day`, as `list_runs` has it."""
     since = text_of(Clock().now() - timedelta(days=days))
-    rows = list_runs(settings, limit=days * 4, agent_id=agent.id, kind="dream")
+    rows = list_runs(settings, limit=days * 4, wanted={"agent_id": agent.id, "kind": "dream"})
     ended = [row for row in rows if (row["finished_at"] or "") >= since]
     return [row | {"day": str(moment_of(row["finished_at"]).astimezone(settings.zone).date())} for row in ended]
 
@@ -305,7 +308,7 @@ def list_diaries(agent: Agent) -> list[str]:
     return sorted((path.stem for path in agent.workspace.glob("memory/dreams/*.md")), reverse=True)
 
 
-def read_log(settings: Settings, *, limit: int = 200, **wanted: str | None) -> list[dict[str, Any]]:
+def read_log(settings: Settings, *, limit: int = 200, wanted: Wanted = ALL) -> list[dict[str, Any]]:
     """Return the last records of the log, the newest first; `wanted` has `level`, `agent` and `run`."""
     chosen = LogFilter(wanted.get("level") or "info", wanted.get("agent"), wanted.get("run"))
     return list(deque(read(log_path(settings.state_dir), chosen), maxlen=limit))[::-1]

@@ -168,8 +168,8 @@ def change_core(
 
     `text` is what an edited memory says from now on.
     """
-    what: permission.Action = "protect" if verb in {"protect", "unprotect"} else "edit"
-    permission.require(settings, agent, what, "owner", f"core {verb}")
+    action: permission.Action = "protect" if verb in {"protect", "unprotect"} else "edit"
+    permission.require(settings, agent, action, "owner", f"core {verb}")
     if text is not None:
         with scanner.open_scrubber(settings) as scrubber:
             (text,) = scrubber.redact([neutralize(text)])

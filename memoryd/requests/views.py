@@ -1,6 +1,6 @@
-"""Decide in one place what a person at the admin page may see: the `View` that every list of the page is made with.
+"""Decide in one place what a person at the admin page may see: every list is made with a `PersonView`.
 
-A row leaves `View.show` whole, or with the few named values that tell nothing of what an agent remembers. A value that
+A row leaves `show` whole, or with the few named values that tell nothing of what an agent remembers. A value that
 nobody named is hidden, so a new column of a table is hidden until somebody decides otherwise.
 """
 
@@ -29,7 +29,7 @@ _SHORT = 12  # hex digits that stand for a foreign id
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PersonView:
     """Hold who looks at which page; everything that a page shows of an agent passes through it."""
 
     settings: Settings

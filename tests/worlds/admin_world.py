@@ -132,7 +132,7 @@ class Client:
         self.http = TestClient(self.server.build(), base_url=f"http://{self.listen}", follow_redirects=False, **options)
         self.seen = []
         if person is not None:
-            self.http.cookies.set(self.server._cookie, self.server.sessions.open(person))
+            self.http.cookies.set(self.server._cookie, self.server.sessions.begin(person))
         else:
             answer = self.get("/" + make_link(self.server.settings).split("/", 3)[3])
             assert answer.status_code == 200, answer.text
