@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memoryd import config_values as values
-from memoryd.config_keys import make_key, make_list
+from memoryd.config_keys import make_key, make_list, make_required_key
 
 HINT = "127.0.0.1:8765; or admin.users with passphrases and admin.tls_certificate, admin.tls_key; or admin.proxy"
 

@@ -19,8 +19,8 @@ from ruamel.yaml.error import YAMLError
 
 from memoryd import config
 from memoryd.clock import Clock
-from memoryd.config import keys_of
 from memoryd.config_file import default_text
+from memoryd.config_keys import keys_of
 from memoryd.config_values import duration_text
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import foreign_config

@@ -488,11 +488,11 @@ class MemoryCore:
         database = reads.database_path(self._settings)
         return reads.ask(database, reads.core_memories, self._agent.id) if database.exists() else []
 
-    def ended(self) -> list[dict[str, Any]]:
+    def ended(self) -> Sequence[dict[str, Any]]:
         """Return the core memories that have ended, the last first, each with what it became."""
         return self._list_memories("python: core ended", kind="core", ended=True)
 
-    def journal(self) -> list[dict[str, Any]]:
+    def journal(self) -> Sequence[dict[str, Any]]:
         """Return the journal: what memoryd told the agent of what was done to its memory."""
         return self._list_memories("python: journal", kind="journal")
 
@@ -500,7 +500,7 @@ class MemoryCore:
         """Return when the core is refined and what is used of its deletion limit, as `memoryd core limits --json`."""
         return lists.list_thresholds(self._settings, self._agent)
 
-    def _list_memories(self, what: str, *, kind: str, ended: bool = False) -> list[dict[str, Any]]:
+    def _list_memories(self, what: str, *, kind: str, ended: bool = False) -> Sequence[dict[str, Any]]:
         access.require(self._settings, self._agent, what)
         return lists.list_memories(self._settings, self._agent, lists.MemoryQuery(ended, kind, limit=10_000))
 
