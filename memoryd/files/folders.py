@@ -36,14 +36,14 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
-    """Open one folder of a workspace, made where it is missing: for its owner to write, whatever the umask."""
+    """Open one folder of a workspace, made where it is missing, with the mode of the folder above."""
     entry = folder / name
     with as_state_error("cannot be made", entry):
         try:
             return folder.folder(name)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
-                entry.make_folder(0o755)
+                entry.make_folder()
                 sync_folder(folder)
         return folder.folder(name)
 
@@ -103,7 +103,7 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
 
 def _make_ignored(entry: FolderEntry) -> None:
     ready = make_name(entry, "new")
-    ready.make_folder(0o755)
+    ready.make_folder()
     try:
         with ready.folder.folder(ready.name) as folder:
             replace(folder / ".gitignore", b"*\n", None)
@@ -139,7 +139,7 @@ def _private(folder: OpenFolder, name: str) -> OpenFolder:
     entry = folder / name
     with as_state_error("cannot be made", entry):
         with contextlib.suppress(FileExistsError):
-            entry.make_folder(0o700)
+            entry.make_folder(private=True)
         # Synced though it was there: whoever made it may have been stopped before.
         sync_folder(folder)
         return folder.folder(name)
