@@ -160,8 +160,8 @@ def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], to
     tags: list[str] = []
     for one in sessions:
         told = [task for piece in pieces if _name(piece) == one.name for task in _tasks_of(piece)]
-        whole = replace(one, tasks=tuple(dict.fromkeys([*told, *one.tasks])))  # a cleared NOW file tells none again
-        part = render_part(whole) if one.summary.points or one.said else None
+        complete = replace(one, tasks=tuple(dict.fromkeys([*told, *one.tasks])))  # a cleared NOW file tells none again
+        part = render_part(complete) if one.summary.points or one.said else None
         _put_part(pieces, one, part)
         tags += one.tags if part is not None else []
     pieces = _count_themes(pieces)
