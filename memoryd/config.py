@@ -79,6 +79,7 @@ class Agent:
     context_window: int | None = make_key(values.or_null(values.make_integer_parser(1)), None)
     model: str | None = make_key(values.or_null(values.parse_text), None)
     base_url: str | None = make_key(values.or_null(values.base_url), None)
+    owners: tuple[int, ...] = make_key(values.make_list_parser(values.parse_user), ())
     guide: Path | None = make_key(values.or_null(values.any_path), None)
     privacy: str = make_key(values.one_of("open", "silo"), "open")
     enabled: bool = make_key(values.parse_boolean, default=True)
