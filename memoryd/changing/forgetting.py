@@ -184,7 +184,10 @@ def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
 def _make_grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
     """Return True if stored records or other memories hold a text."""
     today = utc_now().astimezone(tz).date()
-    sql = "SELECT plain(text) FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
+    sql = (
+        "SELECT plain(CAST(text AS BLOB), text_crc) FROM turn"
+        " WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
+    )
 
     def is_grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
         records = [(parent, today) for parent in parents]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmodel import col, or_, select
 
-from memoryd.database import memories, reads
+from memoryd.database import memories, reads, vault
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
 from memoryd.errors import MemorydError
@@ -46,7 +46,12 @@ def list_problems(
 ) -> list[Problem]:
     """Return every disagreement as the contract's objects; an empty list if everything agrees."""
     with reader.session() as session:
-        found = [*_database(reader), *_limit_problems(_chain(reader)), *_limit_problems(_contents(session))]
+        found = [
+            *_database(reader),
+            *_limit_problems(_texts(reader)),
+            *_limit_problems(_chain(reader)),
+            *_limit_problems(_contents(session)),
+        ]
         agents = sorted(reads.read_agents(reader))
         for agent_id in agents:
             found += _limit_problems(_rows(reader, session, agent_id))
@@ -73,6 +78,18 @@ def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
 def _database(reader: DatabaseReader) -> list[Problem]:
     rows = [row[0] for row in reader.stream("PRAGMA quick_check")]
     return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
+
+
+def _texts(reader: DatabaseReader) -> Iterator[Problem]:
+    rows = reader.stream(
+        f"SELECT id, session_id, seq FROM turn WHERE {vault.IS_DAMAGED} OR withheld = ? ORDER BY id",  # noqa: S608
+        vault.DAMAGED,
+    )
+    for turn_id, session_id, seq in rows:
+        hint = "the daemon takes it from its transcript or a backup, as soon as one of them has it"
+        yield _problem(
+            "the text is not what its checksum says", f"turn {turn_id} ({seq} of session {session_id})", hint
+        )
 
 
 def _chain(reader: DatabaseReader) -> Iterator[Problem]:

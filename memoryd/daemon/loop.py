@@ -21,7 +21,7 @@ from memoryd.counted import count_noun
 from memoryd.daemon import readiness, schedule, scheduled_times
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, query, runs, sqlite
-from memoryd.errors import MemorydError, StateError, is_disk_trouble
+from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble
 from memoryd.files import trust
 from memoryd.files.folders import make_memory_folders
 from memoryd.finding import embedding
@@ -29,12 +29,11 @@ from memoryd.reading.new_agents import Discoverer
 from memoryd.running import alarms as alarming
 from memoryd.running import extraction, history, hook_events, owner, retention, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
-from memoryd.running.runner import error_text
 from memoryd.version import __version__
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import FrameType
 
     from memoryd.app import App
@@ -131,7 +130,7 @@ class _BackgroundTask:
         if self.is_busy:
             return
         if self.future is not None and (error := self.future.exception()) is not None:
-            self._tell(self._failed, error_type=type(error).__name__, why=error_text(error))
+            self._tell(self._failed, error_type=type(error).__name__, why=describe(error))
         self.future = self._pool.submit(chore)
 
 
@@ -179,7 +178,7 @@ class Loop:
         self.check = Timer(CHECK_SECONDS, now, first=2.0)
         self.discover = Timer(DISCOVER_SECONDS, now)
         self.capture = Timer(CAPTURE_SECONDS, now)
-        self.prune = Timer(PRUNE_SECONDS, now, first=60.0)
+        self.prune = Timer(PRUNE_SECONDS, now, first=10.0)
         self.scan = Timer(0, now)
         self.last_turn = now
 
@@ -530,7 +529,7 @@ class Loop:
         # In this order: asking whether it is due also moves its time on.
         if not self.chores.is_busy and self.prune.is_due(now):
             drop = app.recall.indexer.drop_sessions
-            self.chores.start(lambda: retention.prune(app.engine, app.settings, app.clock, app.log, drop))
+            self.chores.start(lambda: self._keep(drop))
         self.chores.start(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         self.indexing.start(self._index)
         self._start_embedding()
@@ -591,6 +590,12 @@ class Loop:
 
     def _capture(self) -> None:
         self.captures.write_all(self.app.engine, self.app.settings, self.clock)
+
+    def _keep(self, drop: Callable[[str, Sequence[str]], None]) -> None:
+        app = self.app
+        app.keeper.keep(app.engine, app.settings, app.clock)
+        app.ingest.unscanned.expect()  # damaged texts are read again from their transcripts
+        retention.prune(app.engine, app.settings, app.clock, app.log, drop)
 
     def _look_at_core(self) -> None:
         if self.core.look():
