@@ -451,6 +451,7 @@ SAYS_WORDS = {
     "memoryd.interfaces.hook": "an error of its own, which says what the hook was given wrong",
     "memoryd.interfaces.text_settings": "the place of a mistake in another program's settings, on a terminal",
     "memoryd.ledger.portable": "what is wrong with a fact: memoryd's own words",
+    "memoryd.running.runner": "why an operation is refused: memoryd's own words",
     "memoryd.llm.openai_chat": "what is wrong with a reply: memoryd's own words",
 }
 

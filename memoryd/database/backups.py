@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memoryd.database import snapshot
@@ -18,7 +18,7 @@ from memoryd.database.library import file_uri, load_library
 from memoryd.errors import StateError, describe
 
 FOLDER = "backups"
-_NAME = re.compile(r"memoryd-(\d{8}T\d{6})\S*-([0-9a-f]{32})\.db")
+_NAME = re.compile(r"memoryd-(\d{8}T\d{6}\.\d{6})Z-([0-9a-f]{32})\.db")
 _UNFINISHED = "unfinished.db"
 
 
@@ -32,7 +32,7 @@ def list_copies(state_dir: Path) -> list[Path]:
 def made_at(copy: Path) -> datetime:
     """Return when a copy was made."""
     name = _NAME.fullmatch(copy.name)
-    return datetime.strptime(name[1] if name else "", "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    return datetime.strptime(name[1] if name else "", "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
 
 
 def why_bad(copy: Path) -> str | None:
@@ -76,6 +76,8 @@ def make(database: Path, now: datetime) -> Path:
     try:
         snapshot.copy(database, target)
         snapshot.check(target)
+        if copies := list_copies(database.parent):  # the newest is the last by name, whatever the clock was set to
+            now = max(now, made_at(copies[0]) + timedelta(microseconds=1))
         name = f"memoryd-{now.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z-{_digest(target)}.db"
         target.replace(folder / name)
     finally:

@@ -81,13 +81,19 @@ def mark_damaged(connection: Connection) -> list[int]:
     return ids
 
 
+def empty_damaged(connection: Connection, why: str) -> None:
+    """Empty the texts that nobody can read any more, because nobody can say what is in them."""
+    query.run(connection, f"UPDATE turn SET text = '', withheld = coalesce(withheld, ?) WHERE {IS_DAMAGED}", why)  # noqa: S608
+
+
 def mend(connection: Connection, good: str) -> int:
     """Take the texts of damaged turns from an attached copy that has them whole; return how many it had."""
     sql = (
         f"UPDATE main.turn SET text = g.text, text_crc = g.text_crc, withheld = nullif(main.turn.withheld, ?)"  # noqa: S608
         f" FROM {good}.turn g WHERE g.id = main.turn.id AND g.record_id = main.turn.record_id"
         " AND g.part = main.turn.part AND g.sha256 = main.turn.sha256"
-        " AND plain(CAST(main.turn.text AS BLOB), main.turn.text_crc) = '' AND main.turn.text <> ''"
+        " AND plain(CAST(main.turn.text AS BLOB), main.turn.text_crc) = ''"
+        " AND (main.turn.text <> '' OR main.turn.withheld = 'damaged')"
         " AND plain(CAST(g.text AS BLOB), g.text_crc) <> ''"
     )
     return query.run(connection, sql, DAMAGED).rowcount

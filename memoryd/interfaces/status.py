@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -306,10 +306,12 @@ def _disk(settings: Settings) -> dict[str, Any]:
     """Return the bytes on disk of the state folder, by kind, and of the backups in the workspaces."""
     uses = state_files.measure_uses(settings.state_dir)
     backups = [agent.workspace / ".continuum" / "memory" / "backup" for agent in settings.agents]
-    kept = asdict(settings.retention)
     return {
         "state_bytes": sum(uses.values()),
         **{f"{kind}_bytes": size for kind, size in uses.items()},
         "backup_bytes": sum(map(state_files.disk_use, backups)),
-        "retention": {name: span and duration_text(span) for name, span in kept.items()},
+        "retention": {
+            name: duration_text(kept) if isinstance(kept, timedelta) else kept
+            for name, kept in asdict(settings.retention).items()
+        },
     }

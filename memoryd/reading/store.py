@@ -398,7 +398,7 @@ def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion
         if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
     )
     return next(exact, None) or next(
-        (one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN, EXPIRED}), None
+        (one for one in versions if one.withheld in {UNSCANNED, LOST, DAMAGED, turns.FORGOTTEN, EXPIRED}), None
     )
 
 

@@ -240,7 +240,7 @@ class Runner:
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
             elif isinstance(error, REFUSALS) and self.kinds[run.kind].declines:
                 # An answer to who asked; of any other job it is a failure.
-                self.end(run, "declined", why=describe(error).removeprefix(f"{run.id}: "))
+                self.end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
                 self._fail_run(run, error)
 

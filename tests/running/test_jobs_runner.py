@@ -416,7 +416,7 @@ def test_the_answer_to_another_question_is_not_taken(opened, scratch, time):
     stops = [True]
     opened.runner.step = lambda name: stop_once(name, stops)
     run_once(opened)
-    scratch.change("UPDATE turn SET text = text || '!' WHERE seq = 1")
+    scratch.change("UPDATE turn SET text_crc = NULL, text = text || '!' WHERE seq = 1")
     assert next_attempt(opened, time).state == "succeeded"
     assert opened.worker.times_asked() == 2
     assert len(rows(opened, "input_hash")[0][0]) == 64
