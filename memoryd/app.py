@@ -148,7 +148,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
     engine = opened.engine
     caught_up = keeper.catch_up(engine, opened)
-    _tell_loss(engine, opened, caught_up, clock, log)
+    _tell_loss(engine, opened, caught_up, keeper, clock)
     journal = Journal(settings.state_dir / JOURNAL, sealed=True)
     worker, scrubber, models = (
         _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)
@@ -199,21 +199,20 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     return app
 
 
-def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, clock: Clock, log: Log) -> None:
+def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
     """Raise the alarm of a database that was damaged, gone or behind its journal, and say what is not as before."""
-    if not (caught_up.is_lost or caught_up.lines):
-        return
-    copy, subject = opened.restored, ""
+    whence = caught_up.describe(opened.restored)
     if opened.moved_aside is not None:
-        subject = opened.moved_aside.name
-        what = f"the database was damaged and is kept as {subject}; {caught_up.describe(copy)}"
+        what = f"the database was damaged and is kept as {opened.moved_aside.name}; {whence}"
+        alarms.set_alarm(engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)
+        keeper.log.error("damage", what=what)
     elif caught_up.is_lost:
-        what = f"the database was gone; {caught_up.describe(copy)}"
-    else:
-        what = f"the database was behind its journal, from which {count_noun(caught_up.lines, 'change')} came back"
-    log.error("database restored", why=what)
-    kind = alarming.DATABASE if subject else recovery.ALARM
-    alarms.set_alarm(engine, kind, what, clock.text(), subject=subject)
+        keeper.found.append(f"the database was gone; {whence}")
+    elif caught_up.lines:
+        count = count_noun(caught_up.lines, "change")
+        keeper.found.append(f"the database was behind its journal, from which {count} came back")
+    if keeper.found:
+        alarms.set_alarm(engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 
 
 def _children(settings: Settings, log: Log) -> tuple[Worker, Scrubber, Pool]:

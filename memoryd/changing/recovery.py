@@ -43,6 +43,7 @@ class Keeper:
     state_dir: Path
     log: Log
     journal: Journal = field(init=False)
+    found: list[str] = field(default_factory=list)  # at the start, for the next look
     _seq: int = 0  # the journal has all changes up to this one
 
     def __post_init__(self) -> None:
@@ -76,6 +77,8 @@ class Keeper:
         with sqlite.begin_read(engine) as connection:
             of, seq = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
         seq = 0 if opened.is_new else seq
+        if seq and not any(one["of"] == of for one in entries):
+            self.found.append("the journal was gone; the database has what it held")
         later = [one for one in entries if one["of"] == of and one["seq"] > seq]
         images = [_image(row) for one in later for row in one["rows"]]
         if later:
@@ -100,10 +103,13 @@ class Keeper:
         copies = backups.list_copies(self.state_dir)
         entries = self.journal.entries()
         today = clock.now().astimezone(settings.zone).date()
-        is_there = bool(entries) and not self.journal.count_damaged()
-        if copies and is_there and backups.made_at(copies[0]).astimezone(settings.zone).date() == today:
+        is_well = bool(entries) and not self.found and not self.journal.count_damaged()
+        if copies and is_well and backups.made_at(copies[0]).astimezone(settings.zone).date() == today:
             return
-        found = self.inspect(engine)
+        found = self.found + self.inspect(engine)
+        self.found = []
+        if not copies and any(one.get("from") for one in entries):
+            found.append("all copies of the database were gone")
         for one in found:
             self.log.error("damage", what=one)
         alarms.set_alarm(engine, ALARM, "; ".join(found) or None, clock.text())
