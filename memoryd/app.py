@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.changing import recovery, rescrub
 from memoryd.changing.recovery import CaughtUp, Keeper
-from memoryd.changing.restore import Restorer
+from memoryd.changing.restore import WATERMARKS, Restorer
 from memoryd.clock import Clock
 from memoryd.counted import count_noun
 from memoryd.database import alarms, reads, schema, sqlite
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from memoryd.files.log import Log
 
 LOCK = "memoryd.lock"
-JOURNAL = "watermarks.jsonl"
 QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load the model takes a second
 
 
@@ -149,7 +148,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     engine = opened.engine
     caught_up = keeper.catch_up(engine, opened)
     _tell_loss(engine, opened, caught_up, keeper, clock)
-    journal = Journal(settings.state_dir / JOURNAL, sealed=True)
+    journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (
         _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)
     )
@@ -176,8 +175,9 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     )
     runner.recover()
     if caught_up.lines:
-        recovery.erase_again(engine, caught_up.erasing)
-        if rescrub.KIND in caught_up.erasing and settings.agents:
+        recovery.erase_again(engine, erasing := recovery.list_erasing(caught_up.lines))
+        index.erase(None)
+        if rescrub.KIND in erasing and settings.agents:
             with sqlite.begin_write(engine) as connection:
                 queueing.queue(connection, clock, rescrub.KIND, settings.agents[0].id, rescrub.KIND, trigger="restore")
     alarming.clear_at_start(runner)
@@ -201,15 +201,14 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
 
 def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
     """Raise the alarm of a database that was damaged, gone or behind its journal, and say what is not as before."""
-    whence = caught_up.describe(opened.restored)
     if opened.moved_aside is not None:
-        what = f"the database was damaged and is kept as {opened.moved_aside.name}; {whence}"
+        what = f"the database was damaged and is kept as {opened.moved_aside.name}; {caught_up}"
         alarms.set_alarm(engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)
         keeper.log.error("damage", what=what)
     elif caught_up.is_lost:
-        keeper.found.append(f"the database was gone; {whence}")
+        keeper.found.append(f"the database was gone; {caught_up}")
     elif caught_up.lines:
-        count = count_noun(caught_up.lines, "change")
+        count = count_noun(len(caught_up.lines), "change")
         keeper.found.append(f"the database was behind its journal, from which {count} came back")
     if keeper.found:
         alarms.set_alarm(engine, recovery.ALARM, "; ".join(keeper.found), clock.text())

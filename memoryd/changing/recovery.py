@@ -9,7 +9,6 @@ the journal, because it was restored or lost its log, gets the rows of all later
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,10 +17,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from memoryd.changing import restore
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.counted import count_noun
-from memoryd.database import alarms, backups, changes, erasure, query, schema, sqlite, vault
+from memoryd.database import alarms, backups, changes, erasure, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
@@ -30,7 +30,6 @@ from memoryd.files.log import Log
 from memoryd.ledger import forgetting
 from memoryd.ledger.memory import Ending
 
-NAME = "journal.jsonl"
 ALARM = "damage"
 ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that take text out
 _IDENTITY = "PRAGMA application_id"
@@ -47,7 +46,7 @@ class Keeper:
     _seq: int = 0  # the journal has all changes up to this one
 
     def __post_init__(self) -> None:
-        self.journal = Journal(self.state_dir / NAME, sealed=True)
+        self.journal = Journal(self.state_dir / restore.ACTS, sealed=True)
 
     def tell(self, engine: Engine) -> None:
         """Write what was committed into the journal; what the disk refuses goes there the next time."""
@@ -75,23 +74,16 @@ class Keeper:
         if opened.is_new and entries:
             schema.set_identity(engine, entries[-1]["of"])
         with sqlite.begin_read(engine) as connection:
-            of, seq = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
-        seq = 0 if opened.is_new else seq
-        if seq and not any(one["of"] == of for one in entries):
+            of, last = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
+        seq = 0 if opened.is_new else last
+        lines = [one for one in entries if one["of"] == of]
+        later = [one for one in lines if one["seq"] > seq]
+        if seq and not lines:
             self.found.append("the journal was gone; the database has what it held")
-        later = [one for one in entries if one["of"] == of and one["seq"] > seq]
-        images = [_image(row) for one in later for row in one["rows"]]
         if later:
-            with sqlite.begin_write(engine) as connection:
-                changes.apply(connection, images)
-                changes.set_last(connection, later[-1]["seq"])
-                # The copy was made while a run wrote its files, which ended since.
-                ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
-                query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
+            _apply_later(engine, _images(later), later[-1]["seq"])
         is_lost = bool(opened.moved_aside or opened.restored or (opened.is_new and entries))
-        is_open = any(one.get("from", 0) > seq for one in later) or (is_lost and opened.restored is None and not later)
-        erasing = {row["kind"] for _, _, row in images if row is not None and row.get("kind") in ERASING}
-        return CaughtUp(len(later), damaged, is_lost, is_open, erasing)
+        return CaughtUp(later, seq, damaged, is_lost, opened.restored)
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -106,8 +98,12 @@ class Keeper:
         is_well = bool(entries) and not self.found and not self.journal.count_damaged()
         if copies and is_well and backups.made_at(copies[0]).astimezone(settings.zone).date() == today:
             return
-        found = self.found + self.inspect(engine)
+        found = self.found + self._inspect(engine)
         self.found = []
+        watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
+        if damaged := watermarks.count_damaged():
+            restore.renew(engine, watermarks)
+            found.append(f"{count_noun(damaged, 'line')} of {restore.WATERMARKS} were damaged; the database has them")
         if not copies and any(one.get("from") for one in entries):
             found.append("all copies of the database were gone")
         for one in found:
@@ -119,7 +115,7 @@ class Keeper:
         """Replace all copies by a new one, and the journal by what that has not, because text was taken out."""
         self._copy(engine, now, 1)
 
-    def inspect(self, engine: Engine) -> list[str]:
+    def _inspect(self, engine: Engine) -> list[str]:
         """Compare the database with its checksums, its newest good copy and the journal, and mend what differs.
 
         Returns what was wrong, in words without content.
@@ -136,36 +132,42 @@ class Keeper:
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
+        # Found by reading everything, which must keep no writer waiting; what is found is looked at again to mend it.
+        with sqlite.begin_read(engine, good) as connection:
+            damaged_texts = vault.find_damaged(connection)
+            is_same = good is not None and _has_same_schema(connection)
+            keys = list(changes.find_differing(connection, "good")) if is_same and not damaged else []
         with sqlite.begin_write(engine, good) as connection:
-            texts, mended = vault.mark_damaged(connection), 0
-            if good is not None and _has_same_schema(connection):
-                mended = vault.mend(connection, "good")
-                found += [] if damaged else self._mend_rows(connection)
-        if texts:
-            what = f"the text of {count_noun(len(texts), 'turn')} was damaged: {_list(texts)}; a copy had {mended}"
+            vault.mark_damaged(connection, damaged_texts)
+            mended = vault.mend(connection, "good", damaged_texts) if is_same else 0
+            found += self._mend_rows(connection, keys) if keys else []
+        if damaged_texts:
+            count = count_noun(len(damaged_texts), "turn")
+            what = f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}"
             found.append(what)
         return found
 
-    def _mend_rows(self, connection: Connection) -> list[str]:
-        """Make the rows of people and jobs what copy and journal say they are."""
+    def _mend_rows(self, connection: Connection, keys: Iterable[tuple[str, list[Any]]]) -> list[str]:
+        """Make rows of people and jobs what copy and journal say they are."""
         of = query.fetch_number(connection, _IDENTITY)
         base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
         lines = [one for one in self.journal.entries() if one["of"] == of]
-        images = [_image(row) for one in lines if one["seq"] > base for row in one["rows"]]
+        images = _images(one for one in lines if one["seq"] > base)
         images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # another process is about to tell
         known = {(table, json.dumps(key)): row for table, key, row in images}
-        wrong: list[Image] = []
-        for table, key in changes.find_differing(connection, "good"):
+        wrong: dict[str, list[Image]] = {}
+        for table, key in keys:
             name = table, json.dumps(key)
             row = known[name] if name in known else changes.read_row(connection, table, key, "good.")
             here = changes.read_row(connection, table, key)
             if here != row and not changes.is_waiting(table, here):
-                wrong.append((table, key, row))
-        changes.apply(connection, wrong)
+                wrong.setdefault(table, []).append((table, key, row))
+        for rows in wrong.values():
+            changes.apply(connection, rows)
         return [
-            f"{count_noun(count, 'row')} of {table} differed from copy and journal, and were put right: "
-            + _list(key[-1] for one, key, _ in wrong if one == table)
-            for table, count in Counter(table for table, _, _ in wrong).items()
+            f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were put right: "
+            + _list(key[-1] for _, key, _ in rows)
+            for table, rows in wrong.items()
         ]
 
     def _copy(self, engine: Engine, now: datetime, most: int) -> None:
@@ -190,21 +192,27 @@ class Keeper:
 class CaughtUp:
     """Hold what was applied from the journal, and what may be missing."""
 
-    lines: int
+    lines: list[Entry]
+    seq: int  # of the database before
     damaged: int  # lines of the journal
     is_lost: bool  # the database was damaged or gone
-    is_open: bool  # the copy and the journal do not meet
-    erasing: set[str]  # kinds of runs that took out text which an old copy still has
+    copy: Path | None  # that took its place
 
-    def describe(self, copy: Path | None) -> str:
+    def __str__(self) -> str:
         """Say for people where the state came from, and what is not as before."""
-        whence = "the journal and the transcripts" if copy is None else f"the copy {copy.name} and the journal"
-        lacks = ["running summaries and runs that waited"]
+        whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
+        lacks = ["running summaries since then, and runs that waited"]
         if self.damaged:
             lacks.append(f"what {count_noun(self.damaged, 'damaged line')} of the journal held")
-        if self.is_open:
+        if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
             lacks.append("facts, flags, access and audit from before the journal begins")
-        return f"it came back from {whence}; not as before: {', '.join(lacks)}"
+        return f"it came back from the journal and {whence}; not as before: {', '.join(lacks)}"
+
+
+def list_erasing(lines: Iterable[Entry]) -> set[str]:
+    """List the kinds of runs in lines of the journal that took out text."""
+    rows = [row for table, _, row in _images(lines) if table == "job_run" and row is not None]
+    return {row["kind"] for row in rows if row["kind"] in ERASING}
 
 
 def erase_again(engine: Engine, erasing: Collection[str]) -> None:
@@ -215,11 +223,20 @@ def erase_again(engine: Engine, erasing: Collection[str]) -> None:
             query.run(connection, "UPDATE job_run SET reply = NULL, refused = NULL, claims = NULL")
             for table in ("session_summary", "verdict"):
                 query.run(connection, f"DELETE FROM {table}")  # noqa: S608
+    texts.rewrite_file(engine)
 
 
-def _image(row: Sequence[Any]) -> Image:
-    table, key, values = row
-    return table, key, values
+def _images(entries: Iterable[Entry]) -> list[Image]:
+    return [(table, key, row) for one in entries for table, key, row in one["rows"]]
+
+
+def _apply_later(engine: Engine, images: Sequence[Image], seq: int) -> None:
+    with sqlite.begin_write(engine) as connection:
+        changes.apply(connection, images)
+        changes.set_last(connection, seq)
+        # The copy was made while a run wrote its files, which ended since.
+        ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
+        query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
 
 
 def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:

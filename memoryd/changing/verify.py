@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmodel import col, or_, select
 
-from memoryd.database import memories, reads, vault
+from memoryd.changing.restore import JOURNALS
+from memoryd.database import backups, memories, reads, vault
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
 from memoryd.errors import MemorydError
 from memoryd.files import regular
+from memoryd.files.journal import Journal
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
 from memoryd.ledger.audit import AuditEntry, ErasedState
@@ -62,7 +64,7 @@ def list_problems(
                     *_limit_problems(_dailies(reader, agent)),
                     *_limit_problems(iter(check_index(agent))),
                 ]
-        return [*found, *_limit_problems(_cursors(session))]
+        return [*found, *_limit_problems(_cursors(session)), *_copies(settings)]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
@@ -78,6 +80,18 @@ def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
 def _database(reader: DatabaseReader) -> list[Problem]:
     rows = [row[0] for row in reader.stream("PRAGMA quick_check")]
     return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
+
+
+def _copies(settings: Settings) -> Iterator[Problem]:
+    """Look at what the database would be restored from."""
+    hint = "the daemon makes a new copy"
+    for copy in backups.list_copies(settings.state_dir):
+        if (why := backups.why_bad(copy)) is not None:
+            yield _problem(why, str(copy), hint)
+    for name in JOURNALS:
+        path = settings.state_dir / name
+        if damaged := Journal(path).count_damaged():
+            yield _problem(f"{damaged} lines are not what was written", str(path), hint)
 
 
 def _texts(reader: DatabaseReader) -> Iterator[Problem]:

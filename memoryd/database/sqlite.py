@@ -94,7 +94,7 @@ def begin_write(engine: Engine, beside: Path | None = None) -> Iterator[Connecti
     has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # without it SQLite has the last word, as between processes
     try:
         write = engine.connect().execution_options(write=True)
-        with write as connection, _attached(connection, beside), connection.begin():
+        with write as connection, _attach(connection, beside), connection.begin():
             yield connection
         if told := engine.get_execution_options()["told"]:
             told(engine)
@@ -104,7 +104,7 @@ def begin_write(engine: Engine, beside: Path | None = None) -> Iterator[Connecti
 
 
 @contextmanager
-def _attached(connection: Connection, beside: Path | None) -> Iterator[None]:
+def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
     if beside is None:
         yield
         return
@@ -139,9 +139,9 @@ def undo_after(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def begin_read(engine: Engine) -> Iterator[Connection]:
-    """Open one read transaction: every query in it sees the same state."""
-    with engine.connect() as connection, connection.begin():
+def begin_read(engine: Engine, beside: Path | None = None) -> Iterator[Connection]:
+    """Open one read transaction: every query in it sees the same state; `beside` as for `begin_write`."""
+    with engine.connect() as connection, _attach(connection, beside), connection.begin():
         yield connection
 
 

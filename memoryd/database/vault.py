@@ -69,16 +69,15 @@ def seal_portion(connection: Connection, after: int) -> int | None:
     return ids[-1] if len(ids) == _PORTION else None
 
 
-def mark_damaged(connection: Connection) -> list[int]:
-    """Mark the turns whose text is not what its checksum says; return their ids.
+def find_damaged(connection: Connection) -> list[int]:
+    """Find the turns whose text is not what its checksum says; it reads all texts."""
+    return query.fetch_column(connection, f"SELECT id FROM turn WHERE {IS_DAMAGED}")  # noqa: S608
 
-    What was cut by `forget` must not be read again, so it only loses the rest.
-    """
-    wrong = f"SELECT id FROM turn WHERE {IS_DAMAGED} AND withheld IS NOT ?"  # noqa: S608
-    ids = query.fetch_column(connection, wrong, DAMAGED)
-    sql = "UPDATE turn SET withheld = coalesce(withheld, ?) WHERE id = ?"
+
+def mark_damaged(connection: Connection, ids: Sequence[int]) -> None:
+    """Mark turns as damaged; what was cut by `forget` must not be read again, so it only loses the rest."""
+    sql = f"UPDATE turn SET withheld = coalesce(withheld, ?) WHERE id = ? AND {IS_DAMAGED}"  # noqa: S608
     query.change_each(connection, sql, ((DAMAGED, one) for one in ids))
-    return ids
 
 
 def empty_damaged(connection: Connection, why: str) -> None:
@@ -86,17 +85,17 @@ def empty_damaged(connection: Connection, why: str) -> None:
     query.run(connection, f"UPDATE turn SET text = '', withheld = coalesce(withheld, ?) WHERE {IS_DAMAGED}", why)  # noqa: S608
 
 
-def mend(connection: Connection, good: str) -> int:
+def mend(connection: Connection, good: str, ids: Sequence[int]) -> int:
     """Take the texts of damaged turns from an attached copy that has them whole; return how many it had."""
     sql = (
         f"UPDATE main.turn SET text = g.text, text_crc = g.text_crc, withheld = nullif(main.turn.withheld, ?)"  # noqa: S608
-        f" FROM {good}.turn g WHERE g.id = main.turn.id AND g.record_id = main.turn.record_id"
-        " AND g.part = main.turn.part AND g.sha256 = main.turn.sha256"
+        f" FROM {good}.turn g WHERE main.turn.id IN (SELECT value FROM json_each(?) UNION"
+        " SELECT id FROM main.turn WHERE withheld = 'damaged') AND g.id = main.turn.id"
+        " AND (g.record_id, g.part, g.sha256) = (main.turn.record_id, main.turn.part, main.turn.sha256)"
         " AND plain(CAST(main.turn.text AS BLOB), main.turn.text_crc) = ''"
-        " AND (main.turn.text <> '' OR main.turn.withheld = 'damaged')"
         " AND plain(CAST(g.text AS BLOB), g.text_crc) <> ''"
     )
-    return query.run(connection, sql, DAMAGED).rowcount
+    return query.run(connection, sql, DAMAGED, list(ids)).rowcount
 
 
 def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:
