@@ -111,6 +111,12 @@ def describe(error: BaseException) -> str:
     return f"{name}{place}"
 
 
+def is_out_of_files(error: BaseException) -> bool:
+    """Return True if this process, or the machine, may open no more files."""
+    cause = error.__cause__ or error
+    return isinstance(cause, OSError) and cause.errno in {errno.EMFILE, errno.ENFILE}
+
+
 def is_disk_trouble(error: BaseException) -> bool:
     """Return True if the machine is at fault, not the run: a full or failing disk, no descriptors, no permission.
 

@@ -19,9 +19,9 @@ from memoryd.agent_choice import choose
 from memoryd.changing.captures import Captures
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, schedule, scheduled_times
-from memoryd.daemon.watch import Watcher
+from memoryd.daemon.watch import OUT_OF_FILES, Watcher
 from memoryd.database import alarms, query, runs, sqlite
-from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble
+from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble, is_out_of_files
 from memoryd.files import trust
 from memoryd.files.folders import make_memory_folders
 from memoryd.finding import embedding
@@ -205,7 +205,7 @@ class Loop:
             if not self.stop_asked:
                 raise
         except Exception:
-            self._check_database_file()  # nothing works without it: what failed first is no defect of memoryd
+            self._check_files()  # nothing works without it: what failed first is no defect of memoryd
             raise
         finally:
             ended = self._stop()
@@ -344,9 +344,14 @@ class Loop:
             self._note_disk(well=True)
             self._feed()
         except Exception as error:
-            if not is_disk_trouble(error):
+            if is_out_of_files(error):
+                self.app.ingest.files.spare()
+            elif not is_disk_trouble(error):
                 raise
-            self._note_disk(well=False)
+            else:
+                self._note_disk(well=False)
+        if self.app.ingest.files.is_short:
+            self._spare_files()
         self._tell_manager()
         self.last_turn = self.clock.monotonic()
 
@@ -523,7 +528,7 @@ class Loop:
 
     def _tend(self, now: float) -> None:
         app = self.app
-        self._check_database_file()
+        self._check_files()
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
         # In this order: asking whether it is due also moves its time on.
@@ -618,7 +623,13 @@ class Loop:
         sql = "UPDATE daemon SET watching = ?, watching_note = ?"
         sqlite.write(self.app.engine, query.run, sql, self.watcher.method, self.watcher.polling_why)
 
-    def _check_database_file(self) -> None:
+    def _check_files(self) -> None:
+        if self.app.lock.is_lost():
+            raise StateError(
+                "the lock file was taken away or replaced while in use",
+                where=str(self.app.lock.path),
+                hint="restart memoryd, and see that only one daemon runs",
+            )
         try:
             inode = self.app.database.stat().st_ino
         except FileNotFoundError:
@@ -629,6 +640,16 @@ class Loop:
                 where=str(self.app.database),
                 hint="put it back, or restart memoryd",
             )
+
+    def _spare_files(self) -> None:
+        """Poll, keep fewer files open, and say so once."""
+        self.app.ingest.files.is_short = False
+        self.watcher.spare()
+        self._set_scan()
+        try:
+            alarms.set_alarm(self.app.engine, alarming.FILES, OUT_OF_FILES, self.clock.text())
+        except Exception as error:  # noqa: BLE001 - what opens no file opens no alarm either: it comes with the next
+            self.app.log.warning("alarm not stored", kind=alarming.FILES, error_type=type(error).__name__)
 
     def _note_disk(self, *, well: bool) -> None:
         """Pause ingest and raise an alarm while the disk is full or failing; transcripts wait and nothing is lost."""
