@@ -103,7 +103,7 @@ def test_unknown_types_in_a_database_raise_an_alarm(tmp_path) -> None:
             program.exchange(session, number)
         world.poll()
         assert alarms(world) == {}
-        for number in range(7, 17):
+        for number in range(17, 27):
             message = program.begin_answer(session, number, "Well.")
             program.part(message, 9, "thought-v2")
             program.end_answer(message, "Well.")
