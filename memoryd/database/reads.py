@@ -563,7 +563,7 @@ def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:
 
 
 def read_daemon(reader: DatabaseReader) -> Row | None:
-    """Read who runs or ran last."""
+    """Read which daemon runs, or which ran last."""
     return reader.row("SELECT * FROM daemon")
 
 
@@ -647,7 +647,7 @@ def count_unread(reader: DatabaseReader, agent_id: str) -> dict[str, int]:
 
 
 def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str, int]:
-    """Count what readers passed over in an agent's transcripts, by those of its names that begin so."""
+    """Count what readers skipped in an agent's transcripts, by each name that begins with the given text."""
     rows = reader.rows(
         "SELECT one.key AS name, sum(one.value) AS n FROM transcript t, json_each(t.skipped) one"
         " WHERE t.agent_id = ? AND substr(one.key, 1, length(?)) = ? GROUP BY one.key ORDER BY one.key",

@@ -8,7 +8,7 @@ from typing import Any
 from memoryd.app import JOURNAL, LOCK
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import snapshot
+from memoryd.database import schema, snapshot
 from memoryd.database.reads import DATABASE
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
@@ -46,6 +46,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
         manifest = archive.unpack(path, folder, NAMES)
         snapshot.check(folder / DATABASE)
+        schema.require_ours(folder / DATABASE)
         journal.unite(folder / JOURNAL, [folder / JOURNAL, state / JOURNAL])
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")

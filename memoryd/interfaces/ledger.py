@@ -139,7 +139,7 @@ def verify(call: Call) -> None:
 @click.option(
     "--to",
     "audit_id",
-    type=int,
+    type=click.IntRange(1, 2**63 - 1),
     metavar="AUDIT_ID",
     help="Revert everything after this change; with --agent, only that agent's changes.",
 )
