@@ -95,6 +95,7 @@ class Agent:
     context_window: int | None = _key(values.or_null(values.make_integer_parser(1)), None)
     model: str | None = _key(values.or_null(values.parse_text), None)
     base_url: str | None = _key(values.or_null(values.base_url), None)
+    owners: tuple[int, ...] = _key(values.make_list_parser(values.parse_user), ())
     guide: Path | None = _key(values.or_null(values.any_path), None)
     privacy: str = _key(values.one_of("open", "silo"), "open")
     enabled: bool = _key(values.parse_boolean, default=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import pwd
 import re
 import string
 from dataclasses import dataclass
@@ -207,6 +208,17 @@ def duration_text(span: timedelta) -> str:
 def parse_text(_: PathBase, value: object) -> str:
     """Parse a text that is not blank."""
     return _text(value)
+
+
+def parse_user(_: PathBase, value: object) -> int:
+    """Parse the name or number of a user of this machine; return the number."""
+    name = str(value) if isinstance(value, int) else _text(value)
+    if name.isdecimal():
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise ConfigError(f"{show_value(name)} is no user of this machine", hint="a name or number of id") from None
 
 
 def make_list_parser(parse: Parser) -> Parser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,27 @@ if TYPE_CHECKING:
 _MACHINE = frozenset({
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
     *(errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.ESTALE),
+})  # fmt: skip
+
+_HINTS = MappingProxyType({
+    errno.ENOSPC: "free some space on this disk",
+    errno.EDQUOT: "free some of this user's quota",
+    errno.EFBIG: "raise the limit on file sizes",
+    errno.ENOENT: "make its folder first, or correct the path",
+    errno.ENOTDIR: "a part of the path is a file, not a folder: correct the path",
+    errno.EROFS: "the disk is mounted read-only",
+    errno.EACCES: "check owner and mode of the file and its folder",
+    errno.EPERM: "check owner, mode and attributes of the file and its folder",
+    errno.EIO: "check the disk and the kernel log",
+    errno.EMFILE: "raise the limit on open files: ulimit -n",
+})  # fmt: skip
+# What SQLite says, the same in plain words, and what to do about it.
+_DATABASE = MappingProxyType({
+    "disk is full": ("the disk is full", "free some space on the disk of state_dir"),
+    "disk I/O error": ("the disk cannot be read or written", "check the disk and the kernel log"),
+    "readonly database": ("the database is read-only", "check owner and mode of the files in state_dir"),
+    "unable to open": ("the database cannot be opened", "check owner and mode of state_dir"),
+    "is locked": ("another program holds the database", "try it again; if it lasts, end the program that has it open"),
 })  # fmt: skip
 
 
@@ -117,17 +139,37 @@ def is_out_of_files(error: BaseException) -> bool:
     return isinstance(cause, OSError) and cause.errno in {errno.EMFILE, errno.ENFILE}
 
 
+def hint_at(number: int | None) -> str:
+    """Return what a person can do about an error of the system; empty where nothing is known."""
+    return _HINTS.get(number or 0, "")
+
+
 def is_disk_trouble(error: BaseException) -> bool:
     """Return True if the machine is at fault, not the run: a full or failing disk, no descriptors, no permission.
 
     Another program's long hold on the database is of this kind, too: it passes.
     """
-    cause = error.__cause__
-    if isinstance(cause, OSError) or (cause is not None and type(cause).__name__ == "OperationalError"):
-        error = cause
+    error = _cause_of(error)
     if isinstance(error, OSError) and error.errno in _MACHINE:
         return True
-    return type(error).__name__ == "OperationalError" and any(
-        sign in str(error)
-        for sign in ("database or disk is full", "disk I/O error", "readonly database", "unable to open", "is locked")
-    )
+    return _is_of_database(error) and any(sign in str(error) for sign in _DATABASE)
+
+
+def explain_trouble(error: BaseException) -> StateError | None:
+    """Return a trouble of the machine as an error that a person can act on; None if it is none."""
+    error = _cause_of(error)
+    if isinstance(error, OSError):
+        return StateError(os.strerror(error.errno or 0), str(error.filename or ""), hint_at(error.errno))
+    if not _is_of_database(error):
+        return None
+    found = next((told for sign, told in _DATABASE.items() if sign in str(error)), None)
+    return None if found is None else StateError(found[0], "memoryd.db", found[1])
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    cause = error.__cause__
+    return cause if cause is not None and (isinstance(cause, OSError) or _is_of_database(cause)) else error
+
+
+def _is_of_database(error: BaseException) -> bool:
+    return type(error).__name__ == "OperationalError"

@@ -236,7 +236,7 @@ def _make_intent(
             raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
         intent = _intent_of(writer, edits, outcome, planned, appends) | {
             "fence": run.fence,
-            "actor": revision.actor if revision is not None else actor_of(edits),
+            "actor": revision.actor if revision is not None else actor_of(edits, run),
             "put_back": [one.memory_id for one in brought.put_back],
             "agrees": brought.agrees,
         }
@@ -254,10 +254,13 @@ def _make_intent(
     return intent
 
 
-def actor_of(edits: Sequence[Edit]) -> str:
-    """Return the actor for the audit: a run's own decisions are memoryd's, whoever asked for the run."""
+def actor_of(edits: Sequence[Edit], run: Run) -> str:
+    """Return the actor for the audit: a run's own decisions are memoryd's, whoever asked for the run.
+
+    A tool writes for whoever called it: the agent, or a person at the command line.
+    """
     callers = {edit.caller for edit in edits if isinstance(edit, Operate)}
-    return guard_check.HUMAN if Caller.OWNER in callers else guard_check.AGENT_TOOL if Caller.TOOL in callers else ACTOR
+    return guard_check.HUMAN if Caller.OWNER in callers else run.actor if Caller.TOOL in callers else ACTOR
 
 
 def _outcome_json(outcome: RunOutcome, planned: Preview, appends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

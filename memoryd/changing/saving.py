@@ -150,7 +150,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
             operations = list(_weigh_operations(witness, operations, {one.id: one for one in live}))
         passed = writer.judge(connection, agent_id, operations, Caller.TOOL)
         guard_check.require_passed(passed)
-        return Revision(changes=passed.changes, core=data, actor=guard_check.AGENT_TOOL)
+        return Revision(changes=passed.changes, core=data, actor=run.actor)
 
     return revise
 

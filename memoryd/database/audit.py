@@ -138,13 +138,15 @@ def make_text_reader(connection: Connection) -> Callable[[str], str | None]:
 def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
     """Return the losses of an agent's core after `since`, other than by the actor `but` or by a rollback.
 
+    A new text for the whole file counts, whoever gave it: what it leaves out may have been forgotten in it.
     Of a text that has been redacted since, only an end is known: it counts as what is left of it.
     """
     sql = (
         "SELECT a.id, a.at, a.memory_id, b.text, n.text FROM memory m CROSS JOIN audit a"
         ' ON a.agent_id = m.agent_id AND a.memory_id = m.id LEFT JOIN content b ON b.sha256 = a."before"'
         " LEFT JOIN content n ON n.sha256 = a.\"after\" WHERE m.agent_id = ? AND m.kind = 'core' AND m.updated_at > ?"
-        " AND a.at > ? AND a.\"before\" IS NOT NULL AND a.actor != ? AND a.operation != 'rollback'"
+        " AND a.at > ? AND a.\"before\" IS NOT NULL AND a.operation != 'rollback'"
+        " AND (a.actor != ? OR a.run_id IN (SELECT id FROM job_run WHERE kind = 'replace'))"
         " AND n.text IS NOT NULL AND json_extract(b.text, '$.content_hash', '$.deleted_at')"
         " IS NOT json_extract(n.text, '$.content_hash', '$.deleted_at') ORDER BY a.id"
     )

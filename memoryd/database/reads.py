@@ -567,7 +567,7 @@ def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:
 
 
 def read_daemon(reader: DatabaseReader) -> Row | None:
-    """Read who runs or ran last."""
+    """Read which daemon runs, or which ran last."""
     return reader.row("SELECT * FROM daemon")
 
 
@@ -651,7 +651,7 @@ def count_unread(reader: DatabaseReader, agent_id: str) -> dict[str, int]:
 
 
 def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str, int]:
-    """Count what readers passed over in an agent's transcripts, by those of its names that begin so."""
+    """Count what readers skipped in an agent's transcripts, by each name that begins with the given text."""
     rows = reader.rows(
         "SELECT one.key AS name, sum(one.value) AS n FROM transcript t, json_each(t.skipped) one"
         " WHERE t.agent_id = ? AND substr(one.key, 1, length(?)) = ? GROUP BY one.key ORDER BY one.key",
@@ -662,12 +662,19 @@ def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str,
 
 def left_as_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> int:
     """Count an agent's sessions that were over when they were first seen and of which nothing was written to memory."""
-    return reader.number(
-        "SELECT count(*) FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
-        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0) AND s.seen_at <= ?"
+    return count_history(reader, agent_id, idle_end, now)[0]
+
+
+def count_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> tuple[int, int]:
+    """Count an agent's sessions that were over when they were first seen: those not written to memory, and all."""
+    row = reader.row(
+        "SELECT coalesce(sum(s.last_seq > coalesce(w.seq, 0)), 0) AS unwritten, count(*) AS every FROM session s"
+        " LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
+        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > 0 AND s.seen_at <= ?"
         " AND julianday(s.last_turn_at) <= julianday(s.seen_at) - ? / 86400.0",
         agent_id, now, idle_end.total_seconds(),
     )  # fmt: skip
+    return (row["unwritten"], row["every"]) if row else (0, 0)
 
 
 def count_spent(reader: DatabaseReader, day: str) -> int:

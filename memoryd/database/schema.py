@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
 from memoryd.database import audit, backups, memories, query, reads, sqlite
-from memoryd.database.library import load_library
+from memoryd.database.library import file_uri, load_library
 from memoryd.errors import StateError, describe
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
@@ -106,6 +106,43 @@ def migrate(engine: Engine) -> int:
 def set_identity(engine: Engine, number: int) -> None:
     """Set the number by which the journal knows this database; a copy of it has the same."""
     sqlite.write(engine, query.run, f"PRAGMA application_id = {number}")
+
+
+def require_ours(path: Path) -> None:
+    """Check that a database from elsewhere holds only what memoryd makes: a foreign trigger would run in its name.
+
+    Args:
+        path: of a sound database that no process uses, of this version or an older one.
+
+    Raises:
+        StateError: it has a table, an index, a view or a trigger of somebody else.
+    """
+    module = load_library()
+    with closing(module.connect(f"{file_uri(path)}?mode=ro", uri=True)) as connection:
+        number = connection.execute("PRAGMA user_version").fetchone()[0]
+        found = _list_objects(connection)
+    known: set[tuple[str, str, str]] = set()
+    for steps in ((read_newest(),), read_migrations()):
+        with closing(module.connect(":memory:")) as made:
+            for statement in (one for step in steps if step.number <= number for one in step.statements):
+                made.execute(statement)
+            known |= _list_objects(made)
+    if foreign := sorted(f"{kind} {name!r}" for kind, name, _ in found - known):
+        hint = "take another backup, or remove them from it"
+        raise StateError(f"holds what memoryd did not make: {', '.join(foreign[:5])}", str(path), hint)
+
+
+def _list_objects(connection: Any) -> set[tuple[str, str, str]]:
+    """Return kind, name and text of all objects; of a table or an index, whose text may differ, how its text begins."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    return {
+        (
+            kind,
+            name,
+            " ".join(sql.split()[:2]).upper().replace("UNIQUE INDEX", "INDEX") if kind in {"table", "index"} else sql,
+        )
+        for kind, name, sql in rows.fetchall()
+    }
 
 
 @dataclass(frozen=True, slots=True)

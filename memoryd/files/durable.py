@@ -76,14 +76,15 @@ def replace(
     new: bytes,
     expected: str | None,
     step: Step = no_step,
-    mode: int = 0o644,
+    mode: int | None = None,
     keep: Keep | None = None,
 ) -> FileReplacement:
     """Make `new` the content of a file, if what is there is what was expected.
 
-    Mode, owner and extended attributes of the old file are kept; a new one belongs to whom its folder belongs to. On
-    disk when this returns: data, then name. `expected` is the sha256 of the bytes to be replaced, None where the file
-    must not exist yet. `keep` puts the replaced file aside, given where it lies and its bytes; False where it cannot.
+    Mode, owner and extended attributes of the old file are kept. A new one gets those of its folder, whatever the
+    umask, but others may not write it; `mode` sets another mode. On disk when this returns: data, then name.
+    `expected` is the sha256 of the bytes to be replaced, None where the file must not exist yet. `keep` puts the
+    replaced file aside, given where it lies and its bytes; False where it cannot.
 
     Raises:
         MovedError: the file is another one than expected. It has its own bytes, the new ones are nowhere.
@@ -144,16 +145,19 @@ def _make_moved_error(entry: FolderEntry, more: str = "") -> MovedError:
     return MovedError("was changed by somebody else meanwhile" + more, str(entry.path), "plan again on its new content")
 
 
-def _write_temp(entry: FolderEntry, new: bytes, old: _OldFile | None, mode: int, step: Step) -> FolderEntry:
+def _write_temp(entry: FolderEntry, new: bytes, old: _OldFile | None, mode: int | None, step: Step) -> FolderEntry:
     temp = make_name(entry, "new")
     step("before:create")
-    fd = temp.open(os.O_RDWR | os.O_CREAT | os.O_EXCL, mode if old is None else 0o600)
+    fd = temp.open(os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         step("after:create")
         if old is not None:
             _copy_attributes(old, fd)
-        elif os.geteuid() == 0:  # root serves other users' workspaces: what it makes there is theirs
-            give_to(fd, os.fstat(entry.folder.fd))
+        else:
+            above = os.fstat(entry.folder.fd)
+            if os.geteuid() == 0:  # root serves other users' workspaces: what it makes there is theirs
+                give_to(fd, above)
+            os.fchmod(fd, stat.S_IMODE(above.st_mode) & 0o664 | 0o600 if mode is None else mode)
         fill(fd, new, step)
     except BaseException:
         temp.unlink(missing_ok=True)

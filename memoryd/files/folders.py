@@ -7,10 +7,12 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from memoryd.config import Settings
 from memoryd.errors import MemorydError, StateError
+from memoryd.files import git_exclude
 from memoryd.files.durable import MovedError, replace, sync_folder
 from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder, require_plain
 from memoryd.files.regular import as_state_error, read
@@ -36,14 +38,14 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
-    """Open one folder of a workspace, made where it is missing: for its owner to write, whatever the umask."""
+    """Open one folder of a workspace, made where it is missing, with the mode of the folder above."""
     entry = folder / name
     with as_state_error("cannot be made", entry):
         try:
             return folder.folder(name)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
-                entry.make_folder(0o755)
+                entry.make_folder()
                 sync_folder(folder)
         return folder.folder(name)
 
@@ -85,8 +87,8 @@ def make_memory_folders(settings: Settings) -> None:
 def continuum_folder(workspace: OpenFolder) -> OpenFolder:
     """Open the workspace's `.continuum/memory/`, and create it at first use.
 
-    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. In one
-    that exists nothing is changed: whether it is tracked is then its owner's choice.
+    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. One that
+    somebody else made gets the same, unless it has one already or git tracks files in it: that is its owner's choice.
     """
     with make_folder(workspace, ".continuum") as outer:
         entry = outer / "memory"
@@ -98,12 +100,22 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
                         left.entry.remove_folder()
-            return outer.folder(entry.name)
+            made = outer.folder(entry.name)
+        ignored = made / ".gitignore"
+        if not ignored.exists() and not _is_tracked(workspace.path):
+            with contextlib.suppress(MemorydError):  # on a read-only disk the folder can still be read
+                replace(ignored, b"*\n", None)
+        return made
+
+
+@cache  # asked only while the folder has no `.gitignore`
+def _is_tracked(workspace: Path) -> bool:
+    return ".continuum/memory/" in git_exclude.list_tracked(workspace)
 
 
 def _make_ignored(entry: FolderEntry) -> None:
     ready = make_name(entry, "new")
-    ready.make_folder(0o755)
+    ready.make_folder()
     try:
         with ready.folder.folder(ready.name) as folder:
             replace(folder / ".gitignore", b"*\n", None)
@@ -139,7 +151,7 @@ def _private(folder: OpenFolder, name: str) -> OpenFolder:
     entry = folder / name
     with as_state_error("cannot be made", entry):
         with contextlib.suppress(FileExistsError):
-            entry.make_folder(0o700)
+            entry.make_folder(private=True)
         # Synced though it was there: whoever made it may have been stopped before.
         sync_folder(folder)
         return folder.folder(name)

@@ -117,13 +117,18 @@ class FolderEntry(NamedTuple):
             return False
         return True
 
-    def make_folder(self, mode: int) -> None:
-        """Create a folder with this mode, less the umask; its owner is that of the parent folder."""
-        os.mkdir(self.name, mode, dir_fd=self.folder.fd)
+    def make_folder(self, *, private: bool = False) -> None:
+        """Create a folder with the owner of the parent folder, and its mode unless it is to be private (0700).
+
+        Others may not write into it, even where they may write into the parent folder.
+        """
+        os.mkdir(self.name, 0o700, dir_fd=self.folder.fd)
         above = os.fstat(self.folder.fd)
-        if os.geteuid() == 0 and above.st_uid != 0:
-            with self.folder.folder(self.name) as made:
+        with self.folder.folder(self.name) as made:
+            if os.geteuid() == 0 and above.st_uid != 0:
                 give_to(made.fd, above)
+            if not private:
+                os.fchmod(made.fd, stat.S_IMODE(above.st_mode) & 0o2775 | 0o700)
 
     def rename(self, to: FolderEntry) -> None:
         """Rename it; replace a file that has the new name."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
-from memoryd.errors import StateError
+from memoryd.errors import StateError, hint_at
 from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder, open_folder
 from memoryd.files.temporary import is_twin
 
@@ -141,16 +141,5 @@ def as_state_error(what: str, where: Path | FolderEntry) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hints = {
-            errno.ENOSPC: "free some space on this disk",
-            errno.EDQUOT: "free some of this user's quota",
-            errno.EFBIG: "raise the limit on file sizes",
-            errno.ENOENT: "make its folder first, or correct the path",
-            errno.ENOTDIR: "a part of the path is a file, not a folder: correct the path",
-            errno.EROFS: "the disk is mounted read-only",
-            errno.EACCES: "check owner and mode of the file and its folder",
-            errno.EPERM: "check owner, mode and attributes of the file and its folder",
-            errno.EIO: "check the disk and the kernel log",
-        }
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise StateError(f"{what}: {reason}", str(where), hints.get(error.errno or 0, "")) from error
+        raise StateError(f"{what}: {reason}", str(where), hint_at(error.errno)) from error

@@ -3,8 +3,8 @@
 database   memoryd.db with its -wal and -shm
 index      index.db with the same: what search looks into, made anew where it is missing
 log        log/, with the rotated files
-copies     backups/, one for each of the last days; memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place;
-           trial-…/: what a dry run is carried out in
+copies     backups/, one for each of the last days; memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another
+           database took their place; trial-…/: what a dry run is carried out in
 other      the journals, sessions that programs flushed, the lock, the socket
 """
 

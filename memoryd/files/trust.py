@@ -1,4 +1,4 @@
-"""Find who else could write a file or folder that memoryd or its agents obey.
+"""Find who else could write a file or folder that memoryd or its agents obey, or a transcript that memoryd believes.
 
 The configuration names commands to run and folders to write; a workspace holds what agents take for their own memory.
 Whoever may write either commands the one or the other. So both must belong to this user or to root, and only their
@@ -15,9 +15,10 @@ import pwd
 import stat
 from typing import TYPE_CHECKING
 
-from memoryd.errors import ConfigError
+from memoryd.errors import ConfigError, StateError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from memoryd.config import Settings
@@ -52,6 +53,32 @@ def list_violations(settings: Settings) -> list[ConfigError]:
 def find_fault(workspace: Path) -> ConfigError | None:
     """Return why a folder cannot be a workspace; None if it can."""
     return _violation(workspace, stranger=os.geteuid() == 0)
+
+
+def require_source(path: Path, root: Path, workspace: Path, owners: Collection[int]) -> None:
+    """Refuse a transcript that somebody else could have written: it would speak for the user and their agent.
+
+    Args:
+        path: of the file.
+        root: the folder of its pattern; it and what lies between are looked at.
+        workspace: of the agent; its owner's files are taken.
+        owners: numbers of other users whose files are taken as well.
+
+    Raises:
+        StateError: it is another user's, or others can write its folder.
+        FileNotFoundError: there is no such file.
+    """
+    taken = {0, os.geteuid(), workspace.stat().st_uid, *owners}
+    uid = path.stat().st_uid
+    if uid not in taken:
+        hint = f"chown {os.geteuid()} {path}; or, if their sessions are meant, agents[].owners: [{_name(uid)}]"
+        raise StateError(f"belongs to {_name(uid)}, so it is not read", str(path), hint)
+    for folder in (path.parent, *path.parent.parents):
+        if not folder.is_relative_to(root):
+            break
+        fault = _violation(folder, stranger=folder.stat().st_uid in taken, shared=True)
+        if fault is not None:
+            raise StateError(f"is not read, because its folder {folder} {fault.what}", str(path), fault.hint)
 
 
 def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:

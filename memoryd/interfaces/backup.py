@@ -10,7 +10,7 @@ from memoryd.changing.recovery import list_erasing
 from memoryd.changing.restore import ACTS, WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import backups, snapshot
+from memoryd.database import backups, schema, snapshot
 from memoryd.database.reads import DATABASE
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
@@ -50,6 +50,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
         manifest = archive.unpack(path, folder, NAMES)
         snapshot.check(folder / DATABASE)
+        schema.require_ours(folder / DATABASE)
         journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.counted import count_noun
-from memoryd.errors import ConfigError, MemorydError, NotFoundError, describe
+from memoryd.errors import ConfigError, MemorydError, NotFoundError, describe, explain_trouble
 from memoryd.interfaces import (
     agents,
     consolidation,
@@ -134,7 +134,7 @@ def job() -> None:
     " same input was rejected (dream, refine, dedup).",
 )
 @click.option(
-    "--lookback-days", type=click.IntRange(1), metavar="N", help="Read the last N days, today included (dream)."
+    "--lookback-days", type=click.IntRange(1, 3650), metavar="N", help="Read the last N days, today included (dream)."
 )
 @click.option("--mode", type=click.Choice(["normal", "dedup", "strict"]), help="Limit the changes (refine).")
 @click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, from what was read so far.")
@@ -420,8 +420,7 @@ def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name:
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
         return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")
-    hint = "" if isinstance(error, OSError) else "unless the disk is full, this is a defect of memoryd"
-    return MemorydError(describe(error), hint=hint)
+    return explain_trouble(error) or MemorydError(describe(error), hint="this is a defect of memoryd")
 
 
 def _globals_first(given: list[str]) -> list[str]:

@@ -41,7 +41,7 @@ _READ = 16 * 1024
 
 
 class Control:
-    """Serve the socket as a context manager."""
+    """Serve the control socket inside a `with` block."""
 
     def __init__(
         self,

@@ -123,7 +123,10 @@ def _sqlite(_settings: Settings, _now: datetime) -> Iterator[Check]:
 def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
     if holder is None:
-        yield Check("daemon", WARN, "is not running", "memoryd run, or memoryd service install")
+        with _open_database(settings) as reader:
+            is_expected = reader is not None and reads.read_daemon(reader) is not None
+        told = (FAIL, "is stopped: nothing is read") if is_expected else (WARN, "is not running")
+        yield Check("daemon", *told, "memoryd run, or memoryd service install")
     else:
         yield Check("daemon", OK, f"process {holder} holds the state folder" if holder else "the state folder is held")
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -89,9 +89,10 @@ class Output:
             message = f"{error.where}: {error.what}" if error.where else error.what
             body = {"code": error.code, "message": message, "hint": error.hint}
             told = {"data": dict(error.data)} if error.data else {}
-            print(json.dumps({"ok": False, "error": body, **told}, ensure_ascii=False))
-        else:
-            print(make_visible(f"memoryd: {error}"), file=sys.stderr)
+            with suppress(OSError):  # where standard output is what failed, standard error still says so
+                print(json.dumps({"ok": False, "error": body, **told}, ensure_ascii=False), flush=True)
+                return
+        print(make_visible(f"memoryd: {error}"), file=sys.stderr)
 
 
 def make_visible(text: str) -> str:

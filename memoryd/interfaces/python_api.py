@@ -189,8 +189,8 @@ class Memory:
         Raises:
             ValueError: the number of days is less than one.
         """
-        if lookback_days is not None and lookback_days < 1:
-            raise ValueError(f"lookback_days is {lookback_days}: one day, today, is the least")
+        if lookback_days is not None and not 1 <= lookback_days <= 3650:
+            raise ValueError(f"lookback_days is {lookback_days}: give 1 (only today) to 3650")
         return self._run("dream", jobs_by_hand.JobRequest(force=force, lookback_days=lookback_days))
 
     def sleep_due(self, tokens: int, window: int) -> bool:

@@ -206,9 +206,7 @@ class RefinementSession:
 
     def take_search(self, name: str, core: Mapping[str, Memory], found: Sequence[str]) -> tuple[RefinementSession, str]:
         """Take what a search found, the best first, and the text to answer with."""
-        hits = [one for one in found if one in core][:MOST_FOUND]
-        rows = [ledger_line(core[one]) for one in hits]
-        return self.note_call(name, "done"), _render_answer(found=len(hits), memories=rows)
+        return self.note_call(name, "done"), _render_answer(**show_found(core, [one for one in found if one in core]))
 
     def note_call(
         self, name: str, verdict: str, ids: Sequence[str] = (), tokens: Sequence[int] = ()
@@ -227,6 +225,14 @@ class RefinementSession:
         told |= {"mutations": self.mutations, "steps": self.steps, "timeline": list(self.timeline)}
         told |= {"untold": self.untold} if self.untold else {}
         return told | {"ended": self.ended, "why": self.why}
+
+
+def show_found(core: Mapping[str, Memory], hits: Sequence[str]) -> dict[str, Any]:
+    """Return the answer to a search: how many memories were found, the best of them, and whether some are not shown."""
+    shown: dict[str, Any] = {"found": len(hits), "memories": [ledger_line(core[one]) for one in hits[:MOST_FOUND]]}
+    if len(hits) > MOST_FOUND:
+        shown["note"] = f"only the best {MOST_FOUND} are shown; use more words, or days"
+    return shown
 
 
 def rejudge_timeline(

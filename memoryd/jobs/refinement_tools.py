@@ -182,6 +182,8 @@ def _look(given: Mapping[str, Any]) -> SearchCall | Misuse:
         return Misuse("a search takes a text and days", "query: words; from and to: YYYY-MM-DD, or leave them out")
     if not query.strip() and not days:
         return Misuse("there is nothing to look for", "give words, or days, or both")
+    if after and before and after > before:
+        return Misuse("`from` is later than `to`", "from: the first day; to: the last day, both inclusive")
     return SearchCall(query[:_LONGEST_QUERY], after, before)
 
 

@@ -199,6 +199,13 @@ _SHORTEST = 3  # content words below which a statement says too little to last �
 _SHORTEST_OF_SELF = 2  # … and where the user says what they are, like, want or have decided: "I prefer tea."
 _OF_SELF = 0.75  # importance of such a statement
 _LONGEST = 320  # characters above which it is a text, not a statement
+# "Remember the rule on that page" says where it stands, not what it is.
+_ELSEWHERE = re.compile(
+    r"^(?!.*\b(?:is|are|was|were|must|should|needs?)\b)[^:,;]*\bremember (?:the|my|our)\b[^:,;]*\b"
+    r"(?:above|below|(?:on|in|from|at|behind|under) (?:that|this|the (?:linked|next|same))(?: web)? ?"
+    r"(?:page|site|link|url|file|document|doc|article|post|thread|issue|message|image|screenshot))\W*$",
+    re.IGNORECASE,
+)
 _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # what a decision is for: "Let's use Redis."
 
 
@@ -207,7 +214,7 @@ def find_cue(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
     cues = _APPLYING[by_user, working]
     if not cues or len(sentence) > _LONGEST:
         return None
-    if is_question(sentence) or sentence.endswith(":"):
+    if is_question(sentence) or sentence.endswith(":") or _ELSEWHERE.search(sentence):
         return None
     plain = sentence.replace("’", "'")  # noqa: RUF001
     return next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)

@@ -12,6 +12,7 @@ import math
 import os
 import traceback
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from sqlalchemy.exc import OperationalError
 from memoryd.agent_choice import is_nearer_to_another
 from memoryd.database import query, sqlite
 from memoryd.errors import MemorydError, NotFoundError, StateError, describe, is_disk_trouble
-from memoryd.files import ranges, sources
+from memoryd.files import ranges, sources, trust
 from memoryd.reading import cursor as reading
 from memoryd.reading import drift, store, unreadable_paths
 from memoryd.reading.backlog import Backlog
@@ -314,9 +315,11 @@ class Ingest:
             if cursor is not None and not cursor.is_gone:
                 self._look_for(source, cursor)
         elif self.databases.is_one(source, cursor, path):
+            _require_trusted(source, path)
             if self.databases.look(source, path, cursor, stat):
                 self.unreadable.take_back(source.agent.id, path)
         elif cursor is None or self._is_unread(cursor, path, stat):
+            _require_trusted(source, path)
             self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
 
@@ -703,6 +706,11 @@ class Ingest:
         self.cursors.lose(batch.cursors.values())
         for cursor in batch.cursors.values():
             self.look_again(cursor.path, 0)
+
+
+def _require_trusted(source: SourcePattern, path: str) -> None:
+    with suppress(FileNotFoundError):  # it went: what reads it says so
+        trust.require_source(Path(path), source.pattern.root, source.agent.folder, source.agent.owners)
 
 
 def _is_trouble(error: BaseException) -> bool:

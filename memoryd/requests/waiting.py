@@ -140,10 +140,11 @@ def request(
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
     """Give a waiting run the new options; raise if a running run has others."""
     waiting = json.loads(query.fetch_text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
-    if {name: one for name, one in waiting.items() if one} == {name: one for name, one in options.items() if one}:
-        return
-    asked = [name for name, one in options.items() if one and name != "flushed"]  # done ahead of it, not asked of it
-    if not runs.ask_anew(connection, run_id, options) and asked:
+    # What was flushed was done ahead of the run, not asked of it.
+    before, asked = (
+        {name: one for name, one in some.items() if one and name != "flushed"} for some in (waiting, options)
+    )
+    if not runs.ask_anew(connection, run_id, options) and asked and asked != before:
         hint = "wait until it is over, or end it: memoryd job cancel"
         raise RefusedError("the same job is under way, with other options", run_id, hint)
 

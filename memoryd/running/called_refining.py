@@ -27,7 +27,7 @@ from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs import refinement_tools
 from memoryd.jobs.job import ToolCall
-from memoryd.jobs.refinement import CANCELLED, MOST_FOUND, ledger_line
+from memoryd.jobs.refinement import CANCELLED, show_found
 from memoryd.jobs.refinement_tools import Misuse, SearchCall
 from memoryd.ledger.memory import MemoryKind
 from memoryd.running import queueing, refining
@@ -95,7 +95,7 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
     if not isinstance(asked, SearchCall):
         return {"error": asked.why, "allowed": asked.allowed} if isinstance(asked, Misuse) else {}
     hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
-    return {"memories": [ledger_line(core[one]) for one in hits[:MOST_FOUND]]}
+    return show_found(core, hits)
 
 
 def goes_on(connection: Connection, agent_id: str) -> bool:

@@ -567,13 +567,16 @@ def room_within(tokens: int | None, settings: Settings) -> int:
 
 
 def search(core: Sequence[Memory], query: str, after: str | None, before: str | None) -> list[str]:
-    """Return the ids of memories that hold words of a query and first occurred between two days, best first."""
-    words = [term.text for term in parse(query).terms]
+    """Return the ids of memories that hold words of a query and first occurred between two days, best first.
+
+    A query without a word, such as `%` or `_`, finds the memories that hold it letter by letter.
+    """
+    words, signs = [term.text for term in parse(query).terms], query.strip()
     found = []
     for memory in core:
         day = first_said(memory)
         if (after or "") <= day and (before is None or day <= before):
-            hits = len(find_held(memory.content, words))
-            if hits or not words:
+            hits = len(find_held(memory.content, words)) if words else memory.content.count(signs) if signs else 0
+            if hits or not signs:
                 found.append((-hits, memory.id))
     return [memory_id for _, memory_id in sorted(found)]

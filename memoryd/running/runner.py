@@ -336,7 +336,8 @@ class Runner:
         self.clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
-        self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories)
+        left_out = outcome.receipt.get("dropped")  # by reason, without content
+        self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories, dropped=left_out)
         if outcome.receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 

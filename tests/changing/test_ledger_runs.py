@@ -3,6 +3,7 @@
 import json
 import secrets
 from datetime import timedelta
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -12,7 +13,7 @@ from scratch import Scratch, filler, in_process, message, said
 from memoryd.changing import authorship, commit, dedup, ledger_runs
 from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
-from memoryd.database import audit, runs, sqlite
+from memoryd.database import audit, query, runs, sqlite
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.durable import MovedError
 from memoryd.ledger.memory import MemoryKind
@@ -673,6 +674,18 @@ def test_a_run_that_is_neither_queued_nor_there_has_no_id(tmp_path):
         run_once(app)
         with patch.object(runs, "enqueue", return_value=False), pytest.raises(StateError, match="could not be queued"):
             waiting.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
+
+
+def test_a_run_that_is_asked_for_again_as_before_is_the_same_run(tmp_path):
+    with in_process(Scratch(tmp_path / "scratch")) as app:
+        run_once(app)
+        ask = partial(waiting.request, app.engine, app.clock, "demo", "dream", key="dream:demo")
+        asked = ask({"force": True, "flushed": ["run-a"]})
+        with sqlite.begin_write(app.engine) as connection:
+            query.run(connection, "UPDATE job_run SET state = 'running' WHERE id = ?", asked)
+        assert ask({"force": True, "flushed": []}) == asked
+        with pytest.raises(RefusedError, match="with other options"):
+            ask({"force": True, "lookback_days": 3})
 
 
 def test_the_log_is_emptied_of_a_plan_that_was_made_in_vain(tmp_path):

@@ -106,7 +106,7 @@ def test_nothing_is_no_note(scratch, memory):
             memory.update(**given)
 
 
-def test_a_memory_is_added_once_and_audited_as_a_tools(scratch, memory, capsys):
+def test_a_memory_is_added_once_and_audited_as_its_callers(scratch, memory, capsys):
     before = scratch.core
     done = memory.update(append="- Ottilie grows kumquats\n# in a greenhouse")
     assert scratch.core.startswith(before.rstrip("\n").partition("\n")[0])
@@ -115,7 +115,7 @@ def test_a_memory_is_added_once_and_audited_as_a_tools(scratch, memory, capsys):
     assert memory.update(append="ottilie  grows kumquats # in a greenhouse")["why"] == "the core says that already"
     assert scratch.core.count("kumquats") == 1
     audit = call(scratch, capsys, "audit", "--run", done["run"])
-    assert {(row["operation"], row["actor"]) for row in audit} == {("add", "agent-tool"), ("write", "agent-tool")}
+    assert {(row["operation"], row["actor"]) for row in audit} == {("add", "human"), ("write", "human")}
     (hit,) = memory.search("kumquats", tier="core")
     assert hit.id in {row["id"] for row in memory.core.list()}
     assert agrees(scratch)

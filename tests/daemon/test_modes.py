@@ -36,7 +36,8 @@ def not_private(folder):
     return {name: oct(mode) for name, (is_dir, mode) in modes(folder).items() if mode != (0o700 if is_dir else 0o600)}
 
 
-def test_everything_a_daemon_makes(tmp_path, umask):
+@pytest.mark.parametrize("folder", [0o755, 0o2770, 0o700])
+def test_everything_a_daemon_makes(tmp_path, umask, folder):
     scratch = Scratch(
         tmp_path / "deep" / "scratch", ingest={"settle": "20ms", "rescan": "1s"}, scrub={"secrets": "redact"}
     )
@@ -47,7 +48,8 @@ def test_everything_a_daemon_makes(tmp_path, umask):
     scratch.write_config(state_dir=str(scratch.root / "new" / "state"))
     scratch.state = scratch.root / "new" / "state"
     scratch.root.chmod(0o755)
-    scratch.workspace.chmod(0o755)
+    scratch.workspace.chmod(folder)
+    scratch.sessions.chmod(0o755)
     scratch.config.chmod(0o644)
     with scratch.daemon():
         scratch.append([*said(at=recent()), filler(at=recent())])
@@ -65,9 +67,9 @@ def test_everything_a_daemon_makes(tmp_path, umask):
         if name.startswith("sessions/"):
             continue  # the agent's own
         if name.startswith((".continuum/memory/backup", ".continuum/memory/.late-")) or name.endswith(".lock"):
-            assert mode == (0o700 if is_dir else 0o600), name
+            assert mode & 0o1777 == (0o700 if is_dir else 0o600), name
         else:
-            assert mode == (0o755 if is_dir else 0o644) & ~umask, name
+            assert mode == (folder if is_dir else folder & 0o666), name
     assert stat.S_IMODE((scratch.root / "backup.tar.gz").stat().st_mode) == 0o600
 
 
@@ -96,6 +98,7 @@ def test_every_file_is_closed_from_the_moment_it_is_made(tmp_path, umask):
     scratch = Scratch(tmp_path / "scratch")
     scratch.root.chmod(0o755)
     scratch.workspace.chmod(0o755)
+    scratch.sessions.chmod(0o755)
     scratch.config.chmod(0o644)
     scratch.append([*said(), filler()])
     (scratch.workspace / "MEMORY.md").write_text("- mine\n", encoding="utf-8")
@@ -113,6 +116,8 @@ def test_every_file_is_closed_from_the_moment_it_is_made(tmp_path, umask):
     assert temporary == {
         ("MEMORY.md.tmp", 0o600),
         ("MEMORY.md.tmp", 0o640),
-        ("04.md.tmp", 0o644 & ~umask),
-        ("consolidation.log.tmp", 0o644 & ~umask),
+        ("04.md.tmp", 0o600),
+        ("04.md.tmp", 0o644),
+        ("consolidation.log.tmp", 0o600),
+        ("consolidation.log.tmp", 0o644),
     }

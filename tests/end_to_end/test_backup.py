@@ -201,3 +201,21 @@ def test_a_restore_waits_for_nobody(scratch, packed):
 def test_status_tells_the_disk_it_uses(scratch):
     used = scratch.json("status")["disk"]["state_bytes"]
     assert used >= (scratch.state / "memoryd.db").stat().st_blocks * 512
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "CREATE TRIGGER spy AFTER INSERT ON turn BEGIN DELETE FROM fact; END",
+        "CREATE TABLE loot (text)",
+        "CREATE VIEW session_view AS SELECT 1",
+    ],
+)
+def test_a_database_with_foreign_objects_is_not_restored(scratch, tmp_path, planted):
+    scratch.change(planted)
+    scratch.json("backup", str(tmp_path / "b"))
+    name = planted.split()[2]
+    scratch.change(f"DROP {planted.split()[1]} {name}")
+    error = scratch.json("restore", str(tmp_path / "b"), code=1)
+    assert "memoryd did not make" in error["message"]
+    assert name in error["message"]

@@ -264,14 +264,16 @@ def test_mode_owner_and_attributes_stay(path: Path) -> None:
     assert os.listxattr(path) == marked
 
 
-def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o755, 0o644), (0o770, 0o660), (0o777, 0o664)])
+def test_a_new_file_follows_its_folder_and_no_umask(tmp_path: Path, folder: int, file: int) -> None:
+    tmp_path.chmod(folder)
     umask = os.umask(0o027)
     try:
         replace(tmp_path / "a", b"a", None)
         replace(tmp_path / "b", b"b", None, mode=0o600)
     finally:
         os.umask(umask)
-    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"] == [0o640, 0o600]
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"] == [file, 0o600]
 
 
 def make_symlink(path: Path) -> None:

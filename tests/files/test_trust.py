@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from scratch import Scratch
+from scratch import Scratch, said
 
 from memoryd import app, config
 from memoryd.errors import ConfigError
@@ -156,3 +156,39 @@ def test_root_serves_a_users_workspace_but_takes_no_commands_from_them(shared):
     os.chown(shared.config, 0, 0)
     os.chown(shared.root, 0, 0)
     assert refused(shared) == []
+
+
+# --- transcripts ---
+
+
+def told(scratch):
+    return [row[0] for row in scratch.query("SELECT text FROM alarm WHERE kind = 'unreadable' AND cleared_at IS NULL")]
+
+
+def test_a_transcript_in_a_folder_that_everybody_can_write_is_not_read(scratch):
+    folder = scratch.append(said()).parent
+    folder.chmod(0o777)
+    scratch.run("run", "--once")
+    (text,) = told(scratch)
+    assert f"its folder {folder} can be written by everybody on this machine (chmod o-w {folder})" in text
+    assert scratch.query("SELECT count(*) FROM turn") == [(0,)]
+    folder.chmod(0o755)
+    scratch.run("run", "--once")
+    assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])
+
+
+@as_root
+def test_a_strangers_transcript_is_read_only_if_the_configuration_names_them(scratch):
+    os.chown(scratch.append(said()), STRANGER, STRANGER)
+    scratch.run("run", "--once")
+    (text,) = told(scratch)
+    assert f"belongs to user {STRANGER}, so it is not read (chown 0 " in text
+    assert "agents[].owners" in text
+    assert scratch.query("SELECT count(*) FROM turn") == [(0,)]
+    scratch.agents[0]["owners"] = [STRANGER]
+    scratch.write_config()
+    scratch.run("run", "--once")
+    assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])
+    scratch.agents[0]["owners"] = ["nobody-of-this-name"]
+    scratch.write_config()
+    assert "is no user of this machine" in scratch.json("config", "check", code=2)["message"]

@@ -1,9 +1,12 @@
 """The command line: help, exit codes, JSON as the contract has it, errors that say what, where and what to do."""
 
+import errno
 import json
 import re
+import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -332,6 +335,47 @@ def test_what_nobody_expected_is_told_in_one_line_without_content(slept, capsys,
     error = data(slept, capsys, "status", code=1)
     assert error["message"].startswith("KeyError at ")
     assert "secret" not in json.dumps(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (OSError(errno.ENOSPC, "", "/state"), "/state: No space left on device", "free some space on this disk"),
+        (sqlite3.OperationalError("database is locked"), "another program holds the database", "end the program"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), "read-only", "owner and mode"),
+        (sqlite3.OperationalError("database or disk is full"), "the disk is full", "free some space"),
+    ],
+)
+def test_a_trouble_of_the_machine_is_told_as_what_it_is(slept, capsys, monkeypatch, error, message, hint):
+    def fail(*_arguments, **_options):
+        raise error
+
+    monkeypatch.setattr("memoryd.interfaces.status.status", fail)
+    told = data(slept, capsys, "status", code=1)
+    assert (told["code"], message in told["message"], hint in told["hint"]) == ("state", True, True)
+    assert "defect" not in json.dumps(told)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_is_full_is_told_on_standard_error(slept):
+    for options in ([], ["--json"]):
+        with Path("/dev/full").open("wb") as full:
+            command = [sys.executable, "-m", "memoryd", "--config", str(slept.config), *options, "status"]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+        assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("job", "run", "dream", "--lookback-days", "99999999999"),
+        ("recover", "--hours", "1e300"),
+        ("rollback", "--to", "99999999999999999999999"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_at_once(slept, capsys, arguments):
+    assert "is not in the range" in data(slept, capsys, *arguments, code=2)["message"]
 
 
 def test_an_interrupt_is_130(slept, capsys, monkeypatch):

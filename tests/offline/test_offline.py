@@ -228,6 +228,8 @@ def test_explicit_cues_last(sentence, kind):
         "Turns out she had no other family.",
         "The tests always pass locally but never run on CI.",
         "The docs say to run make first, and never commit to main.",
+        "please remember the rule on that page",
+        "Remember the key decisions above.",
     ],
 )
 def test_what_people_say_in_passing_does_not_last(sentence):

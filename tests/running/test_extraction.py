@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from datetime import timedelta
+from unittest.mock import patch
 
 import pytest
 from chat_server import ChatServer, speak
@@ -215,7 +216,9 @@ def test_what_was_deleted_comes_back_only_when_it_is_said_anew(world):
         read_all(app)
         with sqlite.begin_write(app.engine) as connection:
             _plant(connection, app, SAID[0][1])
-        run = ask(app)
+        with patch.object(type(app.runner), "log_end") as logged:
+            run = ask(app)
+        assert logged.call_args.kwargs["dropped"] == {"tombstone": 1}
         assert json.loads(run["receipt"])["dropped"] == {"tombstone": 1}
         assert contents(app) == []
         with sqlite.begin_write(app.engine) as connection:

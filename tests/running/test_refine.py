@@ -211,6 +211,8 @@ def test_searches_find_by_words_and_days_among_what_is_live(fresh):
         assert {memory.content for memory in core if memory.id in found[:2]} == {TEXTS[6], TEXTS[7]}
         assert len(refining.search(core, "", "2025-01-03", "2025-01-05")) == 3
         assert refining.search(core, "lemon", "2025-01-10", None) == []
+        assert [refining.search(core, sign, None, None) for sign in ("%", "???")] == [[], []]
+        assert set(refining.search(core, "_", None, None)) == {one.id for one in core if "_" in one.content}
 
 
 def test_a_server_without_tools_is_asked_in_text_and_remembered(fresh):

@@ -212,6 +212,8 @@ def test_outside_a_refinement_every_call_but_a_search_is_an_error(world):
         assert (agent.is_refused, found.get("run"), found["over"]) == (False, None, False)
         assert found["memories"]
         assert agent("search_memories", query=" ")["error"] == "there is nothing to look for"
+        backward = {"from": "2025-01-05", "to": "2025-01-03"}
+        assert agent("search_memories", query="shop", **backward)["error"] == "`from` is later than `to`"
     assert seen(world) == before
     assert refinements(world) == 0
 

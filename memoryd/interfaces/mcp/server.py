@@ -14,7 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
-from memoryd.errors import MemorydError, NotFoundError
+from memoryd.errors import MemorydError, NotFoundError, explain_trouble
 from memoryd.files.log import Log
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import CallKind, Calls
@@ -177,8 +177,10 @@ class _ToolServer:
             given = await self._calls.run(tool.name, tool.kind, partial(tool.call, asked))
         except MemorydError as error:
             return _make_failure(self._memory.describe_error(error))
-        except Exception:  # noqa: BLE001 - no text of it may reach the agent, and the service goes on
+        except Exception as error:  # noqa: BLE001 - no text of it may reach the agent, and the service goes on
             self._log.error("mcp call failed", call=tool.name, exc_info=True)
+            if trouble := explain_trouble(error):
+                return _make_failure(self._memory.describe_error(trouble))
             return _make_failure(f"{tool.name}: failed by a defect of memoryd (memoryd logs --level error shows where)")
         return _result(given)
 

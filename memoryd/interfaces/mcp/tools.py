@@ -71,7 +71,7 @@ class MemoryTools:
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         searching.require_days(narrowing)
-        hits = self._recall.search(self.agent, asked.query, narrowing)
+        hits = searching.search_with(self._recall, self.scrubber, self.agent, asked.query, narrowing)
         lines = ("path", "snippet", "why")
         return _mark_remembered(
             hits=[asdict(hit) | {name: _one_line(getattr(hit, name)) for name in lines} for hit in hits]
