@@ -114,12 +114,8 @@ def _write(
     text = config_edit.begin(machine.state_dir, ()) if old is None else old.decode()
     if discover:
         text = config_edit.set_discover(text, sorted({*discover, *(settings.discover if settings else ())}))
-    added: dict[Path, list[NewSource]] = {}
-    for one in candidates:
-        is_had = settings is not None and any(_has(agent, one.found, machine.home) for agent in settings.agents)
-        if one.found.folder is not None and not is_had:
-            added.setdefault(one.found.folder, []).extend(_list_sources(one.found, machine))
     agents = settings.agents if settings is not None else ()
+    added = _list_added(candidates, agents, machine)
     text, taken = _add(text, agents, added, machine, is_in_state=memory == "state")
     data = text.encode()
     made = config.load(machine.source, machine.environ, data)
@@ -132,6 +128,17 @@ def _write(
     if data != old:
         foreign_config.write(machine.source, data, old, machine.state_dir / foreign_config.KEPT, now)
     return made
+
+
+def _list_added(
+    candidates: Sequence[FoundOffer], agents: Sequence[Agent], machine: Machine
+) -> dict[Path, list[NewSource]]:
+    """Return by folder the sources of the candidates that no agent has yet."""
+    added: dict[Path, list[NewSource]] = {}
+    for one in candidates:
+        if one.found.folder is not None and not any(_has(agent, one.found, machine.home) for agent in agents):
+            added.setdefault(one.found.folder, []).extend(_list_sources(one.found, machine))
+    return added
 
 
 def _add(
