@@ -85,13 +85,6 @@ def test_each_alarm_is_told_once_and_by_whom_it_is(world):
     assert told(world).splitlines() == ["demo dead dead: it was given up", "demo dead dead: again"]
 
 
-def test_an_alarm_is_opened_though_it_seemed_open_a_moment_ago(world, monkeypatch):
-    monkeypatch.setattr(alarms.sqlite, "read", lambda *_: "full")  # and then it was cleared
-    assert alarms.set_alarm(world.app.engine, "disk", "full", world.app.clock.text())
-    assert not alarms.set_alarm(world.app.engine, "disk", "full", world.app.clock.text())
-    assert world.open_ones() == ["disk"]
-
-
 def test_what_the_command_fails_at_is_tried_again_and_then_left(world):
     with_hook(world, f"echo x >> {world.scratch.root}/told; exit 3")
     world.alarm("disk")
