@@ -262,12 +262,13 @@ class AccessSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """Configure the maximum age of state files; None keeps them. Workspaces are never pruned."""
+    """Configure the maximum age of state files, None keeps them, and how many copies of the database are kept."""
 
     logs: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
     runs: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
     copies: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
     turns: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    backups: int = make_key(values.make_integer_parser(1), 7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

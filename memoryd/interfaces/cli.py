@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.counted import count_noun
-from memoryd.errors import ConfigError, MemorydError, NotFoundError, explain_trouble
+from memoryd.errors import ConfigError, MemorydError, NotFoundError, describe, explain_trouble
 from memoryd.interfaces import (
     agents,
     consolidation,
@@ -420,11 +420,9 @@ def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name:
 
 
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
-    from memoryd.running.runner import error_text
-
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
         return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")
-    return explain_trouble(error) or MemorydError(error_text(error), hint="this is a defect of memoryd")
+    return explain_trouble(error) or MemorydError(describe(error), hint="this is a defect of memoryd")
 
 
 def _globals_first(given: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from memoryd.app import open_app
@@ -50,10 +51,11 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
     def show_status(_request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
-            return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
+            return status.status(app.settings, reader, everything=False, live=ping(_request))
 
     def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
-        return {"pid": os.getpid(), "version": __version__, "waits_for_disk": not loop.disk_is_well}
+        told = {"pid": os.getpid(), "version": __version__, "waits_for_disk": not loop.disk_is_well}
+        return told | {"unread": Counter(waiting.agent_id for waiting in app.ingest.list_unread())}
 
     def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
         loop.look_now()

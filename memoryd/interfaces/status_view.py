@@ -63,6 +63,8 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
     if alarms:
         runs = f"memoryd runs{follows}" if daemon else "memoryd is not running: memoryd run"
         return style(f"Not well: {count_noun(len(alarms), 'alarm')}; {runs}.", _ALARM)
+    if data.get("stopped"):
+        return style("Not well: the daemon is stopped: memoryd run, or memoryd service install.", _ALARM)
     if not daemon:
         return style("Not running: start memoryd run, or memoryd service install.", _WAITS)
     waiting = sum(_need(agent, [])[1] == _WAITS for agent in data["agents"])

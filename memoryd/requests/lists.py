@@ -322,9 +322,9 @@ def read_diary(agent: Agent, day: str) -> str:
 
 def read_status(settings: Settings) -> dict[str, Any]:
     """Return the status of all agents, as `memoryd status --json` does."""
-    waits = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
+    live = daemon_client.ask_data(settings.state_dir, "ping")
     with reads.open_reader(reads.database_path(settings)) as reader:
-        return status.status(settings, reader, everything=False, waits=waits)
+        return status.status(settings, reader, everything=False, live=live)
 
 
 def count_spent(settings: Settings) -> dict[str, int]:
