@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 
 def make_key(parse: Parser, default: T) -> T:
+    """Declare a key with its parser and the value that it has if the file leaves it out."""
     made: T = field(default=default, metadata={"parse": parse})
     return made
 
@@ -22,11 +23,13 @@ def make_required_key(parse: Parser, absent: str | None = None) -> Any:
 
 
 def make_section(default: T) -> T:
+    """Declare a section of keys; `default` is the section if the file leaves it out."""
     made: T = field(default=default, metadata={"section": type(default)})
     return made
 
 
 def make_list(model: type, default: Any = MISSING) -> Any:
+    """Declare a list of sections, each of the class `model`; without a default the file must have it."""
     return field(default=default, metadata={"list": model})
 
 

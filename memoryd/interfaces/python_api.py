@@ -488,7 +488,7 @@ class MemoryCore:
         database = reads.database_path(self._settings)
         return reads.ask(database, reads.core_memories, self._agent.id) if database.exists() else []
 
-    def ended(self) -> Sequence[dict[str, Any]]:
+    def list_ended(self) -> Sequence[dict[str, Any]]:
         """Return the core memories that have ended, the last first, each with what it became."""
         return self._list_memories("python: core ended", kind="core", ended=True)
 

@@ -81,7 +81,7 @@ def status(
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
     agents = reads.read_agents(reader)
     known_texts = count_embedded(settings)
-    planned = _list_next(settings) if any(agent.enabled for agent in settings.agents) else {}
+    planned = _list_next(settings)
     return {
         "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
         "stopped": known is not None and holder is None,  # a daemon has run here before, so one is expected
@@ -288,7 +288,7 @@ def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
 def _list_next(settings: Settings) -> dict[str, str]:
     kinds = ("sleep", "dedup", "dream", "refine")
     on = {kind for kind in kinds if getattr(settings, kind).schedule and getattr(settings.modes, kind) != "off"}
-    if not on:
+    if not on or not any(agent.enabled for agent in settings.agents):
         return {}
     from memoryd.daemon.schedule import next_times  # the clock's library is dear to import
 
