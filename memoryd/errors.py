@@ -155,15 +155,18 @@ def is_disk_trouble(error: BaseException) -> bool:
     return _is_of_database(error) and any(sign in str(error) for sign in _DATABASE)
 
 
-def explain_trouble(error: BaseException) -> StateError | None:
-    """Return a trouble of the machine as an error that a person can act on; None if it is none."""
+def explain_trouble(error: BaseException, where: str = "memoryd.db") -> StateError | None:
+    """Return a trouble of the machine as an error that a person can act on; None if it is none.
+
+    `where` is the database, if the error is one of a database.
+    """
     error = _cause_of(error)
     if isinstance(error, OSError):
         return StateError(os.strerror(error.errno or 0), str(error.filename or ""), hint_at(error.errno))
     if not _is_of_database(error):
         return None
     found = next((told for sign, told in _DATABASE.items() if sign in str(error)), None)
-    return None if found is None else StateError(found[0], "memoryd.db", found[1])
+    return None if found is None else StateError(found[0], where, found[1])
 
 
 def _cause_of(error: BaseException) -> BaseException:

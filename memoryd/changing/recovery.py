@@ -78,7 +78,7 @@ class Keeper:
         seq = 0 if opened.is_new else last
         lines = [one for one in entries if one["of"] == of]
         later = [one for one in lines if one["seq"] > seq]
-        if seq and not lines:
+        if seq and not lines and backups.list_copies(self.state_dir):  # without a copy it had only been begun
             self.found.append("the journal was gone; the database has what it held")
         if later:
             _apply_later(engine, _images(later), later[-1]["seq"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memoryd.database import packing
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
-from memoryd.errors import NotFoundError, StateError, describe
+from memoryd.errors import NotFoundError, StateError, describe, explain_trouble
 from memoryd.gauge.estimate import estimate
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
@@ -186,7 +186,10 @@ def _connect(path: Path) -> Any:
             f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
         )
     except module.Error as error:
-        raise StateError("the database cannot be opened", where=str(path), hint=describe(error)) from error
+        hint = describe(error)
+        raise explain_trouble(error, str(path)) or StateError(
+            "the database cannot be opened", str(path), hint
+        ) from error
     connection.isolation_level = None
     packing.register(connection)
     return connection
@@ -205,7 +208,8 @@ def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
             )
         yield DatabaseReader(connection)
     except load_library().DatabaseError as error:
-        raise StateError("the database cannot be read", where=str(path), hint=describe(error)) from error
+        hint = describe(error)
+        raise explain_trouble(error, str(path)) or StateError("the database cannot be read", str(path), hint) from error
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.database import audit, backups, memories, query, reads, sqlite
 from memoryd.database.library import file_uri, load_library
-from memoryd.errors import StateError, describe
+from memoryd.errors import StateError, describe, explain_trouble
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
@@ -196,7 +196,10 @@ def _is_sound(path: Path) -> bool:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         # Read-only by its header, though the file can be written: that is damage, too.
         if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
-            raise StateError("the database cannot be opened", where=str(path), hint=describe(error)) from error
+            hint = describe(error)
+            raise (
+                explain_trouble(error, str(path)) or StateError("the database cannot be opened", str(path), hint)
+            ) from error
         return False
     return bool(rows == [("ok",)]) and number >= 0 and bool(number) == bool(tables)
 

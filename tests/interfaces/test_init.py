@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import sqlite3
 import subprocess
 
 import pytest
@@ -13,6 +12,7 @@ from places import ROOT
 from scratch import called, until
 
 from memoryd import config
+from memoryd.database.library import load_library
 from memoryd.interfaces import init
 from memoryd.reading import discovery, new_agents
 from memoryd.requests import daemon_client
@@ -94,7 +94,7 @@ def test_what_other_programs_recorded_is_no_end_of_init_whatever_it_is(world):
         world.claude(folder, "Odd.", session=f"odd{number}", root=world.home / ".claude")
     share = world.home / ".local/share"
     world.opencode(world.home / "work/shop", share)
-    with sqlite3.connect(share / "opencode/opencode.db") as connection:
+    with load_library().connect(share / "opencode/opencode.db") as connection:
         for row in (("/x", "text", None), (b"/x", 1, 2), (7, 9e300, -9e300), ("/a\0b", 2**62, 1)):
             connection.execute("INSERT INTO session VALUES (?, ?, ?, NULL)", row)
     connection.close()

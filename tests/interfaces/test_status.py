@@ -108,15 +108,12 @@ def test_programs_get_the_way_out_of_an_alarm_and_the_same_exit_code(many):
 def test_a_daemon_that_is_stopped_is_told_first_and_fails_the_checks(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     scratch.run("run", "--once")
-    apart = {
-        "env": dict(os.environ)
-    }  # in a process of its own: other tests may have loaded another SQLite into this one
-    codes = [scratch.run(name, "--check", **apart).returncode for name in ("status", "doctor")]
-    told = scratch.run("doctor", **apart).stdout
+    codes = [scratch.run(name, "--check").returncode for name in ("status", "doctor")]
+    told = scratch.run("doctor").stdout
     assert codes == [0, 0], f"nobody has started a daemon, so none is expected: {told}"
     with scratch.daemon():
         assert scratch.run("status", "--check").returncode == 0
-    shown = {name: scratch.run(name, "--check", **apart) for name in ("status", "doctor")}
+    shown = {name: scratch.run(name, "--check") for name in ("status", "doctor")}
     assert [one.returncode for one in shown.values()] == [1, 1]
     stopped = "Not well: the daemon is stopped: memoryd run, or memoryd service install."
     assert shown["status"].stdout.splitlines()[0] == stopped

@@ -3,9 +3,10 @@
 import json
 import os
 import re
-import sqlite3
 import subprocess
 from datetime import UTC, datetime, timedelta
+
+from memoryd.database.library import load_library
 
 VARIABLES = (
     "CLAUDE_CONFIG_DIR",
@@ -72,7 +73,7 @@ class FakeHome:
     def opencode(self, folder, root):
         path = root / "opencode" / "opencode.db"
         path.parent.mkdir(parents=True)
-        with sqlite3.connect(path) as connection:
+        with load_library().connect(path) as connection:
             connection.execute("CREATE TABLE session (directory, time_created, time_updated, parent_id)")
             row = (str(folder), NOW.timestamp() * 1000 - 1e6, NOW.timestamp() * 1000)
             connection.execute("INSERT INTO session VALUES (?, ?, ?, NULL), (?, ?, ?, 'x')", row * 2)
@@ -82,7 +83,7 @@ class FakeHome:
         """A database with a session in each folder, and with one of a subagent."""
         path = (root or self.home / ".openclaw") / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
         path.parent.mkdir(parents=True)
-        with sqlite3.connect(path) as connection:
+        with load_library().connect(path) as connection:
             connection.execute("CREATE TABLE session_windows (session_id TEXT PRIMARY KEY, session_key TEXT)")
             connection.execute("CREATE TABLE transcript_events (session_id, seq, event_json, created_at)")
             for number, folder in enumerate((*folders, "/elsewhere")):
