@@ -42,7 +42,11 @@ class Order(NamedTuple):
 
 
 class Act(NamedTuple):
-    """Declare one act."""
+    """Declare one act.
+
+    An act that needs to see something is refused to a person who may not. Others can be done blind: the audit then says
+    so.
+    """
 
     do: Callable[[Order], str]  # returns what to tell the person
     sees: tuple[str, ...] | None = None  # parts that the person must see; None: it can be done blind
@@ -52,12 +56,14 @@ class Act(NamedTuple):
 
 
 def _pause(order: Order) -> str:
+    """Hold back the runs of an agent, or let them go on."""
     paused = order.text("verb") == "pause"
     jobs_by_hand.set_paused(order.view.settings, order.agent.id, paused=paused)
     return f"{order.agent.id} is {'paused' if paused else 'at work again'}"
 
 
 def _run_job(order: Order) -> str:
+    """Start a run by hand, or carry it out in a copy and keep for the page what it would write."""
     kind, mode = order.text("kind"), order.text("mode") or None
     if kind not in KINDS:
         raise NotFoundError("there is no such job", hint=", ".join(KINDS))
@@ -72,6 +78,7 @@ def _run_job(order: Order) -> str:
 
 
 def _import(order: Order) -> str:
+    """Read the old transcripts of an agent, all or those of the last days."""
     days = order.text("days")
     since = timedelta(days=min(3650, int(days))) if days.isascii() and days.isdecimal() else None
     rows = history.run_import(order.view.settings, [order.agent.id], ImportRequest(since=since), lambda: None)
@@ -79,6 +86,7 @@ def _import(order: Order) -> str:
 
 
 def _change(order: Order) -> str:
+    """Change one core memory. Protecting needs no look at it; whatever names a text does."""
     verb, text = order.text("verb"), None
     if verb not in {"protect", "unprotect", "restore", "edit", "delete"}:
         raise NotFoundError("there is no such change")
@@ -90,6 +98,7 @@ def _change(order: Order) -> str:
 
 
 def _rate(order: Order) -> str:
+    """Note whether a memory was good, which the next refinement is told."""
     if order.text("verdict") not in {"good", "bad"}:
         raise NotFoundError("there is no such verdict", hint="good, bad")
     full = memory_changes.record_feedback(order.view.settings, order.agent, order.text("id"), order.text("verdict"))
@@ -97,16 +106,19 @@ def _rate(order: Order) -> str:
 
 
 def _append(order: Order) -> str:
+    """Write a line of a daily file, which memoryd was unsure of, into the core as a person would."""
     row = memory_changes.update(order.view.settings, order.agent, append=order.text("text"))
     return f"added by {row['id']}"
 
 
 def _cancel(order: Order) -> str:
+    """Cancel a run that waits or works."""
     row = jobs_by_hand.cancel(order.view.settings, order.text("id"))
     return f"{row['id']} is {row['state']}"
 
 
 def _answer(order: Order) -> str:
+    """Accept or reject what a run has proposed."""
     verb = "accept" if order.text("verb") == "accept" else "reject"
     row = jobs_by_hand.answer(order.view.settings, order.text("id"), verb)
     if error := failure_of(row):
@@ -115,6 +127,7 @@ def _answer(order: Order) -> str:
 
 
 def _roll_back(order: Order) -> str:
+    """Take back a run, one change of it, or all since an entry of the audit; first only as a preview."""
     to, settings = order.text("to"), order.view.settings
     entry = int(to) if to.isascii() and to.isdecimal() else None
     if entry is None and not order.text("id"):
@@ -131,6 +144,7 @@ def _roll_back(order: Order) -> str:
 
 
 def _change_fact(order: Order) -> str:
+    """Add, edit, delete or import facts."""
     verb, settings = order.text("verb"), order.view.settings
     with memory_changes.fact_store(settings, order.agent, f"facts {verb}") as store:
         if verb == "delete":
@@ -148,6 +162,7 @@ def _change_fact(order: Order) -> str:
 
 
 def _confidence(order: Order) -> float:
+    """Return the confidence that the form has; 1 if it was left empty."""
     try:
         return float(order.text("confidence") or "1")
     except ValueError:
@@ -155,6 +170,7 @@ def _confidence(order: Order) -> float:
 
 
 def _write_profile(order: Order) -> str:
+    """Replace the text of one section of the profile."""
     section = next((one for one in ProfileSection if one.value == order.text("id")), None)
     if section is None:
         raise NotFoundError("there is no such section")
@@ -164,6 +180,7 @@ def _write_profile(order: Order) -> str:
 
 
 def _request_access(order: Order) -> str:
+    """Ask the agent for access; the store refuses what has no purpose or is too long."""
     minutes = order.text("minutes")
     span = timedelta(minutes=int(minutes)) if minutes.isascii() and minutes.isdecimal() else timedelta()
     scope = [*order.text("scope").split(), *order.text("runs").split()]
@@ -173,6 +190,7 @@ def _request_access(order: Order) -> str:
 
 
 def _revoke(order: Order) -> str:
+    """End an access at once, and report to the agent what was read under it."""
     with access.silo_of(order.view.settings, order.agent) as silo:
         revoked = silo.revoke(order.text("id"))
         access.report_reads(silo)
@@ -180,6 +198,7 @@ def _revoke(order: Order) -> str:
 
 
 def _change_setting(order: Order) -> str:
+    """Show what a change of the configuration would write, or write it and keep the comments of the file."""
     settings = order.view.settings
     path, old, new = settings_edit.plan(settings, order.text("key"), order.text("value"))
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), str(path), str(path), n=2, lineterm="")

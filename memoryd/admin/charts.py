@@ -47,6 +47,7 @@ def draw_losses(losses: Sequence[tuple[str, float]], limit: float) -> str:
 
 
 def _options() -> dict[str, object]:
+    """Return what all charts have in common: no script, no declaration, colours that both modes can show."""
     return {
         "style": _STYLE,
         "js": [],
@@ -60,4 +61,5 @@ def _options() -> dict[str, object]:
 
 
 def _render(chart: pygal.graph.base.BaseGraph) -> str:
+    """Return a chart without scripts and comments: it is shown as an image, in which nothing may run."""
     return _ACTIVE.sub("", chart.render(is_unicode=True))

@@ -54,7 +54,10 @@ def _sign(settings: Settings, until: int, nonce: str) -> str:
 
 
 class Allowance:
-    """Limit how often something may be done: a burst, then so many a second."""
+    """Limit how often something may be done: a burst, then so many a second.
+
+    This is the token bucket: it fills at `per_second` up to `burst`, and each thing done takes one out.
+    """
 
     def __init__(self, burst: int, per_second: float) -> None:
         self._burst, self._rate, self._left, self._at = burst, per_second, float(burst), time.monotonic()
@@ -72,7 +75,11 @@ class Allowance:
 
 @dataclass(slots=True)
 class BrowserSession:
-    """Hold one person's session."""
+    """Hold one person's session.
+
+    `csrf` is the token that each of its forms must carry. `told` and `shown` are what its last act came to: the next
+    page shows them once.
+    """
 
     person: Person
     csrf: str

@@ -152,6 +152,7 @@ def show_runs(look: Look) -> dict[str, Any]:
 
 
 def _find(view: PersonView, agent_id: str) -> Agent | None:
+    """Return an agent by its id; None if it is no longer configured."""
     return next((agent for agent in view.settings.agents if agent.id == agent_id), None)
 
 

@@ -68,7 +68,12 @@ _IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
 class Door:
-    """Wrap the application and pass only requests of this host, of no other origin, and not too many."""
+    """Wrap the application and pass only requests of this host, of no other origin, and not too many.
+
+    It stands before everything else, so that not even a missing page or a failure is answered to somebody who may not
+    ask. The check of the host stops DNS rebinding, that of the origin forms of other sites. Each answer gets the same
+    headers here, so that no page can forget them.
+    """
 
     def __init__(self, inner: Application, settings: Settings) -> None:
         address = settings.admin.listen or DEFAULT
@@ -123,7 +128,12 @@ class Door:
 
 
 class Server:
-    """Answer requests: pages, acts, charts, the live stream, and the door's own pages."""
+    """Answer requests: pages, acts, charts, the live stream, and the door's own pages.
+
+    What a page shows is made by `pages.py` in a thread, as the person of the session: whatever is read there is audited
+    with their name and the page's. The settings are read again when their file changes, so that a changed privacy or a
+    removed user holds from the next request on.
+    """
 
     def __init__(self, source: Path) -> None:
         """Read the configuration; it is read again whenever its file changes."""
@@ -139,6 +149,7 @@ class Server:
         self._cookie = "memoryd_" + hashlib.sha256((self.settings.admin.listen or DEFAULT).encode()).hexdigest()[:8]
 
     def _load(self) -> Settings:
+        """Return the settings, read again if the file has changed; a file that is wrong changes nothing."""
         status = self._source.stat()
         mark = (status.st_mtime_ns, status.st_size)
         if mark != self._mark:
@@ -181,6 +192,7 @@ class Server:
         return self.sessions.find(request.state.opened)
 
     def _keep(self, request: Request, response: Response, session: str | None = None) -> Response:
+        """Give the browser the cookie of its session: no script may read it, and no other site may have it sent."""
         name = session or getattr(request.state, "opened", None)
         if name is not None:
             secure = self.settings.admin.tls_certificate is not None
@@ -218,6 +230,7 @@ class Server:
         return self._keep(request, RedirectResponse("/", 303), name)
 
     def _has_users(self) -> bool:
+        """Return True if people may log in with a passphrase."""
         return any(user.passphrase for user in self.settings.admin.users)
 
     async def log_out(self, request: Request) -> Response:
@@ -232,9 +245,12 @@ class Server:
     # --- pages ------------------------------------------------------------------------------------------------------
 
     def _page(self, template: str, status: int, /, **values: Any) -> HTMLResponse:
+        """Render a template."""
         return HTMLResponse(self._templates.get_template(template).render(pages=PAGES, **values), status)
 
     def _answer(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+        """Return the function that answers the path of a page."""
+
         async def answer(request: Request) -> Response:
             session = self._session(request)
             if session is None:
@@ -247,10 +263,12 @@ class Server:
         return answer
 
     def _look(self, request: Request, session: BrowserSession, title: str) -> Look:
+        """Return who looks at what: the person, the agent of the path and the query."""
         view = PersonView(self._load(), session.person._replace(page=title))
         return Look(view, request.path_params, request.query_params)
 
     def _render(self, page: Page, look: Look, session: BrowserSession) -> Response:
+        """Make a page for a person; what was refused or is missing becomes a page that says so."""
         with access.act_as(look.view.person):
             try:
                 active = access.list_active(look.view.settings)
@@ -328,6 +346,7 @@ class Server:
         return RedirectResponse(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/", 303)
 
     def _carry_out(self, name: str, view: PersonView, form: dict[str, str], session: BrowserSession) -> None:
+        """Carry an act out, and keep for the next page what came of it."""
         with access.act_as(view.person):
             try:
                 agent = acts.find_owner(view, form) if name != "setting" else view.settings.agents[0]
@@ -391,6 +410,7 @@ def _here(look: Look) -> str:
 
 
 def _is_equal(one: str, other: str) -> bool:
+    """Compare two tokens in a time that tells nothing of them."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 

@@ -66,6 +66,7 @@ def is_safe(path: str) -> bool:
 
 
 def _walk(section: Any, at: str) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each key; of the users only how many there are, since their hashes are secrets."""
     for name in keys_of(type(section)):
         value, path = getattr(section, name), f"{at}{name}"
         if is_dataclass(value):
@@ -81,6 +82,7 @@ def _walk(section: Any, at: str) -> Iterator[tuple[str, Any]]:
 
 
 def _show(value: Any) -> str:
+    """Return a value as a person would write it into the file."""
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, tuple):
@@ -136,6 +138,7 @@ def plan(settings: Settings, path: str, value: str) -> tuple[Path, str, str]:
 
 
 def _set(document: Any, path: str, value: Any) -> None:
+    """Set one key, and make the sections above it that the file leaves out."""
     *above, last = re.findall(r"[a-z_]+|\d+", path)
     place = document
     for part in above:

@@ -61,11 +61,13 @@ ALL: Wanted = {}
 
 
 def _ask(settings: Settings, sql: str, *values: object) -> list[dict[str, Any]]:
+    """Read rows of the database; empty before there is one."""
     path = reads.database_path(settings)
     return reads.ask(path, lambda reader: reader.rows(sql, *values)) if path.exists() else []
 
 
 def _memory(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a memory with its tokens and the turns that it came from, without what only the ledger needs."""
     told = row | {name: json.loads(row[name] or "[]") for name in _LIST}
     shown = {name: value for name, value in told.items() if name not in {"salt", "content_hash", "sources"}}
     return shown | {
