@@ -15,6 +15,7 @@ from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import (
     is_chosen,
     is_key,
+    is_made_up,
     is_mixed,
     is_number,
     is_odd_password,
@@ -35,13 +36,13 @@ REJECTED = ""  # the rule of a value that was judged to be no secret; it tells h
 _KINDS = {
     PASSWORD: (
         "password passwd passwort passphrase passcode pwd kennwort contraseña contrasena senha wachtwoord hasło "
-        "пароль пароля ПАРОЛЬ Пароль 密码 密碼 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
+        "пароль пароля ПАРОЛЬ Пароль mdp psk 密码 密碼 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
     ),
     TOKEN: "token secret apikey credential creds bearer jwt",
     KEY: "key auth signature dsn clave chiave schlüssel ключ",
 }
 _TOKEN_ENDS = (b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat",
-               b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey")  # fmt: skip
+               b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey")  # fmt: skip
 _SHORT = {word.encode(): kind for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN}.items()}
 # They are names of values only where one of these stands behind them.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
@@ -58,13 +59,14 @@ _KEY_OWNERS = frozenset(
     b"application admin license licence webhook hmac deploy subscription consumer storage bot write read ingest live "
     b"prod production personal integration developer dev project server user root decryption aes jwt".split()
 )
+_UNSURE_OWNERS = frozenset(b"project server user app application client read write bot storage".split())
 _HARMLESS_OWNERS = frozenset(
     b"public pub cache primary foreign sort partition idempotency i18n translation locale unique composite map dict "
     b"object hash row index lookup group routing message query registry storage_ property attribute event ref".split()
 )
 _TRAILING = frozenset(
     b"value val env prod production dev development staging stage test live string text str plain plaintext raw "
-    b"default base64 b64 old new current primary secondary backup main override here for".split()
+    b"base default base64 b64 old new current primary secondary backup main override here for".split()
 )
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
 _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-" + bytes(range(0x80, 0x100))
@@ -170,11 +172,22 @@ def name_before(place: KeywordPlace) -> bytes:
     return before[len(before.rstrip(_NAME_LETTERS)) :]
 
 
+def owner_before(place: KeywordPlace) -> bytes:
+    """Return "api_" for what stands before the key of "API key", which is one name in two words."""
+    before = place.buffer[max(place.begin, place.first - 24) : place.first]
+    owner = before[:-1].rsplit(None, 1)[-1:]
+    if before[-1:] not in {b" ", b"-"} or not owner or owner[0].lower() not in _KEY_OWNERS - _UNSURE_OWNERS:
+        return b""
+    return owner[0] + b"_"
+
+
 def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the value that a name with this keyword has, or is said to have, if it is a secret."""
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = name_before(place)
+    if not before and keyword in {b"key", b"token"}:
+        before = owner_before(place)
     buffer, last, end = place.buffer, place.last, place.end
     found = _AFTER.match(buffer, last, end) if _MAY_BE_GIVEN.match(buffer, last, end) else None
     if found is None and before.startswith(b"-"):
@@ -189,7 +202,7 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
             yield from _set_apart(place, before)
         if keyword not in _NEVER_SAID and (found is None or (not before and operator == b":")):
             yield from _find_told(place, keyword, before)
-    if not before and place.buffer[place.first - 1 : place.first] == b" ":
+    if place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)
 
 
@@ -235,6 +248,8 @@ def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: 
         return is_password(value, quoted=quoted, meant=meant)
     if kind == TOKEN and quoted and name.upper() == name and low.replace(b"_", b"").endswith(tuple(_SIGNING)):
         return is_token(value, quoted=True) or is_chosen(value)
+    if kind == TOKEN and value.replace(b"_", b"").isalpha() and b"_" in value and kind_of(value) is not None:
+        return False  # 'csrf_token': 'csrf_token'
     return PLAUSIBLE[kind](value, quoted=quoted)
 
 
@@ -260,6 +275,8 @@ def value_at(place: KeywordPlace, at: int, quote: bytes, *, to_space: bool = Fal
 def _find_closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
     line = buffer.find(b"\n", at, end)
     limit = end if line < 0 else line
+    line = buffer.find(b"\\n ", at, limit)  # code in JSON: what follows is another line
+    limit = limit if line < 0 else line
     close = buffer.find(quote, at, limit)
     while quote in {b'"', b"'", b"`"} and close > at and buffer[close - 1 : close] == b"\\":
         close = buffer.find(quote, close + 1, limit)
@@ -280,9 +297,9 @@ def trim(text: bytes) -> bytes:
 
 # On a line of its own below the name, or in the second column of a table of two.
 _SET_APART = re.compile(
-    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:[ \t]{0,4}[:?]?[\"'`*]{0,2}[ \t]{0,4}"
-    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})|"
-    rb"(?:[ ]{2,40}|\t))(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:(?:[ \t][^\s:?]{1,24}){1,7}[:?.]|[ \t]{0,4}[:?]?)[\"'`*]{0,2}[ \t]{0,4}"
+    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})(?:[>*-][ \t]{1,4})?(?P<answer>\w{1,8}:[ \t]{1,4}|it's[ \t])?|"
+    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?:\.{3,80}|_{3,80}|-{3,80})[ \t]{1,4}))(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
 )
 
 
@@ -298,7 +315,7 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
     kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
     value = found["value"]
     if kind == PASSWORD:
-        told = is_odd_password(value, quoted=False)
+        told = is_odd_password(value, quoted=False) or (bool(found["answer"]) and is_made_up(value))
     else:
         told = kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
     if told and not value.endswith((b":", b",", b"{", b"(")):
@@ -346,6 +363,8 @@ def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[S
     if found is None or (found["rest"] not in {b"", b"s", b"e"} and kind_of(before + keyword + found["rest"]) is None):
         return
     quote = found["quote"]
+    if found["link"] is None and keyword.isascii() and found.start("quote") == found.end("rest"):
+        return  # it closes the string that the name is in
     if found["link"] is None and quote[-1:] not in {b'"', b"'", b"`"} and not introduced:
         return
     value = value_at(place, found.end(), quote if quote[-1:] in {b'"', b"'", b"`"} else b"")

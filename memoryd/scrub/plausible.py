@@ -31,7 +31,7 @@ _HEXADECIMAL = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(rb"(?i)(?:sha|md|blake)[0-9]{1,3}[a-z]?[:=_-]|ssh-|ecdsa-sha2|AAAA[BCE]3Nz")
 _MASKED = re.compile(
-    rb"(?i)redacted|censored|xxxx|\*\*\*|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|<[^>]*>|example(?:key)?\Z"
+    rb"(?i)redacted|censored|xxxx|\*\*\*|\.\.\.|!?\[[^\]]*\]\(|\[[^\]]*[a-z]-[a-z][^\]]*\][+*{)]|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|<[^>]*>|example(?:key)?\Z"
 )
 _STAND_IN = re.compile(
     rb"(?i)(?:^|[^a-z])(?:your|my|insert|enter|replace|put|change)(?:[-_ ]?(?:me|this|it|here))?[-_ ]?"
@@ -49,6 +49,7 @@ _FILLED_IN = re.compile(rb"\$[\w({\[]|\$\$|\{\{|\{%|%\(|%[sdvqr]\b|%\{|<%|#\{|\\
 _ASKED_FOR = re.compile(rb"your|change|insert|replace|enter|put|placeholder|example|dummy|xxx|redacted|(.)\1{5}")
 _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
 _CAPITAL_BEHIND = re.compile(rb"(?=.*[a-z].*[0-9][A-Z])[A-Za-z0-9]{8,64}")
+_WORD_NUMBER = re.compile(rb"[A-Za-z]{3,24}[0-9]{2,8}[A-Za-z!]{0,16}")  # no version has two digits in a row
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
 _ALGORITHM = re.compile(
     rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
@@ -248,6 +249,11 @@ def is_spoken(value: bytes, *, quoted: bool = False) -> bool:
     return is_odd_password(value, quoted=quoted) or bool(_CAPITAL_BEHIND.fullmatch(value[:LENGTH_MAX]))
 
 
+def is_made_up(value: bytes) -> bool:
+    """Return whether a value is a password where the words around it name one: `winter2024x`, `hunter22`."""
+    return is_spoken(value) or (bool(_WORD_NUMBER.fullmatch(value)) and is_password(value, quoted=False))
+
+
 def is_number(value: bytes, *, quoted: bool) -> bool:
     """Return whether a value is the number of a card or a lock."""
     return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
@@ -275,7 +281,7 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
     value = value[:LENGTH_MAX]
     if len(value) < 8 or is_stand_in(value) or value.lower() in _DOCUMENTED or _HASH.match(value):
         return False
-    if not quoted and is_code(value):
+    if not value.isascii() or (not quoted and is_code(value)):
         return False
     if value.isdigit():
         return len(value) >= 12

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from memoryd.scrub import carried, columns, commands, formats, named, personal, private
+from memoryd.scrub import carried, columns, commands, formats, named, personal, private, told
 from memoryd.scrub.encoded import View, list_views, view_stripped
 from memoryd.scrub.finding import (
     PLACEHOLDER,
@@ -140,6 +140,7 @@ def _secrets(joined: JoinedTexts, low: bytes, find_known: FindKnown) -> Iterator
         for rule, first, last in find_known(b"\n" + buffer[begin:end]):
             yield SecretSpan(begin + first - 1, begin + last - 1, rule)
     yield from formats.discord_tokens(joined.buffer)
+    yield from formats.wallet_keys(joined.buffer)
     yield from _ours(joined, low)
 
 
@@ -214,7 +215,7 @@ def _private() -> BytesAhoCorasick:
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     """Return the automaton of all keywords, and for each keyword the rules of it and of those it contains."""
     finds: dict[bytes, list[Find]] = {word: [named.find] for word in named.KEYWORDS}
-    for module in (formats, columns, carried, commands):
+    for module in (formats, columns, carried, commands, told):
         for word, find in module.FINDS.items():
             finds.setdefault(word, []).append(find)
     words = sorted(finds)
