@@ -65,7 +65,7 @@ _RULES: dict[bytes, _Rule] = {
     **dict.fromkeys((b"keytool", b"jarsigner"), _STORE),
     **dict.fromkeys((b"ldapsearch", b"ldapmodify", b"ldapadd", b"ldapdelete", b"ldappasswd", b"ldapwhoami"), _BOUND),
     **dict.fromkeys((b"smbclient", b"rpcclient"), _USER_AND_PASSWORD),
-    **dict.fromkeys((b"unzip ", b"zip "), _ARCHIVE),
+    b"zip": _ARCHIVE,
     **dict.fromkeys((b"7z ", b"7za ", b"7zz "), _DATABASE),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
     b"twine": _Rule(b" -", re.compile(rb"(?<=\s)(?:-p|--password)[ \t=]{1,4}" + _SECRET)),

@@ -36,14 +36,14 @@ REJECTED = ""  # the rule of a value that was judged to be no secret; it tells h
 _KINDS = {
     PASSWORD: (
         "password passwd passwort passphrase passcode pwd kennwort contraseña contrasena senha wachtwoord hasło "
-        "пароль пароля ПАРОЛЬ Пароль mdp psk 密码 密碼 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
+        "пароль пароля ПАРОЛЬ Пароль 密码 密碼 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
     ),
     TOKEN: "token secret apikey credential creds bearer jwt",
-    KEY: "key auth signature dsn clave chiave schlüssel ключ",
+    KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
 }
 _TOKEN_ENDS = (b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat",
                b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey")  # fmt: skip
-_SHORT = {word.encode(): kind for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN}.items()}
+_SHORT = {word.encode(): kind for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()}
 # They are names of values only where one of these stands behind them.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
 _PASS_OWNERS = frozenset(
@@ -98,7 +98,7 @@ _LONG = 4096
 # How far a name's rules look: back to who told a secret before its name, on to the end of a value behind a sentence.
 BEHIND, AHEAD = 320, 400 + _LONG + 400
 _CUT = re.compile(
-    rb"\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
+    rb"\\+n(?=[0-9]{1,2}\.(?:\s|\Z))|\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
     rb"[,;]\s|\x1b|[\"'],"
 )
 _GOES_ON = re.compile(rb"[ \t]{1,4}(?:if|else|and|or|for|is|in|not|==|!=|\+)(?!\w)")
@@ -159,6 +159,8 @@ def kind_of(name: bytes) -> str | None:
 def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | None:
     if last == b"pin":
         return PIN
+    if last in {b"psk", b"mdp"}:
+        return PASSWORD
     if last.endswith(b"pass") and last[:-4] in _PASS_OWNERS:
         return PASSWORD
     if last not in {b"pass", b"pw"}:
@@ -299,7 +301,7 @@ def trim(text: bytes) -> bytes:
 _SET_APART = re.compile(
     rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:(?:[ \t][^\s:?]{1,24}){1,7}[:?.]|[ \t]{0,4}[:?]?)[\"'`*]{0,2}[ \t]{0,4}"
     rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})(?:[>*-][ \t]{1,4})?(?P<answer>\w{1,8}:[ \t]{1,4}|it's[ \t])?|"
-    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?:\.{3,80}|_{3,80}|-{3,80})[ \t]{1,4}))(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?P<leader>\.{3,80}|_{3,80}|-{3,80})[ \t]{1,4}))(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
 )
 
 
@@ -315,7 +317,7 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
     kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
     value = found["value"]
     if kind == PASSWORD:
-        told = is_odd_password(value, quoted=False) or (bool(found["answer"]) and is_made_up(value))
+        told = is_odd_password(value, quoted=False) or (bool(found["answer"] or found["leader"]) and is_made_up(value))
     else:
         told = kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
     if told and not value.endswith((b":", b",", b"{", b"(")):

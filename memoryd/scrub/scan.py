@@ -185,7 +185,8 @@ def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
         key, around = (keyword, first - begin, buffer[first : first + 64]), buffer[begin:end]
         surrounding, spans = known.get(key, (b"", []))
         if surrounding != around:
-            found = named.find(place._replace(begin=begin, end=end), keyword)
+            inner = place._replace(begin=begin, end=end)
+            found = [*named.find(inner, keyword), *(told.find_password(inner, keyword) if keyword in told.LONG else ())]
             spans = [SecretSpan(span.first - begin, span.last - begin, span.rule) for span in found]
             if len(known) >= REMEMBERED_MAX:
                 known.clear()

@@ -14,11 +14,12 @@ from memoryd.scrub.named import name_before, owner_before, trim
 from memoryd.scrub.plausible import is_made_up, is_odd_password, is_stand_in, is_token
 
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
-_SHORT = "pass pw"
+_SHORT = "pass pw mdp"
 _LONG = (
     "password passwort passphrase kennwort lösenord пароль пароля contraseña clave senha wachtwoord hasło parola şifre "
-    "salasana mdp"
+    "salasana"
 )
+LONG = frozenset(word.encode() for word in _LONG.split())
 _LOGINS = (
     "credentials creds login zugangsdaten anmeldedaten identifiants credenciales credenziali credenciais "
     "inloggegevens inloggning логин данные 账号"
@@ -33,12 +34,12 @@ _NOT_BEFORE = frozenset("user username for host file version named than поль
 _REACH = 200  # bytes behind the words that are looked at; four times as many behind the name of a wallet
 _LETTERS = rb"[a-zA-Z\x80-\xff'-]"
 _LINK = rb"|".join(word.encode() for word in _LINKS)
-_VALUE = rb"['\"`*(]{0,2}(?P<value>[^\s'\"`\x00]{6,128})"
+_VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128})"
 _SIGN_LINK = rb"[:=?,]|->|\xe2\x86\x92|\xe2\x80[\x93\x94]|(?<=[ \t])-(?=[ \t])|\xef\xbc\x9a"
 _LED = re.compile(
     rb"(?i)" + _LETTERS + rb"{0,4}(?P<words>(?:[ \t]+" + _LETTERS + rb"{1,24}){0,5}?)(?:[ \t]?\([a-z ]{1,20}\))?"
     rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|[ \t]+(?:" + _LINK + rb")(?=[ \t])){0,2})"
-    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER) + rb"))?[ \t]*" + _VALUE
+    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER) + rb"))?(?P<apart>[ \t]*)" + _VALUE
 )  # fmt: skip
 _PAIR = re.compile(
     rb"(?i)(?:[ \t]+" + _LETTERS + rb"{2,20}){0,3}?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a)|[ \t]+(?:" + _LINK + rb")(?=[ \t]))"
@@ -60,13 +61,15 @@ def _span(place: KeywordPlace, found: re.Match[bytes], rule: str = "password-tol
     return SecretSpan(found.start("value"), found.start("value") + len(value), rule)
 
 
-def _find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
+def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     found = _LED.match(place.buffer, place.first + len(keyword.rstrip(b" :?-")), min(place.end, place.last + _REACH))
     if found is None or place.buffer[place.first : place.first + 4] == b"PASS":
         return
     value, words = trim(found["value"]), found["words"].lower().split()
     is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
     if is_short and (not found["link"] or name_before(place)):
+        return
+    if not found["link"] and not found["apart"]:
         return
     is_sure = bool(found["link"]) or not keyword.isascii()
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
@@ -99,8 +102,7 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 FINDS: dict[bytes, Find] = {
-    **{word.encode() + end: _find_password for word in _SHORT.split() for end in (b" ", b": ", b"? ")},
-    **{word.encode(): _find_password for word in _LONG.split()},
+    **{word.encode() + end: find_password for word in _SHORT.split() for end in (b" ", b": ", b"? ")},
     **{word.encode(): _find_pair for word in (*_LOGINS.split(), *_ACCOUNTS)},
     **{word.encode(): _find_wallet for word in _WALLETS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
