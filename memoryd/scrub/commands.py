@@ -55,7 +55,9 @@ _IDENTIFIED = _Rule(
     b"", re.compile(rb"(?i)\s{1,8}(?:with\s{1,8}[\w']{1,40}\s{1,8})?(?:by|as)\s{1,8}(?=['\"])" + _SECRET),
     _is_sql_password, within=400, matches=True, lines=True,
 )  # fmt: skip
-_USER_AND_PASSWORD = _Rule(b"%", re.compile(rb"(?<=\s)(?:-U|--user=?)[ \t]{0,4}['\"]?[\w.\\/@-]{1,64}%" + _SECRET), _is_glued)
+_USER_AND_PASSWORD = _Rule(
+    b"%", re.compile(rb"(?<=\s)(?:-U|--user=?)[ \t]{0,4}['\"]?[\w.\\/@-]{1,64}%" + _SECRET), _is_glued
+)
 _ARCHIVE = _Rule(b" -P", re.compile(rb"(?<=\s)-P[ \t]{0,4}" + _SECRET))
 _BOUND = _Rule(b" -w", re.compile(rb"(?<=\s)-w[ \t]{1,4}" + _SECRET))
 _STORE = _Rule(

@@ -194,8 +194,6 @@ _DISCORD = re.compile(rb"\.[\w-]{6}\.(?P<drawn>[\w-]{27,38})(?![\w.-])")
 # Its digits make every fourth letter of the base64 one of few.
 _DISCORD_HEAD = re.compile(rb"(?<![\w.-])[MNO][TjzDgkQUwAE][A-Za-z0-9]{22,26}\Z")
 
-_WALLET_KEY = re.compile(rb"(?<![\w+/=.-])(?:5[HJK][1-9A-HJ-NP-Za-km-z]{49}|[KL][1-9A-HJ-NP-Za-km-z]{51})(?![\w+/=-])")
-
 _NUMERIC = re.compile(
     rb"(?i)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:bearer|token)[ \t]{1,4}(?P<number>[0-9]{12,40})(?!\w)"
 )
@@ -274,13 +272,6 @@ def discord_tokens(buffer: bytes) -> Iterator[SecretSpan]:
         head = _DISCORD_HEAD.search(buffer, max(0, found.start() - 30), found.start())
         if head and _is_drawn(found["drawn"]):
             yield SecretSpan(head.start(), found.end(), "discord-token")
-
-
-def wallet_keys(buffer: bytes) -> Iterator[SecretSpan]:
-    """Yield private keys of Bitcoin as wallets export them (WIF): 51 or 52 characters of base58."""
-    for found in _WALLET_KEY.finditer(buffer):
-        if is_mixed(found[0]) and _is_drawn(found[0]):
-            yield SecretSpan(found.start(), found.end(), "wallet-key")
 
 
 def _find_numeric(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:

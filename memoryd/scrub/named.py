@@ -43,7 +43,10 @@ _KINDS = {
 }
 _TOKEN_ENDS = (b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat",
                b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey")  # fmt: skip
-_SHORT = {word.encode(): kind for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()}
+_SHORT = {
+    word.encode(): kind
+    for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()
+}
 # They are names of values only where one of these stands behind them.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
 _PASS_OWNERS = frozenset(
@@ -59,7 +62,8 @@ _KEY_OWNERS = frozenset(
     b"application admin license licence webhook hmac deploy subscription consumer storage bot write read ingest live "
     b"prod production personal integration developer dev project server user root decryption aes jwt".split()
 )
-_UNSURE_OWNERS = frozenset(b"project server user app application client read write bot storage".split())
+_SURE_OWNERS = _KEY_OWNERS.difference(b"project server user app application client read write bot storage".split())
+_SECOND_WORDS = frozenset({b"key", b"token"})  # of names that people write in two words
 _HARMLESS_OWNERS = frozenset(
     b"public pub cache primary foreign sort partition idempotency i18n translation locale unique composite map dict "
     b"object hash row index lookup group routing message query registry storage_ property attribute event ref".split()
@@ -176,9 +180,8 @@ def name_before(place: KeywordPlace) -> bytes:
 
 def owner_before(place: KeywordPlace) -> bytes:
     """Return "api_" for what stands before the key of "API key", which is one name in two words."""
-    before = place.buffer[max(place.begin, place.first - 24) : place.first]
-    owner = before[:-1].rsplit(None, 1)[-1:]
-    if before[-1:] not in {b" ", b"-"} or not owner or owner[0].lower() not in _KEY_OWNERS - _UNSURE_OWNERS:
+    owner = place.buffer[max(place.begin, place.first - 24) : place.first - 1].rsplit(None, 1)[-1:]
+    if not owner or owner[0].lower() not in _SURE_OWNERS:
         return b""
     return owner[0] + b"_"
 
@@ -188,7 +191,7 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = name_before(place)
-    if not before and keyword in {b"key", b"token"}:
+    if not before and place.buffer[place.first - 1] in b" -" and keyword in _SECOND_WORDS:
         before = owner_before(place)
     buffer, last, end = place.buffer, place.last, place.end
     found = _AFTER.match(buffer, last, end) if _MAY_BE_GIVEN.match(buffer, last, end) else None
@@ -298,15 +301,25 @@ def trim(text: bytes) -> bytes:
 # --- set apart ---
 
 # On a line of its own below the name, or in the second column of a table of two.
-_SET_APART = re.compile(
-    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:(?:[ \t][^\s:?]{1,24}){1,7}[:?.]|[ \t]{0,4}[:?]?)[\"'`*]{0,2}[ \t]{0,4}"
-    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})(?:[>*-][ \t]{1,4})?(?P<answer>\w{1,8}:[ \t]{1,4}|it's[ \t])?|"
-    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?P<leader>\.{3,80}|_{3,80}|-{3,80})[ \t]{1,4}))(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+_APART_VALUE = rb"(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+_APART = (
+    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})(?:[>*-][ \t]{1,4})?(?P<sure>\w{1,8}:[ \t]{1,4}|it's[ \t])?" + _APART_VALUE
+)
+_BELOW = re.compile(
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|[ \t]{0,4}[:?]?)[\"'`*]{0,2}[ \t]{0,4}"
+    + _APART
+)
+_BESIDE = re.compile(
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?P<below>\x00)?"
+    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?P<sure>\.{3,80}|_{3,80}|-{3,80})[ \t]{1,4})" + _APART_VALUE
 )
 
 
 def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
-    found = _SET_APART.match(place.buffer, place.last, min(place.end, place.last + _WORDS_MAX))
+    end = min(place.end, place.last + _WORDS_MAX)
+    line = place.buffer.find(b"\n", place.last, end)
+    is_below = line > 0 and (line - place.last < 44 or place.buffer[line - 1] in b":?.)*`\r")
+    found = (is_below and _BELOW.match(place.buffer, place.last, end)) or _BESIDE.match(place.buffer, place.last, end)
     if found is None:
         return
     if found["below"] is None:
@@ -317,7 +330,7 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
     kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
     value = found["value"]
     if kind == PASSWORD:
-        told = is_odd_password(value, quoted=False) or (bool(found["answer"] or found["leader"]) and is_made_up(value))
+        told = is_odd_password(value, quoted=False) or (bool(found["sure"]) and is_made_up(value))
     else:
         told = kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
     if told and not value.endswith((b":", b",", b"{", b"(")):

@@ -140,7 +140,6 @@ def _secrets(joined: JoinedTexts, low: bytes, find_known: FindKnown) -> Iterator
         for rule, first, last in find_known(b"\n" + buffer[begin:end]):
             yield SecretSpan(begin + first - 1, begin + last - 1, rule)
     yield from formats.discord_tokens(joined.buffer)
-    yield from formats.wallet_keys(joined.buffer)
     yield from _ours(joined, low)
 
 

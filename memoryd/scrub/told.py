@@ -27,6 +27,7 @@ _LOGINS = (
 _LINKS = "is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn".split()
 _LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande".split()
 _ACCOUNTS = ("(root", "(admin", "(postgres", "(user", "(ubuntu", "(deploy", "(administrator", "(sa")
+_CHAINS = ("wif", "wallet", "bitcoin", "electrum")
 _WALLETS = ("seed phrase", "recovery phrase", "backup phrase", "secret phrase", "wallet seed", "mnemonic")
 # What a person's name for an account, a file or a number follows, and no password.
 _NOT_BEFORE = frozenset("user username for host file version named than пользователя benutzer".split())
@@ -42,21 +43,24 @@ _LED = re.compile(
     rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER) + rb"))?(?P<apart>[ \t]*)" + _VALUE
 )  # fmt: skip
 _PAIR = re.compile(
-    rb"(?i)(?:[ \t]+" + _LETTERS + rb"{2,20}){0,3}?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a)|[ \t]+(?:" + _LINK + rb")(?=[ \t]))"
+    rb"(?i)(?:[ \t]+"
+    + _LETTERS
+    + rb"{2,20}){0,3}?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a)|[ \t]+(?:"
+    + _LINK
+    + rb")(?=[ \t]))"
     rb"[ \t]*[\w-]{2,32}(?:@[\w.-]{1,64})?[ \t]?[/:,|][ \t]?" + _VALUE
 )
 _BRACKET = re.compile(rb"[ \t]?[/:][ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")
-_WORDS = re.compile(
-    rb"(?i)[^\n\x00]{0,24}?[:=\s]\s{0,8}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"
-)
+_WORDS = re.compile(rb"(?i)[^\n\x00]{0,24}?[:=\s]\s{0,8}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])")
 _COMMON = frozenset(
     b"the and you must keep not never are for with your down once then that this them can will should from into have "
     b"has was write shown again please when only but".split()
 )
+_WALLET_KEY = re.compile(rb"(?<![\w+/=.-])(?P<value>(?:5[HJK]|[KL][w-z1-5])[1-9A-HJ-NP-Za-km-z]{49,50})(?![\w+/=-])")
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
 
-def _span(place: KeywordPlace, found: re.Match[bytes], rule: str = "password-told") -> SecretSpan:
+def _span(found: re.Match[bytes], rule: str = "password-told") -> SecretSpan:
     value = trim(found["value"])
     return SecretSpan(found.start("value"), found.start("value") + len(value), rule)
 
@@ -74,7 +78,7 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     is_sure = bool(found["link"]) or not keyword.isascii()
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
     if judged and not (words and words[-1].decode("utf-8", "replace") in _NOT_BEFORE):
-        yield _span(place, found)
+        yield _span(found)
 
 
 def _find_pair(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
@@ -82,14 +86,22 @@ def _find_pair(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     pattern = _BRACKET if keyword.startswith(b"(") else _PAIR
     found = pattern.match(place.buffer, place.last, min(place.end, place.last + _REACH))
     if found is not None and is_made_up(trim(found["value"])):
-        yield _span(place, found)
+        yield _span(found)
 
 
 def _find_wallet(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the words that open a wallet (BIP 39: twelve to 24 words of at most eight letters)."""
     found = _WORDS.match(place.buffer, place.last, min(place.end, place.last + 4 * _REACH))
     if found is not None and len(_COMMON.intersection(found["value"].lower().split())) < 2:
-        yield _span(place, found, "wallet-words")
+        yield _span(found, "wallet-words")
+
+
+def _find_wallet_key(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield a private key near a word for wallets, as they export it (WIF: 51 or 52 characters of base58)."""
+    begin, end = max(place.begin, place.first - _REACH), min(place.end, place.last + _REACH)
+    found = _WALLET_KEY.search(place.buffer, begin, end)
+    if found is not None and is_token(found["value"], quoted=False):
+        yield _span(found, "wallet-key")
 
 
 def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
@@ -98,12 +110,13 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     if found is None or (keyword == b"key " and not owner_before(place)) or is_stand_in(found["value"]):
         return
     if is_token(found["value"], quoted=False):
-        yield _span(place, found, "token-told")
+        yield _span(found, "token-told")
 
 
 FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT.split() for end in (b" ", b": ", b"? ")},
     **{word.encode(): _find_pair for word in (*_LOGINS.split(), *_ACCOUNTS)},
     **{word.encode(): _find_wallet for word in _WALLETS},
+    **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
 }

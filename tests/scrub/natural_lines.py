@@ -10,7 +10,9 @@ from string import ascii_letters, ascii_lowercase, digits
 _FOLDER = Path(__file__).parent / "lines"
 _HEX, _ALNUM = "0123456789abcdef", ascii_letters + digits
 _BASE58 = "".join(char for char in _ALNUM if char not in "0OIl")
-_SEED_WORDS = "ribbon lunar cactus orbit velvet maple hollow tundra cinnamon pepper walnut glide fossil ember quartz".split()
+_SEED_WORDS = (
+    "ribbon lunar cactus orbit velvet maple hollow tundra cinnamon pepper walnut glide fossil ember quartz".split()
+)
 _STEMS = "sommer kite drache blauwal tiger winter pferd lampe".split()
 
 
