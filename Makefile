@@ -6,7 +6,7 @@ AGENTS ?=
 PROGRAMS ?=
 ROOM ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid conformance agents docs lock schema
+.PHONY: demo run test lint check bench soak real-model hybrid browser conformance agents docs lock schema
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -43,6 +43,10 @@ hybrid: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embeddings]'
 	.venv/bin/pytest -n 0 -m hybrid tests/finding/test_hybrid.py
 	.venv/bin/python bench/recall_locomo.py "$(EVAL)" --embeddings
+
+# The admin page in a real Chromium (Debian's package `chromium`), with the checks of accessibility that take long.
+browser: .venv/ready
+	.venv/bin/pytest -n 0 -m "browser or not browser" tests/admin
 
 # The protocol's own conformance suite against `memoryd mcp --http`; needs npx; fetched by this target alone, with its Node.js.
 conformance: .venv/ready

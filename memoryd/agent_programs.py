@@ -21,7 +21,7 @@ class AgentProgram(NamedTuple):
     patterns: tuple[str, ...]  # globs of its transcripts below the folder
     below: str = ""  # the program's folder in that of the variable
     root_file: str | None = None  # a file that holds the path of the project, seen from the transcript's folder
-    rows: str | None = None  # SQL for a database: folder, first and last time in milliseconds, of each session
+    rows: str | None = None  # SQL for its databases: folder, first and last time in milliseconds, of each session
     is_by_project: bool = False  # whether each project has its own folder of transcripts, named after its path
 
     def find_root(self, home: Path, environ: Mapping[str, str]) -> Path:
@@ -59,7 +59,15 @@ PROGRAMS = {
             rows="SELECT directory, time_created, time_updated FROM session WHERE parent_id IS NULL",
         ),
         AgentProgram("pi", ".pi/agent", "PI_CODING_AGENT_DIR", ("sessions/*/*.jsonl",)),
-        AgentProgram("openclaw", ".openclaw", "OPENCLAW_STATE_DIR", ("agents/*/sessions/*.jsonl",)),
+        AgentProgram(
+            "openclaw", ".openclaw", "OPENCLAW_STATE_DIR",
+            ("agents/*/agent/openclaw-agent.sqlite", "agents/*/sessions/*.jsonl"),
+            # The first event of a session says its folder.
+            rows="SELECT max(CASE WHEN seq = 0 AND json_valid(event_json) THEN json_extract(event_json, '$.cwd') END),"
+            " min(e.created_at), max(e.created_at) FROM transcript_events e LEFT JOIN session_windows w"
+            " ON w.session_id = e.session_id WHERE coalesce(w.session_key, '') NOT LIKE '%:subagent:%'"
+            " GROUP BY e.session_id",
+        ),
         AgentProgram("gemini", ".gemini", None, ("tmp/*/chats/session-*.json*",), root_file="../.project_root"),
         AgentProgram("cline", ".cline/data", None, ("**/*.messages.json",)),
     )

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memoryd.changing.restore import Restorer
+from memoryd.changing import recovery, rescrub
+from memoryd.changing.recovery import CaughtUp, Keeper
+from memoryd.changing.restore import WATERMARKS, Restorer
 from memoryd.clock import Clock
+from memoryd.counted import count_noun
 from memoryd.database import alarms, reads, schema, sqlite
 from memoryd.database.reads import KeptReader
+from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import LockedError, StateError, StillLockedError
 from memoryd.files import locked_folder, mounts, staging, trial, trust
 from memoryd.files.folders import make_memory_folders, make_private_dir
@@ -25,7 +29,7 @@ from memoryd.index.database import Index
 from memoryd.reading.ingest import Ingest
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.running import alarms as alarming
-from memoryd.running import owner
+from memoryd.running import owner, queueing
 from memoryd.running.answering import Answerer
 from memoryd.running.kinds import KINDS
 from memoryd.running.runner import Runner
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
     from memoryd.files.log import Log
 
 LOCK = "memoryd.lock"
-JOURNAL = "watermarks.jsonl"
 QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load the model takes a second
 
 
@@ -64,6 +67,7 @@ class App:
     embedder: Embedder
     database: Path
     database_inode: int
+    keeper: Keeper
     is_borrowing: bool = False  # its child processes are another's
 
     def __enter__(self) -> Self:
@@ -139,19 +143,12 @@ def _require_local_disk(state_dir: Path) -> None:
 
 def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App | None) -> App:
     path = settings.state_dir / reads.DATABASE
-    opened = schema.open_database(path, now=clock.text())
+    keeper = Keeper(settings.state_dir, log.bind(part="recovery"))
+    opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
     engine = opened.engine
-    if opened.moved_aside is not None:
-        log.error("damaged database moved aside", path=opened.moved_aside)
-        with sqlite.begin_write(engine) as connection:
-            alarms.raise_alarm(
-                connection,
-                kind="database",
-                text=f"the database was damaged; it is kept as {opened.moved_aside.name} and was rebuilt",
-                now=clock.text(),
-                subject=opened.moved_aside.name,
-            )
-    journal = Journal(settings.state_dir / JOURNAL)
+    caught_up = keeper.catch_up(engine, opened)
+    _tell_loss(engine, opened, caught_up, keeper, clock)
+    journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (
         _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)
     )
@@ -173,9 +170,16 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         kinds=KINDS,
         renamed=ingest.forget,
         erase_index=index.erase,
+        renew_copies=lambda: keeper.renew(engine, clock.now()),
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()
+    if caught_up.lines:
+        recovery.erase_again(engine, erasing := recovery.list_erasing(caught_up.lines))
+        index.erase(None)
+        if rescrub.KIND in erasing and settings.agents:
+            with sqlite.begin_write(engine) as connection:
+                queueing.queue(connection, clock, rescrub.KIND, settings.agents[0].id, rescrub.KIND, trigger="restore")
     alarming.clear_at_start(runner)
     alarming.review(runner)
     embedder = Embedder(
@@ -188,11 +192,26 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     recall = Recall(indexer, clock.now, embedder.ask if is_wanted(settings) else None)
     app = App(
         settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, embedder, path,
-        path.stat().st_ino, is_borrowing=lender is not None,
+        path.stat().st_ino, keeper, is_borrowing=lender is not None,
     )  # fmt: skip
     if lender is None:
         runner.opened = lambda settings: open_app(settings, clock, lender=app)
     return app
+
+
+def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
+    """Raise the alarm of a database that was damaged, gone or behind its journal, and say what is not as before."""
+    if opened.moved_aside is not None:
+        what = f"the database was damaged and is kept as {opened.moved_aside.name}; {caught_up}"
+        alarms.set_alarm(engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)
+        keeper.log.error("damage", what=what)
+    elif caught_up.is_lost:
+        keeper.found.append(f"the database was gone; {caught_up}")
+    elif caught_up.lines:
+        count = count_noun(len(caught_up.lines), "change")
+        keeper.found.append(f"the database was behind its journal, from which {count} came back")
+    if keeper.found:
+        alarms.set_alarm(engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 
 
 def _children(settings: Settings, log: Log) -> tuple[Worker, Scrubber, Pool]:

@@ -11,7 +11,7 @@ import contextlib
 import difflib
 import hashlib
 import os
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,9 @@ from zoneinfo import ZoneInfo
 
 from memoryd import config_values as values
 from memoryd.agent_programs import PROGRAMS, make_slug
+from memoryd.config_admin import HINT as PAGE_HINT
+from memoryd.config_admin import AdminSettings, is_open_to_all
+from memoryd.config_keys import keys_of, make_key, make_list, make_required_key, make_section
 from memoryd.errors import ConfigError
 from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml
@@ -50,32 +53,13 @@ class SettingsError(ConfigError):
 # --- the keys --------------------------------------------------------------------------------------------------------
 
 
-def _key(parse: values.Parser, default: T) -> T:
-    made: T = field(default=default, metadata={"parse": parse})
-    return made
-
-
-def _make_required_key(parse: values.Parser, absent: str | None = None) -> Any:
-    """Declare a key without a default; `absent` is its value if the file leaves it out."""
-    return field(metadata={"parse": parse, "absent": absent})
-
-
-def _section(default: T) -> T:
-    made: T = field(default=default, metadata={"section": type(default)})
-    return made
-
-
-def _list(model: type, default: Any = MISSING) -> Any:
-    return field(default=default, metadata={"list": model})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptSource:
     """Locate an agent's transcripts: `pattern` (a glob) below the fixed folder `root`."""
 
-    path: str = _make_required_key(values.expand_pattern)  # as configured, `~` and variables expanded
-    format: str = _key(values.one_of(*KNOWN_FORMATS), "auto")
-    project: Path | None = _key(values.or_null(values.any_path), None)
+    path: str = make_required_key(values.expand_pattern)  # as configured, `~` and variables expanded
+    format: str = make_key(values.one_of(*KNOWN_FORMATS), "auto")
+    project: Path | None = make_key(values.or_null(values.any_path), None)
     root: Path = Path()
     pattern: str = ""
 
@@ -87,18 +71,18 @@ class Agent:
     `workspace` holds the memory. With `memory: state` that is a folder of the state, no longer the configured one.
     """
 
-    id: str = _make_required_key(values.agent_id)
-    workspace: Path = _make_required_key(values.parse_folder)
-    memory: str = _key(values.one_of("workspace", "state"), "workspace")
-    share: tuple[Path, ...] = _key(values.make_list_parser(values.any_path), ())
-    transcripts: tuple[TranscriptSource, ...] = _list(TranscriptSource, ())
-    context_window: int | None = _key(values.or_null(values.make_integer_parser(1)), None)
-    model: str | None = _key(values.or_null(values.parse_text), None)
-    base_url: str | None = _key(values.or_null(values.base_url), None)
-    owners: tuple[int, ...] = _key(values.make_list_parser(values.parse_user), ())
-    guide: Path | None = _key(values.or_null(values.any_path), None)
-    privacy: str = _key(values.one_of("open", "silo"), "open")
-    enabled: bool = _key(values.parse_boolean, default=True)
+    id: str = make_required_key(values.agent_id)
+    workspace: Path = make_required_key(values.parse_folder)
+    memory: str = make_key(values.one_of("workspace", "state"), "workspace")
+    share: tuple[Path, ...] = make_key(values.make_list_parser(values.any_path), ())
+    transcripts: tuple[TranscriptSource, ...] = make_list(TranscriptSource, ())
+    context_window: int | None = make_key(values.or_null(values.make_integer_parser(1)), None)
+    model: str | None = make_key(values.or_null(values.parse_text), None)
+    base_url: str | None = make_key(values.or_null(values.base_url), None)
+    owners: tuple[int, ...] = make_key(values.make_list_parser(values.parse_user), ())
+    guide: Path | None = make_key(values.or_null(values.any_path), None)
+    privacy: str = make_key(values.one_of("open", "silo"), "open")
+    enabled: bool = make_key(values.parse_boolean, default=True)
     works_in: Path | None = None  # where that is not the workspace
 
     @property
@@ -111,213 +95,218 @@ class Agent:
 class IngestSettings:
     """Configure how transcripts are noticed and read."""
 
-    rescan: timedelta = _key(values.make_duration_parser(timedelta(milliseconds=100)), timedelta(seconds=60))
-    settle: timedelta = _key(values.make_duration_parser(), timedelta(milliseconds=200))
-    polling: str = _key(values.one_of("auto", "always", "never"), "auto")
-    history: str = _key(values.one_of("index", "flush"), "index")
+    rescan: timedelta = make_key(values.make_duration_parser(timedelta(milliseconds=100)), timedelta(seconds=60))
+    settle: timedelta = make_key(values.make_duration_parser(), timedelta(milliseconds=200))
+    polling: str = make_key(values.one_of("auto", "always", "never"), "auto")
+    history: str = make_key(values.one_of("index", "flush"), "index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubSettings:
     """Configure what is removed from every text before it is stored."""
 
-    secrets: str = _key(values.one_of("redact", "skip", "off"), "redact")
-    pii: str = _key(values.one_of("off", "mask"), "off")
-    allow: tuple[str, ...] = _key(values.make_list_parser(values.allowed_value), ())
+    secrets: str = make_key(values.one_of("redact", "skip", "off"), "redact")
+    pii: str = make_key(values.one_of("off", "mask"), "off")
+    allow: tuple[str, ...] = make_key(values.make_list_parser(values.allowed_value), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SleepSettings:
     """Configure when an agent's context becomes memory, and the size of its compressed form."""
 
-    threshold: float = _key(values.share(zero=False, one=True), 0.8)
-    cooldown: timedelta = _key(values.make_duration_parser(), timedelta(minutes=5))
-    min_messages: int = _key(values.make_integer_parser(1), 1)
-    keep_recent: int = _key(values.make_integer_parser(0), 10)
-    budget: float = _key(values.share(zero=False, one=False), 0.25)
-    rearm: float = _key(values.share(zero=True, one=True), 0.1)
-    strategy: str = _key(values.one_of(*KNOWN_STRATEGIES), "hybrid")
-    schedule: str | None = _key(values.or_null(values.cron_line), None)
+    threshold: float = make_key(values.share(zero=False, one=True), 0.8)
+    cooldown: timedelta = make_key(values.make_duration_parser(), timedelta(minutes=5))
+    min_messages: int = make_key(values.make_integer_parser(1), 1)
+    keep_recent: int = make_key(values.make_integer_parser(0), 10)
+    budget: float = make_key(values.share(zero=False, one=False), 0.25)
+    rearm: float = make_key(values.share(zero=True, one=True), 0.1)
+    strategy: str = make_key(values.one_of(*KNOWN_STRATEGIES), "hybrid")
+    schedule: str | None = make_key(values.or_null(values.cron_line), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
     """Configure when a session has ended, how long a NOW file may be, and `RECENT.md`."""
 
-    idle_end: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
-    now_max_lines: int = _key(values.make_integer_parser(20), 200)
-    now_max_age: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=6))
-    stale_after: timedelta = _key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=24))
-    now_keep: timedelta = _key(values.make_duration_parser(), timedelta(days=3))
-    schedule: str | None = _key(values.or_null(values.cron_line), "0 2 * * *")
-    capture: bool = _key(values.parse_boolean, default=False)
-    recent_sessions: int = _key(values.make_integer_parser(1), 3)
-    recent_max_lines: int = _key(values.make_integer_parser(10), 500)
+    idle_end: timedelta = make_key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
+    now_max_lines: int = make_key(values.make_integer_parser(20), 200)
+    now_max_age: timedelta = make_key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=6))
+    stale_after: timedelta = make_key(values.make_duration_parser(timedelta(minutes=1)), timedelta(hours=24))
+    now_keep: timedelta = make_key(values.make_duration_parser(), timedelta(days=3))
+    schedule: str | None = make_key(values.or_null(values.cron_line), "0 2 * * *")
+    capture: bool = make_key(values.parse_boolean, default=False)
+    recent_sessions: int = make_key(values.make_integer_parser(1), 3)
+    recent_max_lines: int = make_key(values.make_integer_parser(10), 500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefineSettings:
     """Configure when an agent condenses its core, and the limits of one refinement."""
 
-    schedule: str | None = _key(values.or_null(values.cron_line), "0 4 * * sun")
-    trigger_tokens: int = _key(values.make_integer_parser(1), 8_000)
-    target_tokens: int = _key(values.make_integer_parser(1), 5_000)
-    consent: bool = _key(values.parse_boolean, default=True)
-    mode: str = _key(values.one_of("normal", "dedup", "strict"), "normal")
-    max_mutations: int = _key(values.make_integer_parser(1), 25)
-    max_steps: int = _key(values.make_integer_parser(1), 60)
-    max_time: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=1))
-    unfinished: str = _key(values.one_of("keep", "rollback"), "keep")
+    schedule: str | None = make_key(values.or_null(values.cron_line), "0 4 * * sun")
+    trigger_tokens: int = make_key(values.make_integer_parser(1), 8_000)
+    target_tokens: int = make_key(values.make_integer_parser(1), 5_000)
+    consent: bool = make_key(values.parse_boolean, default=True)
+    mode: str = make_key(values.one_of("normal", "dedup", "strict"), "normal")
+    max_mutations: int = make_key(values.make_integer_parser(1), 25)
+    max_steps: int = make_key(values.make_integer_parser(1), 60)
+    max_time: timedelta = make_key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=1))
+    unfinished: str = make_key(values.one_of("keep", "rollback"), "keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupSettings:
     """Configure when identical memories are merged."""
 
-    schedule: str | None = _key(values.or_null(values.cron_line), "30 2 * * *")
+    schedule: str | None = make_key(values.or_null(values.cron_line), "30 2 * * *")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DreamSettings:
     """Configure when the core and the last days are consolidated, and the size of the core."""
 
-    schedule: str | None = _key(values.or_null(values.cron_line), "0 3 * * *")
-    lookback_days: int = _key(values.make_integer_parser(1), 1)
-    max_bullets: int = _key(values.make_integer_parser(1), 50)
-    canary: bool = _key(values.parse_boolean, default=True)
+    schedule: str | None = make_key(values.or_null(values.cron_line), "0 3 * * *")
+    lookback_days: int = make_key(values.make_integer_parser(1), 1)
+    max_bullets: int = make_key(values.make_integer_parser(1), 50)
+    canary: bool = make_key(values.parse_boolean, default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSettings:
     """Configure the limits of what jobs may do to an agent's core."""
 
-    retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
-    erosion_percent: float = _key(values.share(zero=True, one=True, whole=100), 25.0)
-    grounding: str = _key(values.one_of("drop", "refuse"), "drop")
-    accounting: str = _key(values.one_of("keep", "archive"), "keep")
+    retention_floor: float = make_key(values.share(zero=True, one=True), 0.5)
+    erosion_percent: float = make_key(values.share(zero=True, one=True, whole=100), 25.0)
+    grounding: str = make_key(values.one_of("drop", "refuse"), "drop")
+    accounting: str = make_key(values.one_of("keep", "archive"), "keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsSettings:
     """Configure the least confidence and the number of facts, and the quiet time before extraction."""
 
-    min_confidence: float = _key(values.share(zero=True, one=True), 0.5)
-    max_facts: int = _key(values.make_integer_parser(1), 500)
-    debounce: timedelta = _key(values.make_duration_parser(), timedelta(seconds=30))
+    min_confidence: float = make_key(values.share(zero=True, one=True), 0.5)
+    max_facts: int = make_key(values.make_integer_parser(1), 500)
+    debounce: timedelta = make_key(values.make_duration_parser(), timedelta(seconds=30))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectionSettings:
     """Configure the tokens of the text for the start of a session."""
 
-    max_tokens: int = _key(values.make_integer_parser(0), 2_000)
-    files_max_tokens: int = _key(values.make_integer_parser(0), 12_000)
+    max_tokens: int = make_key(values.make_integer_parser(0), 2_000)
+    files_max_tokens: int = make_key(values.make_integer_parser(0), 12_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
     """Configure what search uses besides words."""
 
-    embeddings: str = _key(values.one_of("auto", "off"), "auto")
+    embeddings: str = make_key(values.one_of("auto", "off"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSettings:
     """Configure the attempts of a job and the number of parallel jobs."""
 
-    attempts: int = _key(values.make_integer_parser(1), 5)
-    workers: int = _key(values.make_integer_parser(1), 2)
+    attempts: int = make_key(values.make_integer_parser(1), 5)
+    workers: int = make_key(values.make_integer_parser(1), 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
     """Configure what answers a job's questions."""
 
-    provider: str = _key(values.one_of("offline", "openai"), "offline")
-    model: str | None = _key(values.or_null(values.parse_text), None)
-    base_url: str | None = _key(values.or_null(values.base_url), None)
-    api_key_env: str = _key(values.variable_name, "OPENAI_API_KEY")
-    timeout: timedelta = _key(values.make_duration_parser(timedelta(seconds=1)), timedelta(seconds=120))
-    daily_tokens: int = _key(values.make_integer_parser(0), 2_000_000)
-    run_tokens: int = _key(values.make_integer_parser(0), 200_000)
-    max_output_tokens: int = _key(values.make_integer_parser(256), 16_000)
-    verify: str = _key(values.one_of("model", "off"), "model")
-    verifier: str | None = _key(values.or_null(values.parse_text), None)
-    fallback: str = _key(values.one_of("offline", "wait"), "offline")
+    provider: str = make_key(values.one_of("offline", "openai"), "offline")
+    model: str | None = make_key(values.or_null(values.parse_text), None)
+    base_url: str | None = make_key(values.or_null(values.base_url), None)
+    api_key_env: str = make_key(values.variable_name, "OPENAI_API_KEY")
+    timeout: timedelta = make_key(values.make_duration_parser(timedelta(seconds=1)), timedelta(seconds=120))
+    daily_tokens: int = make_key(values.make_integer_parser(0), 2_000_000)
+    run_tokens: int = make_key(values.make_integer_parser(0), 200_000)
+    max_output_tokens: int = make_key(values.make_integer_parser(256), 16_000)
+    verify: str = make_key(values.one_of("model", "off"), "model")
+    verifier: str | None = make_key(values.or_null(values.parse_text), None)
+    fallback: str = make_key(values.one_of("offline", "wait"), "offline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeSettings:
     """Configure what each kind of job may do by itself."""
 
-    sleep: str = _key(values.one_of("off", "propose", "auto"), "auto")
-    facts: str = _key(values.one_of("off", "propose", "auto"), "auto")
-    rollover: str = _key(values.one_of("off", "propose", "auto"), "auto")
-    dedup: str = _key(values.one_of("off", "propose", "auto"), "auto")
-    dream: str = _key(values.one_of("off", "propose", "auto"), "auto")
-    refine: str = _key(values.one_of("off", "propose", "auto"), "auto")
+    sleep: str = make_key(values.one_of("off", "propose", "auto"), "auto")
+    facts: str = make_key(values.one_of("off", "propose", "auto"), "auto")
+    rollover: str = make_key(values.one_of("off", "propose", "auto"), "auto")
+    dedup: str = make_key(values.one_of("off", "propose", "auto"), "auto")
+    dream: str = make_key(values.one_of("off", "propose", "auto"), "auto")
+    refine: str = make_key(values.one_of("off", "propose", "auto"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HooksSettings:
     """Configure the user's own commands."""
 
-    on_summary: str | None = _key(values.or_null(values.parse_text), None)
-    on_alarm: str | None = _key(values.or_null(values.parse_text), None)
+    on_summary: str | None = make_key(values.or_null(values.parse_text), None)
+    on_alarm: str | None = make_key(values.or_null(values.parse_text), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings:
     """Configure who may ask for what: the owner by commands and Python, the agent by its tools and hooks."""
 
-    consolidate: tuple[str, ...] = _key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
-    edit: tuple[str, ...] = _key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
+    consolidate: tuple[str, ...] = make_key(
+        values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent")
+    )
+    edit: tuple[str, ...] = make_key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """Configure the maximum age of state files; None keeps them. Workspaces are never pruned."""
+    """Configure the maximum age of state files, None keeps them, and how many copies of the database are kept."""
 
-    logs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
-    runs: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
-    copies: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
-    turns: timedelta | None = _key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    logs: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    runs: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    copies: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    turns: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
+    backups: int = make_key(values.make_integer_parser(1), 7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """Configure the log level and the form of standard error."""
 
-    level: str = _key(values.one_of("debug", "info", "warning", "error"), "info")
-    format: str = _key(values.one_of("json", "text"), "json")
+    level: str = make_key(values.one_of("debug", "info", "warning", "error"), "info")
+    format: str = make_key(values.one_of("json", "text"), "json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Hold the whole configuration. Equal settings behave equally, wherever they were read from."""
 
-    state_dir: Path = _make_required_key(values.parse_folder, absent="../var")
-    timezone: str = _key(values.zone_name, "local")
-    discover: tuple[str, ...] = _key(values.make_list_parser(values.one_of(*PROGRAMS)), ())
-    agents: tuple[Agent, ...] = _list(Agent)
-    ingest: IngestSettings = _section(IngestSettings())
-    scrub: ScrubSettings = _section(ScrubSettings())
-    sleep: SleepSettings = _section(SleepSettings())
-    sessions: SessionSettings = _section(SessionSettings())
-    refine: RefineSettings = _section(RefineSettings())
-    dedup: DedupSettings = _section(DedupSettings())
-    dream: DreamSettings = _section(DreamSettings())
-    guards: GuardSettings = _section(GuardSettings())
-    facts: FactsSettings = _section(FactsSettings())
-    injection: InjectionSettings = _section(InjectionSettings())
-    search: SearchSettings = _section(SearchSettings())
-    jobs: JobsSettings = _section(JobsSettings())
-    llm: LlmSettings = _section(LlmSettings())
-    modes: ModeSettings = _section(ModeSettings())
-    hooks: HooksSettings = _section(HooksSettings())
-    access: AccessSettings = _section(AccessSettings())
-    retention: RetentionSettings = _section(RetentionSettings())
-    log: LogSettings = _section(LogSettings())
+    state_dir: Path = make_required_key(values.parse_folder, absent="../var")
+    timezone: str = make_key(values.zone_name, "local")
+    discover: tuple[str, ...] = make_key(values.make_list_parser(values.one_of(*PROGRAMS)), ())
+    agents: tuple[Agent, ...] = make_list(Agent)
+    ingest: IngestSettings = make_section(IngestSettings())
+    scrub: ScrubSettings = make_section(ScrubSettings())
+    sleep: SleepSettings = make_section(SleepSettings())
+    sessions: SessionSettings = make_section(SessionSettings())
+    refine: RefineSettings = make_section(RefineSettings())
+    dedup: DedupSettings = make_section(DedupSettings())
+    dream: DreamSettings = make_section(DreamSettings())
+    guards: GuardSettings = make_section(GuardSettings())
+    facts: FactsSettings = make_section(FactsSettings())
+    injection: InjectionSettings = make_section(InjectionSettings())
+    search: SearchSettings = make_section(SearchSettings())
+    jobs: JobsSettings = make_section(JobsSettings())
+    llm: LlmSettings = make_section(LlmSettings())
+    modes: ModeSettings = make_section(ModeSettings())
+    hooks: HooksSettings = make_section(HooksSettings())
+    access: AccessSettings = make_section(AccessSettings())
+    admin: AdminSettings = make_section(AdminSettings())
+    privacy_default: str = make_key(values.one_of("open", "silo"), "open")
+    retention: RetentionSettings = make_section(RetentionSettings())
+    log: LogSettings = make_section(LogSettings())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     source: Path = field(default=Path(), compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # sleep.budget → its line
@@ -394,11 +383,6 @@ class _ConfigReading:
         return tuple(self.section(model, f"{path}[{number}]", child) for number, child in enumerate(mark.value))
 
 
-def keys_of(model: type) -> dict[str, Field[Any]]:
-    """Return the keys of a section of the configuration, in the order of the file."""
-    return {key.name: key for key in fields(model) if key.metadata}
-
-
 def _join_path(at: str, name: str) -> str:
     return f"{at}.{name}" if at else name
 
@@ -430,6 +414,24 @@ def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> No
             if (key, value) in seen:
                 reading.refuse(line, path, f"the same as {seen[key, value]}", "each agent has its own")
             seen.setdefault((key, value), f"{path} on line {line}")
+
+
+def _apply_privacy(reading: _ConfigReading, settings: Settings) -> Settings:
+    """Give the agents that name no privacy the default."""
+    agents = [
+        agent
+        if agent is None or f"agents[{number}].privacy" in reading.lines
+        else replace(agent, privacy=settings.privacy_default)
+        for number, agent in enumerate(settings.agents or ())
+    ]
+    return settings if settings.privacy_default is None else replace(settings, agents=tuple(agents))
+
+
+def _refuse_open_page(reading: _ConfigReading, settings: Settings) -> None:
+    """Refuse an admin page that other machines reach without TLS and named users, or without a named proxy."""
+    if settings.admin is not None and is_open_to_all(settings.admin):
+        what = "other machines would reach the page, and nothing says who may use it"
+        reading.refuse(reading.lines["admin.listen"], "admin.listen", what, PAGE_HINT)
 
 
 def _refuse_nameless_model(reading: _ConfigReading, settings: Settings) -> None:
@@ -550,9 +552,11 @@ def _settings(reading: _ConfigReading, data: bytes | None) -> Settings | None:
         return None
     settings: Settings | None = reading.section(Settings, "", document.root)
     if settings is not None:
+        settings = _apply_privacy(reading, settings)
         _refuse_twins(reading, settings.agents)
         _check_workspaces(reading, settings)
         _refuse_nameless_model(reading, settings)
+        _refuse_open_page(reading, settings)
         _refuse_proposals_of_silos(reading, settings)
         _refuse_foreign_reader_of_silos(reading, settings)
         _refuse_state_in_reach(reading, settings.state_dir, settings.agents)

@@ -254,6 +254,29 @@ def base_url(_: PathBase, value: object) -> str:
     return url
 
 
+def listen_address(_: PathBase, value: object) -> str:
+    """Parse the address and port that a page is served on."""
+    address = _text(value)
+    host, _colon, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"{show_value(address)} is no address with a port", hint="127.0.0.1:8765")
+    return address
+
+
+def is_loopback(address: str) -> bool:
+    """Return True if only this machine reaches the address."""
+    return address.rpartition(":")[0] in {"127.0.0.1", "localhost", "[::1]"}
+
+
+def passphrase_hash(_: PathBase, value: object) -> str:
+    """Parse the argon2 hash of a passphrase; never the passphrase itself."""
+    text = _text(value)
+    if not text.startswith("$argon2id$"):
+        hint = "memoryd admin --hash asks for the passphrase and prints its hash"
+        raise ConfigError("this is not the argon2id hash of a passphrase", hint=hint)
+    return text
+
+
 def variable_name(_: PathBase, value: object) -> str:
     """Parse the name of an environment variable; never the key itself."""
     name = _text(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,36 @@ class AwayError(StateError):
     """Report that something a run needs is missing now, such as a workspace on an unmounted disk."""
 
 
+_PLAIN_WORDS = re.compile(r"[a-z][a-zA-Z /-]{1,60}")  # what SQLite says of a file; what quotes anything has more
+
+
+def describe(error: BaseException) -> str:
+    """Describe an error for rows, logs and hints without content: the one place that may use an error's own words.
+
+    Ours and the operating system's are written for that. Another's often quote what they were given: it is told by its
+    type and place.
+    """
+    if isinstance(error, MemorydError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {error.strerror} ({error.filename or 'no path'})"
+    error = getattr(error, "orig", None) or error  # what SQLAlchemy and the index wrap
+    name = type(error).__name__
+    if name in {"DatabaseError", "OperationalError"} and _PLAIN_WORDS.fullmatch(str(error)):
+        return str(error)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
+    return f"{name}{place}"
+
+
+def is_out_of_files(error: BaseException) -> bool:
+    """Return True if this process, or the machine, may open no more files."""
+    cause = error.__cause__ or error
+    return isinstance(cause, OSError) and cause.errno in {errno.EMFILE, errno.ENFILE}
+
+
 def hint_at(number: int | None) -> str:
     """Return what a person can do about an error of the system; empty where nothing is known."""
     return _HINTS.get(number or 0, "")
@@ -124,15 +155,18 @@ def is_disk_trouble(error: BaseException) -> bool:
     return _is_of_database(error) and any(sign in str(error) for sign in _DATABASE)
 
 
-def explain_trouble(error: BaseException) -> StateError | None:
-    """Return a trouble of the machine as an error that a person can act on; None if it is none."""
+def explain_trouble(error: BaseException, where: str = "memoryd.db") -> StateError | None:
+    """Return a trouble of the machine as an error that a person can act on; None if it is none.
+
+    `where` is the database, if the error is one of a database.
+    """
     error = _cause_of(error)
     if isinstance(error, OSError):
         return StateError(os.strerror(error.errno or 0), str(error.filename or ""), hint_at(error.errno))
     if not _is_of_database(error):
         return None
     found = next((told for sign, told in _DATABASE.items() if sign in str(error)), None)
-    return None if found is None else StateError(found[0], "memoryd.db", found[1])
+    return None if found is None else StateError(found[0], where, found[1])
 
 
 def _cause_of(error: BaseException) -> BaseException:

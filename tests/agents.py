@@ -127,7 +127,7 @@ class Gemini(Agent):
 
 
 class OpenCode(Agent):
-    name, package, program, ends = "opencode", "opencode-ai", "opencode", False
+    name, package, program = "opencode", "opencode-ai", "opencode"
     meanwhile = Use("bash", {"command": "sleep 1", "description": "Waits"})
 
     def settings(self, world):

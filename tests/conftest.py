@@ -1,6 +1,6 @@
 """Hypothesis profiles: `default` for every day, `soak` (HYPOTHESIS_PROFILE=soak) for `make soak`.
 
-Tests marked `soak` run only with the second, those marked `real_model` or `hybrid` only where `-m` names that.
+Tests marked `soak` run only with the second; those marked `real_model`, `hybrid` or `browser` only if `-m` names them.
 """
 
 import os
@@ -36,7 +36,9 @@ def workers(tmp_path_factory):
 
 
 def pytest_collection_modifyitems(config, items):
-    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid")} | {"soak": PROFILE == "soak"}
+    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "browser")} | {
+        "soak": PROFILE == "soak"
+    }
     left_out = [item for item in items if any(item.get_closest_marker(name) and not wanted[name] for name in wanted)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

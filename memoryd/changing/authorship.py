@@ -34,17 +34,20 @@ _ESCAPED = re.compile(r"\\[nrt]")  # a line feed, as a command or a cut JSON tex
 _SIGNS = re.compile(r"[\\\"'`]")  # a shell needs more or fewer of them than the text
 
 _CALLS = (
-    "SELECT t.session_id, t.seq, plain(t.text), s.folder, (SELECT plain(r.text) FROM turn r"
+    "SELECT t.session_id, t.seq, plain(CAST(t.text AS BLOB), t.text_crc), s.folder,"
+    " (SELECT plain(CAST(r.text AS BLOB), r.text_crc) FROM turn r"
     " WHERE r.session_id = t.session_id AND r.kind = 'tool_result' AND r.tool_call_id = t.tool_call_id LIMIT 1)"
     " FROM turn t"
     " JOIN session s ON s.id = t.session_id WHERE t.agent_id = ? AND t.kind = 'tool_call'"
     " AND t.origin IN ('assistant', 'subagent')"
-    " AND t.id > (SELECT max(id) FROM turn) - ? AND t.at >= ? AND plain(t.text) LIKE '%MEMORY.md%' ORDER BY t.id"
+    " AND t.id > (SELECT max(id) FROM turn) - ? AND t.at >= ?"
+    " AND plain(CAST(t.text AS BLOB), t.text_crc) LIKE '%MEMORY.md%' ORDER BY t.id"
 )
 
 _ABOUT_MEMORY = (
-    "SELECT plain(text) FROM turn WHERE agent_id = ? AND kind = 'tool_call' AND origin IN ('assistant', 'subagent')"
-    " AND at >= ? AND plain(text) LIKE '%memory%'"
+    "SELECT plain(CAST(text AS BLOB), text_crc) FROM turn WHERE agent_id = ? AND kind = 'tool_call'"
+    " AND origin IN ('assistant', 'subagent')"
+    " AND at >= ? AND plain(CAST(text AS BLOB), text_crc) LIKE '%memory%'"
 )
 
 # A format without times says no more than when its session was first and last read.

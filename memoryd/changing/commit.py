@@ -163,7 +163,7 @@ def _intent_of(
     }
 
 
-def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
+def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str | None) -> None:
     """Add an entry to an agent's journal in the transaction of the change; no file holds the journal."""
     passed = writer.judge(connection, agent_id, entry.operations, entry.caller)
     audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)

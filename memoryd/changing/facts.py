@@ -22,6 +22,7 @@ from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.errors import StateError
 from memoryd.files.log import Log
 from memoryd.files.workspace import lock_workspace
+from memoryd.ledger import audit as chain
 from memoryd.ledger import portable
 from memoryd.ledger.facts import Fact, FactBatch, FactLimits, FactOutcome, NewFact, Store, fact_of
 from memoryd.ledger.guards import Caller, GuardLimits
@@ -122,6 +123,19 @@ class FactStore:
         with self._begin_write() as connection:
             operation = _store(connection, self.agent_id).delete(fact_id)
             self._write(connection, [operation], {"deleted": 1}, self.clock.text())
+
+    def write_section(self, section: ProfileSection, text: str) -> None:
+        """Write a section of the profile by hand; an empty text takes it away."""
+        (clean,) = self.redact([text.strip()])
+        now = self.clock.text()
+        with self._begin_write() as connection:
+            run_id = self._write(connection, (), {"sections": 1}, now)
+            if clean:
+                self._write_profile(connection, {section: ProfileEntry(clean, now)}, run_id, now)
+            elif section in profile.read(connection, self.agent_id):
+                profile.put(connection, self.agent_id, section.value, None)
+                gone = [("profile", chain.PROFILE + section.value, None)]
+                audit.note(connection, gone, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""

@@ -28,7 +28,7 @@ from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.session_files import drop_sessions
 from memoryd.changing.time_machine import Revision
 from memoryd.clock import utc_now
-from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns
+from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns, vault
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder, open_folder
@@ -43,6 +43,7 @@ from memoryd.ledger.memory import PREFIXES, Memory, Source, draw_salt, sources_f
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
+from memoryd.reading.store import LOST
 from memoryd.text.content import measure_overlap
 from memoryd.tiers import diary
 from memoryd.tiers.session_summary import parse_points
@@ -184,7 +185,10 @@ def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
 def _make_grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
     """Return True if stored records or other memories hold a text."""
     today = utc_now().astimezone(tz).date()
-    sql = "SELECT plain(text) FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
+    sql = (
+        "SELECT plain(CAST(text AS BLOB), text_crc) FROM turn"
+        " WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
+    )
 
     def is_grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
         records = [(parent, today) for parent in parents]
@@ -452,6 +456,7 @@ class Copies(FullScan):
     def database(self, engine: Engine) -> None:
         """Remove the text from everything outside the memory store; in a state that was put aside, from all of it."""
         if engine is self.engine:
+            sqlite.write(engine, vault.empty_damaged, LOST)  # it may say what is to go, and must not come back
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
         there = texts.list_tables(engine)

@@ -205,8 +205,10 @@ class FullScan(ABC):
         kept = self.names(str(entry.get("record_id", "")) for entry in entries)
         renamed = {old: new for old, new in kept.items() if new is not None and new != old}
         if renamed:
-            journal.change(
-                lambda entry: entry | {"record_id": renamed.get(entry.get("record_id", ""), entry.get("record_id"))}
+            journal.rewrite(
+                lambda entries: [
+                    one | {"record_id": renamed.get(one.get("record_id", ""), one.get("record_id"))} for one in entries
+                ]
             )
             self.counts["files"] += 1
 
@@ -227,7 +229,7 @@ class FullScan(ABC):
             finally:
                 engine.dispose()
         for journal in folder.glob("*.jsonl"):
-            self._journal(type(self.journal)(journal))
+            self._journal(type(self.journal)(journal, sealed=True))
 
     # --- files ----------------------------------------------------------------------------------------------------
 

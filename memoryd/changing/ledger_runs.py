@@ -23,7 +23,7 @@ from memoryd.files.open_folder import OpenFolder
 from memoryd.jobs.job import Done, NothingToDo, Operate
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import PREFIXES, MemoryKind
-from memoryd.ledger.operation import Add, Operation, Protect, Restore, Unprotect
+from memoryd.ledger.operation import Add, Delete, Operation, Protect, Restore, Unprotect, Update
 from memoryd.ledger.rollback import RollbackPlan
 
 IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back into it
@@ -33,7 +33,12 @@ ROLLBACK = "rollback"
 REFINE = "refine"  # not of these: a model decides
 _MOST_NAMED = 50
 KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
-VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "unprotect": Unprotect, "restore": Restore}
+VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
+    "protect": Protect,
+    "unprotect": Unprotect,
+    "restore": Restore,
+    "delete": Delete,
+}
 
 
 def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> SavePlan:
@@ -54,14 +59,17 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     if run.kind in saving.KINDS:
         return saving.decide(writer, run)
     if run.kind == EDIT:
-        operations = tuple(_operation(verb, memory_id) for verb, memory_id in run.options.get("operations", ()))
+        text = runs.given_text(writer.engine, run)  # of an edit: no option holds a text
+        operations = tuple(_operation(verb, memory_id, text) for verb, memory_id in run.options.get("operations", ()))
         if not operations:
             return SavePlan(NothingToDo("there is nothing to do"))
         return SavePlan(Done((Operate(operations, Caller.OWNER),)))
     return SavePlan(Done((Operate((), Caller.FILE),)), settled=True)
 
 
-def _operation(verb: str, memory_id: str) -> Operation:
+def _operation(verb: str, memory_id: str, text: str | None) -> Operation:
+    if verb == "edit" and text:
+        return Update(memory_id, text)
     if verb not in VERBS:
         raise RefusedError(f"there is no operation {verb!r}", hint=", ".join(VERBS))
     return VERBS[verb](memory_id)

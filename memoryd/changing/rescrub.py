@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from memoryd.changing import guard_check
 from memoryd.changing.full_scan import FullScan
-from memoryd.database import texts
+from memoryd.database import sqlite, texts, vault
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import Scrubber, UnscannedError
 
@@ -53,6 +53,8 @@ class Rescrub(FullScan):
 
     def database(self, engine: Engine) -> None:
         """Redact all rows; rename sessions at once, wherever they are referred to."""
+        if engine is self.engine:
+            sqlite.write(engine, vault.empty_damaged, vault.DAMAGED)  # it is redacted when it is read again
         ids = texts.session_ids(engine, None if self.everybody else list(self.workspaces))
         for old, new in self.scrubber.names(ids).items():
             if new is None:

@@ -16,6 +16,7 @@ from memoryd.database.erasure import Forgotten
 from memoryd.files.journal import Journal
 from memoryd.reading.cursor import FoundTurn
 
+WATERMARKS, ACTS = JOURNALS = ("watermarks.jsonl", "journal.jsonl")
 Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
 
 _MARKS = (
@@ -74,6 +75,14 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
             counted = {key: times for key, times in keys.items() if isinstance(times, int)}
             found.setdefault((agent, session_id), {}).update(counted)
     return found
+
+
+def renew(engine: Engine, journal: Journal) -> None:
+    """Write the journal anew from a database that is sound, because some of its lines are damaged."""
+    with sqlite.begin_read(engine) as connection:
+        stored = sorted(map(tuple, query.fetch_rows(connection, _MARKS)))
+    journal.rewrite(lambda _: list(map(entry_of, stored)))
+    tell_forgotten(engine, journal)
 
 
 def tell_forgotten(engine: Engine, journal: Journal) -> None:

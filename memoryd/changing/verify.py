@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmodel import col, or_, select
 
-from memoryd.database import memories, reads
+from memoryd.changing.restore import JOURNALS
+from memoryd.database import backups, memories, reads, vault
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
 from memoryd.errors import MemorydError
 from memoryd.files import regular
+from memoryd.files.journal import Journal
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
 from memoryd.ledger.audit import AuditEntry, ErasedState
@@ -46,7 +48,12 @@ def list_problems(
 ) -> list[Problem]:
     """Return every disagreement as the contract's objects; an empty list if everything agrees."""
     with reader.session() as session:
-        found = [*_database(reader), *_limit_problems(_chain(reader)), *_limit_problems(_contents(session))]
+        found = [
+            *_database(reader),
+            *_limit_problems(_texts(reader)),
+            *_limit_problems(_chain(reader)),
+            *_limit_problems(_contents(session)),
+        ]
         agents = sorted(reads.read_agents(reader))
         for agent_id in agents:
             found += _limit_problems(_rows(reader, session, agent_id))
@@ -57,7 +64,7 @@ def list_problems(
                     *_limit_problems(_dailies(reader, agent)),
                     *_limit_problems(iter(check_index(agent))),
                 ]
-        return [*found, *_limit_problems(_cursors(session))]
+        return [*found, *_limit_problems(_cursors(session)), *_copies(settings)]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
@@ -73,6 +80,30 @@ def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
 def _database(reader: DatabaseReader) -> list[Problem]:
     rows = [row[0] for row in reader.stream("PRAGMA quick_check")]
     return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
+
+
+def _copies(settings: Settings) -> Iterator[Problem]:
+    """Look at what the database would be restored from."""
+    hint = "the daemon makes a new copy"
+    for copy in backups.list_copies(settings.state_dir):
+        if (why := backups.why_bad(copy)) is not None:
+            yield _problem(why, str(copy), hint)
+    for name in JOURNALS:
+        path = settings.state_dir / name
+        if damaged := Journal(path).count_damaged():
+            yield _problem(f"{damaged} lines are not what was written", str(path), hint)
+
+
+def _texts(reader: DatabaseReader) -> Iterator[Problem]:
+    rows = reader.stream(
+        f"SELECT id, session_id, seq FROM turn WHERE {vault.IS_DAMAGED} OR withheld = ? ORDER BY id",  # noqa: S608
+        vault.DAMAGED,
+    )
+    for turn_id, session_id, seq in rows:
+        hint = "the daemon takes it from its transcript or a backup, as soon as one of them has it"
+        yield _problem(
+            "the text is not what its checksum says", f"turn {turn_id} ({seq} of session {session_id})", hint
+        )
 
 
 def _chain(reader: DatabaseReader) -> Iterator[Problem]:

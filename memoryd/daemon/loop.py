@@ -19,9 +19,9 @@ from memoryd.agent_choice import choose
 from memoryd.changing.captures import Captures
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, schedule, scheduled_times
-from memoryd.daemon.watch import Watcher
+from memoryd.daemon.watch import OUT_OF_FILES, Watcher
 from memoryd.database import alarms, query, runs, sqlite
-from memoryd.errors import MemorydError, StateError, is_disk_trouble
+from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble, is_out_of_files
 from memoryd.files import trust
 from memoryd.files.folders import make_memory_folders
 from memoryd.finding import embedding
@@ -29,12 +29,11 @@ from memoryd.reading.new_agents import Discoverer
 from memoryd.running import alarms as alarming
 from memoryd.running import extraction, history, hook_events, owner, retention, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
-from memoryd.running.runner import error_text
 from memoryd.version import __version__
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import FrameType
 
     from memoryd.app import App
@@ -131,7 +130,7 @@ class _BackgroundTask:
         if self.is_busy:
             return
         if self.future is not None and (error := self.future.exception()) is not None:
-            self._tell(self._failed, error_type=type(error).__name__, why=error_text(error))
+            self._tell(self._failed, error_type=type(error).__name__, why=describe(error))
         self.future = self._pool.submit(chore)
 
 
@@ -179,7 +178,7 @@ class Loop:
         self.check = Timer(CHECK_SECONDS, now, first=2.0)
         self.discover = Timer(DISCOVER_SECONDS, now)
         self.capture = Timer(CAPTURE_SECONDS, now)
-        self.prune = Timer(PRUNE_SECONDS, now, first=60.0)
+        self.prune = Timer(PRUNE_SECONDS, now, first=10.0)
         self.scan = Timer(0, now)
         self.last_turn = now
 
@@ -206,7 +205,7 @@ class Loop:
             if not self.stop_asked:
                 raise
         except Exception:
-            self._check_database_file()  # nothing works without it: what failed first is no defect of memoryd
+            self._check_files()  # nothing works without it: what failed first is no defect of memoryd
             raise
         finally:
             ended = self._stop()
@@ -345,9 +344,14 @@ class Loop:
             self._note_disk(well=True)
             self._feed()
         except Exception as error:
-            if not is_disk_trouble(error):
+            if is_out_of_files(error):
+                self.app.ingest.files.spare()
+            elif not is_disk_trouble(error):
                 raise
-            self._note_disk(well=False)
+            else:
+                self._note_disk(well=False)
+        if self.app.ingest.files.is_short:
+            self._spare_files()
         self._tell_manager()
         self.last_turn = self.clock.monotonic()
 
@@ -524,13 +528,13 @@ class Loop:
 
     def _tend(self, now: float) -> None:
         app = self.app
-        self._check_database_file()
+        self._check_files()
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
         # In this order: asking whether it is due also moves its time on.
         if not self.chores.is_busy and self.prune.is_due(now):
             drop = app.recall.indexer.drop_sessions
-            self.chores.start(lambda: retention.prune(app.engine, app.settings, app.clock, app.log, drop))
+            self.chores.start(lambda: self._keep(drop))
         self.chores.start(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         self.indexing.start(self._index)
         self._start_embedding()
@@ -592,6 +596,12 @@ class Loop:
     def _capture(self) -> None:
         self.captures.write_all(self.app.engine, self.app.settings, self.clock)
 
+    def _keep(self, drop: Callable[[str, Sequence[str]], None]) -> None:
+        app = self.app
+        app.keeper.keep(app.engine, app.settings, app.clock)
+        app.ingest.unscanned.expect()  # damaged texts are read again from their transcripts
+        retention.prune(app.engine, app.settings, app.clock, app.log, drop)
+
     def _look_at_core(self) -> None:
         if self.core.look():
             self.queue.at = 0
@@ -613,7 +623,13 @@ class Loop:
         sql = "UPDATE daemon SET watching = ?, watching_note = ?"
         sqlite.write(self.app.engine, query.run, sql, self.watcher.method, self.watcher.polling_why)
 
-    def _check_database_file(self) -> None:
+    def _check_files(self) -> None:
+        if self.app.lock.is_lost():
+            raise StateError(
+                "the lock file was taken away or replaced while in use",
+                where=str(self.app.lock.path),
+                hint="restart memoryd, and see that only one daemon runs",
+            )
         try:
             inode = self.app.database.stat().st_ino
         except FileNotFoundError:
@@ -624,6 +640,16 @@ class Loop:
                 where=str(self.app.database),
                 hint="put it back, or restart memoryd",
             )
+
+    def _spare_files(self) -> None:
+        """Poll, keep fewer files open, and say so once."""
+        self.app.ingest.files.is_short = False
+        self.watcher.spare()
+        self._set_scan()
+        try:
+            alarms.set_alarm(self.app.engine, alarming.FILES, OUT_OF_FILES, self.clock.text())
+        except Exception as error:  # noqa: BLE001 - what opens no file opens no alarm either: it comes with the next
+            self.app.log.warning("alarm not stored", kind=alarming.FILES, error_type=type(error).__name__)
 
     def _note_disk(self, *, well: bool) -> None:
         """Pause ingest and raise an alarm while the disk is full or failing; transcripts wait and nothing is lost."""

@@ -62,6 +62,7 @@ def run_once(app: App) -> dict[str, Any]:
         if run.session_id is not None:
             app.ingest.changed.add(run.session_id)
     Captures().write_all(app.engine, app.settings, app.clock)
+    app.keeper.keep(app.engine, app.settings, app.clock)
     alarming.review(app.runner)
     if teller.is_wanted():
         teller.tell()

@@ -42,6 +42,9 @@ EVENTS: list[type[FileSystemEvent]] = [
 ]  # fmt: skip
 
 
+OUT_OF_FILES = "there are no more open files for this process: raise LimitNOFILE of the service, or ulimit -n"
+
+
 class _Handler(FileSystemEventHandler):
     def __init__(self, hint: Callable[[str], None]) -> None:
         self._hint = hint
@@ -109,6 +112,11 @@ class Watcher:
                 if not self._watch(root, (stat.st_dev, stat.st_ino), deep=deep):
                     return
                 self._rescan()
+
+    def spare(self) -> None:
+        """Poll from now on, because each watch takes a descriptor and there are no more."""
+        if self.polling_why is None:
+            self._give_up(OUT_OF_FILES)
 
     def _start_observer(self) -> BaseObserver | None:
         if self._observer is None:

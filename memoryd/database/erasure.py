@@ -26,8 +26,8 @@ Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how of
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
 _HAS_REPLY = "coalesce(reply, refused, claims) IS NOT NULL"
 _TURNS = (
-    "SELECT t.session_id, t.agent_id, s.format, t.role, t.at, plain(t.text) AS text FROM turn t"
-    " JOIN session s ON s.id = t.session_id"
+    "SELECT t.id, t.session_id, t.agent_id, s.format, t.role, t.at, plain(CAST(t.text AS BLOB), t.text_crc) AS text"
+    " FROM turn t JOIN session s ON s.id = t.session_id"
 )
 _KEEP = (
     "INSERT INTO forgotten_text (session_id, text_key, agent_id, times) VALUES (?, ?, ?, ?)"
@@ -162,6 +162,21 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
     _set(connection, "turn", {"text": "", "withheld": FORGOTTEN}, _OF_SESSIONS, given)
     query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
+
+
+def erase_known(connection: Connection) -> None:
+    """Erase what is known as forgotten from the turns of a database that was restored from an older copy."""
+    keys = {(session, key) for (_, session), counted in read_forgotten(connection).items() for key in counted}
+    sessions = [session for session, _ in keys]
+    for row in query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", sessions):
+        session, text = row["session_id"], row["text"]
+        left = "" if (session, text_key(row["role"], row["at"], text)) in keys else text
+        if row["format"] == now_file.NAME:
+            lines = left.split("\n")
+            left = "\n".join(one for one in lines if (session, now_file.line_key(Role(row["role"]), one)) not in keys)
+        if left != text:
+            sql = "UPDATE turn SET text = ?1, text_crc = text_crc(?1), withheld = ?2 WHERE id = ?3"
+            query.run(connection, sql, left, FORGOTTEN, row["id"])
 
 
 def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:

@@ -9,6 +9,8 @@ from memoryd.database import audit, query
 from memoryd.ledger import audit as chain
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy import Connection
 
 
@@ -25,10 +27,22 @@ class Grant:
     decided_at: str | None = None
     expires_at: str | None = None
     state: str = "requested"  # requested | given | declined | revoked
+    person: str = ""  # the name of who asked; empty in requests of earlier versions
+    scope: str = ""  # kinds of memory and ids of runs, with spaces between; empty: the whole memory
+    reported_at: str | None = None  # when the agent's journal told what was read
 
-    def is_active(self, uid: int, now: str) -> bool:
+    def is_active(self, uid: int, now: str, person: str = "") -> bool:
         """Return True if this person may read now; False from the moment it expires."""
-        return self.state == "given" and self.uid == uid and self.expires_at is not None and now < self.expires_at
+        is_theirs = self.uid == uid and self.person in {"", person}
+        return self.state == "given" and is_theirs and self.expires_at is not None and now < self.expires_at
+
+    def covers(self, parts: Collection[str]) -> bool:
+        """Return True if any of these kinds of memory or runs may be read; no part stands for the whole memory."""
+        return not self.scope or bool(set(self.scope.split()) & set(parts))
+
+    def is_over(self, now: str) -> bool:
+        """Return True if it was given and gives no access any more."""
+        return self.expires_at is not None and (self.state != "given" or self.expires_at <= now)
 
 
 _COLUMNS = tuple(one.name for one in fields(Grant))
@@ -38,6 +52,12 @@ def of_agent(connection: Connection, agent_id: str) -> list[Grant]:
     """Read an agent's grants, the newest first."""
     sql = f'SELECT {", ".join(_COLUMNS)} FROM "grant" WHERE agent_id = ? ORDER BY requested_at DESC, id'  # noqa: S608
     return [Grant(**row) for row in query.fetch_mappings(connection, sql, agent_id)]
+
+
+def list_open(connection: Connection, agent_id: str, since: str) -> list[Grant]:
+    """Read the requests that an agent may still answer, the oldest first."""
+    found = of_agent(connection, agent_id)
+    return [one for one in reversed(found) if one.state == "requested" and one.requested_at >= since]
 
 
 def write(connection: Connection, grant: Grant, operation: str, actor: str, now: str) -> None:
@@ -52,9 +72,18 @@ def write(connection: Connection, grant: Grant, operation: str, actor: str, now:
     _note(connection, grant, operation, actor, now, chain.dump_state(**values))
 
 
-def note_read(connection: Connection, grant: Grant, what: str, now: str) -> None:
-    """Audit that content was read under a grant: by which command and when, never what."""
-    _note(connection, grant, "read", "human", now, chain.dump_state(**asdict(grant), read=what, read_at=now))
+def note_read(connection: Connection, grant: Grant, what: str, now: str, actor: str = "human") -> None:
+    """Audit that content was read under a grant: by whom, by which command or page, which rows, and when."""
+    _note(connection, grant, "read", actor, now, chain.dump_state(**asdict(grant), read=what, read_at=now))
+
+
+def list_reads(connection: Connection, grant: Grant) -> list[dict[str, str]]:
+    """Return what was read under a grant, in order: `at`, `actor`, and `read`, the page or command with its rows."""
+    sql = (
+        "SELECT a.at, a.actor, json_extract(c.text, '$.read') AS read FROM audit a JOIN content c"
+        " ON c.sha256 = a.\"after\" WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'read' ORDER BY a.id"
+    )
+    return [dict(row) for row in query.fetch_mappings(connection, sql, grant.agent_id, chain.GRANT + grant.id)]
 
 
 def _note(connection: Connection, grant: Grant, operation: str, actor: str, now: str, state: str) -> None:

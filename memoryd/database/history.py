@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
+from memoryd.database import reads
 from memoryd.database.reads import DatabaseReader
 
 KIND = "history"  # of the rows in the job table
@@ -45,3 +47,27 @@ def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> Import
             done, total = (sum(row[name] for row in found) for name in ("done", "total"))
             return ImportProgress(step, done, total, max(seconds, default=None))
     return None
+
+
+def count_progress(
+    reader: DatabaseReader, agent_id: str, unread: int, idle_end: timedelta, now: str
+) -> ImportProgress | None:
+    """Return how far history is that is read and written without being asked for; None if all of it is done.
+
+    Args:
+        reader: of the state database.
+        agent_id: of the agent.
+        unread: its transcripts that wait in the daemon.
+        idle_end: after which a session is over.
+        now: UTC.
+    """
+    left, sessions = reads.count_history(reader, agent_id, idle_end, now)
+    if unread > 1:  # a single one is a live one
+        known = reads.transcript_counts(reader, agent_id)["transcripts"]
+        return ImportProgress(READING, max(0, known - 1), max(0, known - 1) + unread, None)
+    # What failed is retried, or an alarm tells it.
+    waiting = reader.number(
+        "SELECT count(*) FROM job_run WHERE agent_id = ? AND kind = 'sleep' AND state IN ('queued', 'running')",
+        agent_id,
+    )
+    return ImportProgress(WRITING, sessions - left, sessions, None) if left and waiting else None

@@ -1,9 +1,17 @@
-"""Compress the text of a turn, and give SQL the function `plain`, which returns the text of a row in either form."""
+"""Read and write the stored form of a turn's text: UTF-8 or zlib (RFC 1950), with the CRC-32 of the text beside it.
+
+SQL has two functions. `plain(CAST(text AS BLOB), text_crc)` returns the text in either form; a text that is not what
+its checksum says reads as empty, so that a damaged row costs only itself. `text_crc(text)` returns the checksum.
+"""
 
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import Any
+
+# A damaged value of any other column must not end a query either; what it was is told by `verify`.
+decode_lossily = partial(str, encoding="utf-8", errors="replace")
 
 
 def pack(text: str) -> bytes:
@@ -11,11 +19,27 @@ def pack(text: str) -> bytes:
     return zlib.compress(text.encode())
 
 
-def unpack(stored: str | bytes | None) -> str | None:
-    """Return the text of `turn.text`, which is compressed if it is bytes."""
-    return zlib.decompress(stored).decode() if isinstance(stored, bytes) else stored
+def compute_crc(text: str | None) -> int | None:
+    """Return the checksum of a text as `turn.text_crc` holds it."""
+    return None if text is None else zlib.crc32(text.encode("utf-8", "replace"))
+
+
+def unpack(stored: bytes | None, crc: int | None) -> str | None:
+    """Return the text of `turn.text`; empty if it is damaged. A row of before there were checksums has none."""
+    if stored is None:
+        return None
+    for read in (bytes, zlib.decompress):
+        try:
+            data = read(stored)
+            if crc is None or zlib.crc32(data) == crc:
+                return data.decode()
+        except (zlib.error, UnicodeDecodeError):
+            continue
+    return ""
 
 
 def register(connection: Any) -> None:
-    """Give a connection of the SQLite library the function `plain`."""
-    connection.create_function("plain", 1, unpack, deterministic=True)
+    """Give a connection of the SQLite library these functions, and let it read damaged text."""
+    connection.text_factory = decode_lossily
+    connection.create_function("plain", 2, unpack, deterministic=True)
+    connection.create_function("text_crc", 1, compute_crc, deterministic=True)

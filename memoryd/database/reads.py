@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memoryd.database import packing
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
-from memoryd.errors import NotFoundError, StateError
+from memoryd.errors import NotFoundError, StateError, describe, explain_trouble
 from memoryd.gauge.estimate import estimate
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
@@ -186,7 +186,10 @@ def _connect(path: Path) -> Any:
             f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
         )
     except module.Error as error:
-        raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
+        hint = describe(error)
+        raise explain_trouble(error, str(path)) or StateError(
+            "the database cannot be opened", str(path), hint
+        ) from error
     connection.isolation_level = None
     packing.register(connection)
     return connection
@@ -205,7 +208,8 @@ def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
             )
         yield DatabaseReader(connection)
     except load_library().DatabaseError as error:
-        raise StateError("the database cannot be read", where=str(path), hint=str(error)) from error
+        hint = describe(error)
+        raise explain_trouble(error, str(path)) or StateError("the database cannot be read", str(path), hint) from error
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -339,7 +343,8 @@ def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] 
 def read_messages(reader: DatabaseReader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
     """Read the last messages of the user, or of the assistant, in a session's main conversation past `after`."""
     return reader.rows(
-        "SELECT seq, plain(text) AS text FROM turn WHERE session_id = ? AND seq > ? AND kind IN ('message', 'choice')"
+        "SELECT seq, plain(CAST(text AS BLOB), text_crc) AS text FROM turn WHERE session_id = ? AND seq > ?"
+        " AND kind IN ('message', 'choice')"
         " AND sidechain = 0 AND origin = ? AND role = origin AND text <> '' ORDER BY seq DESC LIMIT ?",
         session_id, after, origin, limit,
     )  # fmt: skip
@@ -354,7 +359,8 @@ def read_length(reader: DatabaseReader, session_id: str) -> tuple[int, int]:
     return int(row.get("last") or 0), int(row.get("n") or 0)
 
 
-STORED = ", ".join("plain(text) AS text" if name == "text" else name for name in StoredTurn._fields)
+_TEXT = "plain(CAST(text AS BLOB), text_crc) AS text"
+STORED = ", ".join(_TEXT if name == "text" else name for name in StoredTurn._fields)
 _STORED_AS: dict[str, Callable[[Any], Any]] = {
     "role": Role, "origin": Origin, "kind": TurnKind, "sidechain": bool, "tokens": lambda tokens: tokens or 0,
 }  # fmt: skip
@@ -396,7 +402,8 @@ def find_session(reader: DatabaseReader, session_id: str) -> Row:
 def read_turns(reader: DatabaseReader, session_id: str, *, after: int = 0, upto: int | None = None) -> list[Row]:
     """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
     return reader.rows(
-        "SELECT seq, role, origin, kind, plain(text) AS text, tokens, at, record_id, part, sidechain, tool_name"
+        "SELECT seq, role, origin, kind, plain(CAST(text AS BLOB), text_crc) AS text, tokens, at, record_id, part,"
+        " sidechain, tool_name"
         " FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND text <> '' ORDER BY seq",
         session_id, after, 2**62 if upto is None else upto,
     )  # fmt: skip
@@ -545,7 +552,8 @@ def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -
 def turn_text(reader: DatabaseReader, agent_id: str, session_id: str, seq: int) -> tuple[str, str, str] | None:
     """Read the text of one turn, its origin and kind; None where an agent has no such turn, or it has no text."""
     row = reader.row(
-        "SELECT plain(text) AS text, origin, kind FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?",
+        "SELECT plain(CAST(text AS BLOB), text_crc) AS text, origin, kind FROM turn"
+        " WHERE session_id = ? AND seq = ? AND agent_id = ?",
         session_id,
         seq,
         agent_id,
@@ -563,7 +571,7 @@ def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:
 
 
 def read_daemon(reader: DatabaseReader) -> Row | None:
-    """Read who runs or ran last."""
+    """Read which daemon runs, or which ran last."""
     return reader.row("SELECT * FROM daemon")
 
 
@@ -647,7 +655,7 @@ def count_unread(reader: DatabaseReader, agent_id: str) -> dict[str, int]:
 
 
 def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str, int]:
-    """Count what readers passed over in an agent's transcripts, by those of its names that begin so."""
+    """Count what readers skipped in an agent's transcripts, by each name that begins with the given text."""
     rows = reader.rows(
         "SELECT one.key AS name, sum(one.value) AS n FROM transcript t, json_each(t.skipped) one"
         " WHERE t.agent_id = ? AND substr(one.key, 1, length(?)) = ? GROUP BY one.key ORDER BY one.key",
@@ -658,12 +666,19 @@ def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str,
 
 def left_as_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> int:
     """Count an agent's sessions that were over when they were first seen and of which nothing was written to memory."""
-    return reader.number(
-        "SELECT count(*) FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
-        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0) AND s.seen_at <= ?"
+    return count_history(reader, agent_id, idle_end, now)[0]
+
+
+def count_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> tuple[int, int]:
+    """Count an agent's sessions that were over when they were first seen: those not written to memory, and all."""
+    row = reader.row(
+        "SELECT coalesce(sum(s.last_seq > coalesce(w.seq, 0)), 0) AS unwritten, count(*) AS every FROM session s"
+        " LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
+        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > 0 AND s.seen_at <= ?"
         " AND julianday(s.last_turn_at) <= julianday(s.seen_at) - ? / 86400.0",
         agent_id, now, idle_end.total_seconds(),
     )  # fmt: skip
+    return (row["unwritten"], row["every"]) if row else (0, 0)
 
 
 def count_spent(reader: DatabaseReader, day: str) -> int:

@@ -508,7 +508,7 @@ def list_proposals(connection: Connection, agent_id: str | None = None) -> list[
 
 
 def find_proposal(connection: Connection, run_id: str) -> OpenProposal | None:
-    """Read a proposal that nobody has answered; None where it is none, or no more."""
+    """Read an open proposal; None if the run is no proposal or was already answered."""
     return next((one for one in list_proposals(connection) if one.id == run_id), None)
 
 

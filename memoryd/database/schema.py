@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -13,9 +14,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.database import audit, memories, query, reads, sqlite
+from memoryd.database import audit, backups, memories, query, reads, sqlite
 from memoryd.database.library import file_uri, load_library
-from memoryd.errors import StateError
+from memoryd.errors import StateError, describe, explain_trouble
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
@@ -97,7 +98,14 @@ def migrate(engine: Engine) -> int:
             if number and step.number in _FILLS:
                 _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
+    if not sqlite.read(engine, query.fetch_number, "PRAGMA application_id"):
+        set_identity(engine, secrets.randbits(30) + 1)
     return goal
+
+
+def set_identity(engine: Engine, number: int) -> None:
+    """Set the number by which the journal knows this database; a copy of it has the same."""
+    sqlite.write(engine, query.run, f"PRAGMA application_id = {number}")
 
 
 def require_ours(path: Path) -> None:
@@ -139,24 +147,32 @@ def _list_objects(connection: Any) -> set[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class OpenedDatabase:
-    """Hold an open database, and where a damaged one was moved, if there was one."""
+    """Hold an open database, where a damaged one was moved, and which copy took its place, if there were any."""
 
     engine: Engine
     moved_aside: Path | None
+    restored: Path | None = None
+    is_new: bool = False  # it was made now, without a copy
 
 
-def open_database(path: Path, *, now: str) -> OpenedDatabase:
+def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None = None) -> OpenedDatabase:
     """Open the state database for reading and writing; the caller holds the lock of the state folder.
 
-    A damaged file is moved aside under a name with the time, never deleted; the new one starts empty, and the cursors
-    are rebuilt from the transcripts' own content.
+    A damaged file is moved aside under a name with the time, never deleted. The newest good copy takes the place of one
+    that is damaged or gone; without any the new one starts empty. The rest comes from the journal and the transcripts.
     """
     moved = None
     if path.exists() and not _is_sound(path):
         moved = _move_aside(path, now)
+    if path.exists() and not path.stat().st_size:
+        path.unlink()
+    is_gone = not path.exists()
+    good = backups.find_good(path.parent) if is_gone else None
     previous = os.umask(0o077)
     try:
-        engine = sqlite.connect(path)
+        if good is not None:
+            backups.take(good, path)
+        engine = sqlite.connect(path, told)
         migrate(engine)
     finally:
         os.umask(previous)
@@ -164,7 +180,7 @@ def open_database(path: Path, *, now: str) -> OpenedDatabase:
         file = path.with_name(path.name + suffix)
         if file.exists():
             file.chmod(0o600)
-    return OpenedDatabase(engine, moved)
+    return OpenedDatabase(engine, moved, good, is_gone and good is None)
 
 
 def _is_sound(path: Path) -> bool:
@@ -180,7 +196,10 @@ def _is_sound(path: Path) -> bool:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         # Read-only by its header, though the file can be written: that is damage, too.
         if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
-            raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
+            hint = describe(error)
+            raise (
+                explain_trouble(error, str(path)) or StateError("the database cannot be opened", str(path), hint)
+            ) from error
         return False
     return bool(rows == [("ok",)]) and number >= 0 and bool(number) == bool(tables)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
 from memoryd.database.reads import newest_schema
-from memoryd.errors import StateError
+from memoryd.errors import StateError, describe, explain_trouble
 
 
 def copy(source: Path, target: Path) -> None:
@@ -29,7 +29,10 @@ def copy(source: Path, target: Path) -> None:
             reading.backup(writing)  # in one step: one read transaction, which keeps no writer waiting
             writing.execute("PRAGMA journal_mode=DELETE")  # so that the copy is this one file
     except module.Error as error:
-        raise StateError("the database cannot be copied", str(source), str(error)) from error
+        hint = describe(error)
+        raise (
+            explain_trouble(error, str(source)) or StateError("the database cannot be copied", str(source), hint)
+        ) from error
 
 
 def check(path: Path) -> None:

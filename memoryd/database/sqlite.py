@@ -20,11 +20,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def connect(path: Path) -> Engine:
+def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     """Open an engine on the database file: WAL, synchronous=FULL, explicit transactions.
 
     `NORMAL` is not enough: a renamed Markdown file can survive a power cut while the row that recorded it does not.
-    An engine belongs to the process that made it: in a forked one each transaction raises StateError.
+    An engine belongs to the process that made it: in a forked one each transaction raises StateError. `told` is called
+    after each write transaction.
     """
     module = load_library()
 
@@ -33,7 +34,7 @@ def connect(path: Path) -> Engine:
         return module.connect(file_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
 
     # A waiting writer asks SQLite now and then, and one of many threads that write all the time may wait for seconds.
-    turn = {"turn": threading.RLock()}
+    turn = {"turn": threading.RLock(), "told": told}
     url = URL.create("sqlite", database=str(path))
     engine = create_engine(url, module=module, creator=open_connection, execution_options=turn)
 
@@ -84,16 +85,35 @@ def empty_log(engine: Engine) -> bool:
 
 
 @contextmanager
-def begin_write(engine: Engine) -> Iterator[Connection]:
-    """Open one write transaction; committed at the end, rolled back by any exception."""
+def begin_write(engine: Engine, beside: Path | None = None) -> Iterator[Connection]:
+    """Open one write transaction; committed at the end, rolled back by any exception.
+
+    `beside` is another database, which no process writes, to read from under the name `good`.
+    """
     turn = engine.get_execution_options()["turn"]
     has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # without it SQLite has the last word, as between processes
     try:
-        with engine.connect().execution_options(write=True) as connection, connection.begin():
+        write = engine.connect().execution_options(write=True)
+        with write as connection, _attach(connection, beside), connection.begin():
             yield connection
+        if told := engine.get_execution_options()["told"]:
+            told(engine)
     finally:
         if has_turn:
             turn.release()
+
+
+@contextmanager
+def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
+    if beside is None:
+        yield
+        return
+    raw: Any = connection.connection.dbapi_connection  # outside of a transaction, as SQLite wants it
+    raw.execute("ATTACH ? AS good", (f"{file_uri(beside)}?mode=ro&immutable=1",))
+    try:
+        yield
+    finally:
+        raw.execute("DETACH good")
 
 
 class _TriedError(Exception):
@@ -119,9 +139,9 @@ def undo_after(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def begin_read(engine: Engine) -> Iterator[Connection]:
-    """Open one read transaction: every query in it sees the same state."""
-    with engine.connect() as connection, connection.begin():
+def begin_read(engine: Engine, beside: Path | None = None) -> Iterator[Connection]:
+    """Open one read transaction: every query in it sees the same state; `beside` as for `begin_write`."""
+    with engine.connect() as connection, _attach(connection, beside), connection.begin():
         yield connection
 
 

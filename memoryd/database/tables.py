@@ -19,7 +19,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
 
-from memoryd.database import grants
+from memoryd.database import changes, grants
 from memoryd.ledger import memory as ledger
 from memoryd.ledger.audit import AuditEntry
 
@@ -141,10 +141,11 @@ class TurnRow(SQLModel, table=True):
     first_byte: int
     last_byte: int
     sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is),
-    # expired, retracted (the agent left the branch it is on, or replaced it; it may come back). A text of an old
-    # session is compressed: see `vault`.
+    # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is), damaged
+    # (it is not what its checksum says, and comes back where it was), expired, retracted (the agent left the branch it
+    # is on, or replaced it; it may come back). A text of an old session is compressed: see `vault`.
     withheld: str | None = None
+    text_crc: int | None = None  # of the plain text, see `packing`; None until a row of an older version has one
 
 
 class ForgottenTextRow(SQLModel, table=True):
@@ -242,8 +243,11 @@ Index("audit_by_agent", AuditRow.agent_id)
 Index("audit_by_memory", AuditRow.agent_id, AuditRow.memory_id, AuditRow.id)
 Index("audit_by_run", AuditRow.run_id, sqlite_where=AuditRow.run_id.is_not(None))
 
-# A person's time-limited permission to see what an agent remembers.
-GrantRow = _table_of(grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"))
+# A person's time-limited permission to see what an agent remembers. A migration added two columns to rows there were.
+_ADDED = {name: Field(sa_column_kwargs={"server_default": ""}) for name in ("person", "scope")}
+GrantRow = _table_of(
+    grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"), **_ADDED
+)
 Index("grant_by_agent", GrantRow.agent_id, GrantRow.state)
 
 
@@ -416,6 +420,16 @@ class JobModeRow(SQLModel, table=True):
     why: str
 
 
+class ChangedRow(SQLModel, table=True):
+    """Note a changed row of a table that the journal beside the database holds, see `changes`."""
+
+    __tablename__ = "changed_row"
+
+    seq: int | None = Field(default=None, primary_key=True)
+    name: str
+    pk: str  # JSON
+
+
 class DaemonRow(SQLModel, table=True):
     """Store the daemon that runs or ran last; its lock says whether it still runs."""
 
@@ -438,7 +452,7 @@ def schema_sql() -> str:
         parts.append(CreateTable(table))
         parts += (CreateIndex(one) for one in sorted(table.indexes, key=lambda one: str(one.name)))
     texts = (str(part.compile(dialect=dialect)).strip().replace("\t", "  ").replace(" \n", "\n") for part in parts)
-    return "\n".join(f"{statement};\n" for statement in (*texts, *TRIGGERS))
+    return "\n".join(f"{statement};\n" for statement in (*texts, *TRIGGERS, *changes.TRIGGERS))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.database import query, sqlite
+from memoryd.database import packing, query, sqlite
 from memoryd.database.library import load_library
-from memoryd.errors import StateError
+from memoryd.errors import StateError, describe
 from memoryd.ledger.memory import hash_of
 
 PORTION = 200  # rows
@@ -77,6 +77,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "intent": _kinds(ours="run_id agent_id made_at plan"),
     "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
     "job_mode": _kinds(ours="agent_id kind mode since why"),
+    "changed_row": _kinds(ours="name pk"),
     "daemon": _kinds(text="watching_note", ours="owner version started_at watching"),
 }  # fmt: skip
 _LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, ColumnKind.NAMES})
@@ -114,14 +115,16 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
     wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
     if not wanted:
         return []
-    quoted = ", ".join(f'{_express_column(table, name)} AS "{name}"' for name in wanted)
+    quoted = ", ".join(f'{_express_column(table, name, there)} AS "{name}"' for name in wanted)
     sql = f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}'  # noqa: S608
     return [dict(row) for row in query.fetch_mappings(connection, sql, *values)]
 
 
-def _express_column(table: str, name: str) -> str:
+def _express_column(table: str, name: str, there: set[str]) -> str:
     """Return the expression for what a column says: a turn's text may be compressed."""
-    return f'plain("{name}")' if (table, name) == ("turn", "text") else f'"{name}"'
+    if (table, name) != ("turn", "text"):
+        return f'"{name}"'
+    return f"plain(CAST(text AS BLOB), {'text_crc' if 'text_crc' in there else 'NULL'})"
 
 
 def list_columns(connection: Connection, table: str) -> set[str]:
@@ -131,7 +134,7 @@ def list_columns(connection: Connection, table: str) -> set[str]:
 
 def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any], now: str) -> bool:
     """Put new values in the place of those of a row; False where others changed it meanwhile: it is left alone."""
-    values = dict(new)
+    values, there = dict(new), list_columns(connection, table)
     if table == "alarm" and "subject" in new:
         # Without the secret that told two apart they are one, and only one of them may be open.
         query.run(
@@ -147,10 +150,11 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
         values["text"] = None  # a state is what its digest says, or nothing
     if table == "turn" and "text" in new:
         values["tokens"] = None  # counted anew
+        values |= {"text_crc": packing.compute_crc(new["text"])} if "text_crc" in there else {}
     if table == "memory" and "content" in new:
         values["content_hash"] = hash_of(new["content"])
     sets = ", ".join(f'"{name}" = ?' for name in values)
-    same = " AND ".join(f"{_express_column(table, name)} IS ?" for name in new)
+    same = " AND ".join(f"{_express_column(table, name, there)} IS ?" for name in new)
     sql = f'UPDATE "{table}" SET {sets} WHERE rowid = ? AND {same}'  # noqa: S608
     return query.change_one(connection, sql, *values.values(), row["rowid"], *(row[name] for name in new))
 
@@ -193,7 +197,7 @@ def rewrite_file(engine: Engine) -> None:
     except load_library().OperationalError as error:
         # SQLite's own words: a full disk, a failing one, or others who hold it.
         hint = "it takes as much room again as the file, and a moment without others"
-        raise StateError(f"cannot be rewritten: {error}", str(engine.url.database), hint) from error
+        raise StateError(f"cannot be rewritten: {describe(error)}", str(engine.url.database), hint) from error
     finally:
         raw.close()
     if busy:  # in SQLite's own words, so that it is known for what passes by itself

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.database import query, reads, sqlite
-from memoryd.database.vault import EXPIRED
+from memoryd.database.vault import DAMAGED, EXPIRED
 from memoryd.ledger.memory import Source, source_of
 from memoryd.transcripts.turn import StoredTurn
 
@@ -19,7 +19,7 @@ RETRACTED = "retracted"  # the agent left the branch of the conversation that it
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
     "text", "at", "message_id", "usage", "model", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
-    "sha256", "withheld",
+    "sha256", "withheld", "text_crc",
 )  # fmt: skip
 INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
 
@@ -69,7 +69,7 @@ def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[TurnVersion]:
     """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
     sql = (
-        "SELECT record_id, plain(text), sha256, transcript_id, generation, withheld FROM turn"
+        "SELECT record_id, plain(CAST(text AS BLOB), text_crc), sha256, transcript_id, generation, withheld FROM turn"
         " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id"
     )
     found = query.fetch_rows(connection, sql, agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part)
@@ -88,15 +88,15 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
     """Read a turn that was stored without its text."""
     sql = (
-        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
+        "SELECT id, session_id, seq, withheld FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
         " AND withheld NOT IN (?, ?)"
     )
     return query.run(connection, sql, agent_id, record_id, part, FORGOTTEN, EXPIRED).mappings().first()
 
 
-def find_unscanned(connection: Connection) -> set[int]:
-    """Find the turns whose text waits for a scan."""
-    return set(query.fetch_column(connection, "SELECT id FROM turn WHERE withheld = 'unscanned'"))
+def find_withheld(connection: Connection, why: str) -> set[int]:
+    """Find the turns whose text waits for this reason."""
+    return set(query.fetch_column(connection, "SELECT id FROM turn WHERE withheld = ?", why))
 
 
 def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
@@ -110,8 +110,9 @@ def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[Row
 
 
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
-    """Record why turns are kept without their text."""
-    query.change_each(connection, "UPDATE turn SET withheld = ? WHERE id = ?", ((why, turn_id) for turn_id in turn_ids))
+    """Record why turns are kept without their text. A damaged one stays so until somebody has it whole."""
+    sql = "UPDATE turn SET withheld = ? WHERE id = ? AND withheld IS NOT ?"
+    query.change_each(connection, sql, ((why, turn_id, DAMAGED) for turn_id in turn_ids))
 
 
 def retract_record(connection: Connection, agent_id: str, session_id: str, record_id: str) -> int:
@@ -145,7 +146,7 @@ def resume_record(connection: Connection, agent_id: str, record_id: str) -> int:
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
     """Give a turn its text and its place, so that its tokens are counted again."""
-    sql = "UPDATE turn SET text = ?, seq = ?, withheld = NULL, tokens = NULL WHERE id = ?"
+    sql = "UPDATE turn SET text = ?1, text_crc = text_crc(?1), seq = ?2, withheld = NULL, tokens = NULL WHERE id = ?3"
     query.run(connection, sql, text, seq, turn_id)
 
 
@@ -188,7 +189,10 @@ def last_compaction(connection: Connection, session_id: str, *, upto: int = LAST
 
 def list_uncounted(connection: Connection, session_id: str, *, after: int, limit: int) -> list[tuple[int, str]]:
     """List turns past `after` whose tokens are not counted yet, as (id, text)."""
-    sql = "SELECT id, plain(text) FROM turn WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?"
+    sql = (
+        "SELECT id, plain(CAST(text AS BLOB), text_crc) FROM turn"
+        " WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?"
+    )
     return [(row[0], row[1]) for row in query.fetch_rows(connection, sql, session_id, after, limit)]
 
 
@@ -223,7 +227,7 @@ def first_unscanned(connection: Connection, session_id: str, *, after: int, upto
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
     """Return the tokens by which the main conversation has grown past `after`: counted, else by length."""
     sql = (
-        "SELECT sum(coalesce(tokens, octet_length(plain(text)) * ?)) FROM turn"
+        "SELECT sum(coalesce(tokens, octet_length(plain(CAST(text AS BLOB), text_crc)) * ?)) FROM turn"
         " WHERE session_id = ? AND seq > ? AND sidechain = 0"
     )
     return query.fetch_number(connection, sql, tokens_per_byte, session_id, after)

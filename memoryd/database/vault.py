@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from memoryd.database.reads import DatabaseReader
 
 QUIET = timedelta(days=7)  # after this time a session is rarely read
+DAMAGED = "damaged"  # why a text is not to be read: it is not what its checksum says
+IS_DAMAGED = "text <> '' AND plain(CAST(text AS BLOB), text_crc) = ''"
 EXPIRED = "expired"  # why a turn is kept without its text: it is older than `retention.turns`
 _LEAST = 128  # bytes; a shorter text does not become smaller
 _PORTION = 500  # turns of one transaction
 _OLD = (
-    "SELECT t.id, t.text FROM turn t JOIN session s ON s.id = t.session_id WHERE t.id > ? AND typeof(t.text) = 'text'"
+    "SELECT t.id, plain(CAST(t.text AS BLOB), t.text_crc) FROM turn t JOIN session s ON s.id = t.session_id"
+    " WHERE t.id > ? AND typeof(t.text) = 'text'"
     " AND octet_length(t.text) >= ? AND s.last_turn_at < ? ORDER BY t.id LIMIT ?"
 )
 _EXPIRED = (
@@ -48,9 +51,51 @@ def pack_portion(connection: Connection, before: str, after: int) -> int | None:
     Returns the id of the last turn that was looked at; None if there are no more.
     """
     rows = query.fetch_rows(connection, _OLD, after, _LEAST, before, _PORTION)
-    packed = ((pack(row[1]), row[0]) for row in rows)
+    packed = ((pack(row[1]), row[0]) for row in rows if row[1])
     query.change_each(connection, "UPDATE turn SET text = ? WHERE id = ?", packed)
     return rows[-1][0] if len(rows) == _PORTION else None
+
+
+def seal_portion(connection: Connection, after: int) -> int | None:
+    """Give turns past the id `after` that have no checksum theirs; return as `pack_portion`.
+
+    A text that cannot be read has none that fits: `mark_damaged` finds it.
+    """
+    ids = query.fetch_column(
+        connection, "SELECT id FROM turn WHERE id > ? AND text_crc IS NULL ORDER BY id LIMIT ?", after, _PORTION
+    )
+    sql = "UPDATE turn SET text_crc = text_crc(plain(CAST(text AS BLOB), NULL)) WHERE id = ?"
+    query.change_each(connection, sql, ((one,) for one in ids))
+    return ids[-1] if len(ids) == _PORTION else None
+
+
+def find_damaged(connection: Connection) -> list[int]:
+    """Find the turns whose text is not what its checksum says; it reads all texts."""
+    return query.fetch_column(connection, f"SELECT id FROM turn WHERE {IS_DAMAGED}")  # noqa: S608
+
+
+def mark_damaged(connection: Connection, ids: Sequence[int]) -> None:
+    """Mark turns as damaged; what was cut by `forget` must not be read again, so it only loses the rest."""
+    sql = f"UPDATE turn SET withheld = coalesce(withheld, ?) WHERE id = ? AND {IS_DAMAGED}"  # noqa: S608
+    query.change_each(connection, sql, ((DAMAGED, one) for one in ids))
+
+
+def empty_damaged(connection: Connection, why: str) -> None:
+    """Empty the texts that nobody can read any more, because nobody can say what is in them."""
+    query.run(connection, f"UPDATE turn SET text = '', withheld = coalesce(withheld, ?) WHERE {IS_DAMAGED}", why)  # noqa: S608
+
+
+def mend(connection: Connection, good: str, ids: Sequence[int]) -> int:
+    """Take the texts of damaged turns from an attached copy that has them whole; return how many it had."""
+    sql = (
+        f"UPDATE main.turn SET text = g.text, text_crc = g.text_crc, withheld = nullif(main.turn.withheld, ?)"  # noqa: S608
+        f" FROM {good}.turn g WHERE main.turn.id IN (SELECT value FROM json_each(?) UNION"
+        " SELECT id FROM main.turn WHERE withheld = 'damaged') AND g.id = main.turn.id"
+        " AND (g.record_id, g.part, g.sha256) = (main.turn.record_id, main.turn.part, main.turn.sha256)"
+        " AND plain(CAST(main.turn.text AS BLOB), main.turn.text_crc) = ''"
+        " AND plain(CAST(g.text AS BLOB), g.text_crc) <> ''"
+    )
+    return query.run(connection, sql, DAMAGED, list(ids)).rowcount
 
 
 def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:

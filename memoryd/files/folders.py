@@ -7,10 +7,12 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from memoryd.config import Settings
 from memoryd.errors import MemorydError, StateError
+from memoryd.files import git_exclude
 from memoryd.files.durable import MovedError, replace, sync_folder
 from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder, require_plain
 from memoryd.files.regular import as_state_error, read
@@ -85,8 +87,8 @@ def make_memory_folders(settings: Settings) -> None:
 def continuum_folder(workspace: OpenFolder) -> OpenFolder:
     """Open the workspace's `.continuum/memory/`, and create it at first use.
 
-    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. In one
-    that exists nothing is changed: whether it is tracked is then its owner's choice.
+    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. One that
+    somebody else made gets the same, unless it has one already or git tracks files in it: that is its owner's choice.
     """
     with make_folder(workspace, ".continuum") as outer:
         entry = outer / "memory"
@@ -98,7 +100,17 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
                         left.entry.remove_folder()
-            return outer.folder(entry.name)
+            made = outer.folder(entry.name)
+        ignored = made / ".gitignore"
+        if not ignored.exists() and not _is_tracked(workspace.path):
+            with contextlib.suppress(MemorydError):  # on a read-only disk the folder can still be read
+                replace(ignored, b"*\n", None)
+        return made
+
+
+@cache  # asked only while the folder has no `.gitignore`
+def _is_tracked(workspace: Path) -> bool:
+    return ".continuum/memory/" in git_exclude.list_tracked(workspace)
 
 
 def _make_ignored(entry: FolderEntry) -> None:

@@ -1,16 +1,19 @@
 """Write append-only files of JSON lines in the state folder.
 
-The one beside the database holds watermarks by record id. It is read only when the database had to be made anew: the
-transcripts give the turns back, and this says which of them had been consumed, so that no memory is made twice. Others
-are transcripts: of sessions that programs handed over.
+Two lie beside the database: `watermarks.jsonl` says by record id what jobs have consumed and people have forgotten, and
+`journal.jsonl` holds the rows of what people and jobs made. Both are read when the database was lost or damaged, so
+each of their lines is sealed by a checksum. Others are transcripts: of sessions that programs handed over.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,62 +22,117 @@ from memoryd.files.durable import replace
 from memoryd.files.open_folder import Descriptor, follow_folder
 from memoryd.files.regular import as_state_error, compute_digest, read
 
+Entry = dict[str, Any]
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_CRC = "crc"
+
 
 class Journal:
-    """Append to and read a file of one JSON object per line; skip damaged lines."""
+    """Append to and read a file of one JSON object per line; skip damaged lines. Safe beside other processes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, sealed: bool = False) -> None:
         self.path = path
+        self._line = _seal if sealed else _line
         self._lock = threading.Lock()
+        self._size = -1  # of the file when `_last` was its last entry
+        self._last: Entry | None = None
 
     def append(self, *entries: Mapping[str, Any]) -> None:
         """Add entries and sync them."""
-        line = b"".join(json.dumps(entry, sort_keys=True).encode() + b"\n" for entry in entries)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        with self._lock, Descriptor(os.open(self.path, flags, 0o600)) as journal:
-            size = os.fstat(journal.fd).st_size
-            is_torn = size > 0 and os.pread(journal.fd, 1, size - 1) != b"\n"
-            extend(journal.fd, b"\n" * is_torn + line)
+        with self._hold() as fd:
+            self._extend(fd, entries)
 
-    def change(self, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace entries by their changed form; drop damaged lines."""
-        with self._lock, follow_folder(self.path.parent) as folder:
+    def append_after(self, make: Callable[[Entry | None], Mapping[str, Any] | None]) -> None:
+        """Add and sync what `make` returns for the last entry, if anything; nobody else adds one in between."""
+        with self._hold() as fd:
+            size = os.fstat(fd).st_size
+            if size != self._size:
+                self._last = next(iter(self.entries()[-1:]), None)
+            if (entry := make(self._last)) is not None:
+                self._extend(fd, [entry])
+                self._last = dict(entry)
+            self._size = os.fstat(fd).st_size
+
+    def rewrite(self, make: Callable[[list[Entry]], list[Entry]]) -> None:
+        """Replace all entries by what `make` returns for them; drop damaged lines."""
+        if not self.path.exists():
+            return
+        with self._hold(), follow_folder(self.path.parent) as folder:
             journal = folder / self.path.name
-            old = read(journal)
-            if old is None:
-                return
-            new = b"".join(json.dumps(changed(entry), sort_keys=True).encode() + b"\n" for entry in _entries(old))
-            replace(journal, new, compute_digest(old), mode=0o600)
+            old = read(journal) or b""
+            found = make(_parse(old)[0])
+            replace(journal, b"".join(map(self._line, found)), compute_digest(old), mode=0o600)
+            self._size = -1
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[Entry]:
         """Read all entries, oldest first."""
+        return self._read()[0]
+
+    def count_damaged(self) -> int:
+        """Count the lines that are not what was written."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[list[Entry], int]:
         try:
-            data = self.path.read_bytes()
+            return _parse(self.path.read_bytes())
         except FileNotFoundError:
-            return []
-        return _entries(data)
+            return [], 0
+
+    def _extend(self, fd: int, entries: Iterable[Mapping[str, Any]]) -> None:
+        size = os.fstat(fd).st_size
+        is_torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+        extend(fd, b"\n" * is_torn + b"".join(map(self._line, entries)))
+
+    @contextmanager
+    def _hold(self) -> Iterator[int]:
+        """Open the file and lock it; open it again where another process has put a new one in its place."""
+        with self._lock:
+            while True:
+                with Descriptor(os.open(self.path, _FLAGS, 0o600)) as one:
+                    fcntl.flock(one.fd, fcntl.LOCK_EX)
+                    with suppress(FileNotFoundError):
+                        if os.path.samestat(os.fstat(one.fd), self.path.lstat()):
+                            yield one.fd
+                            return
 
 
-def _entries(data: bytes) -> list[dict[str, Any]]:
-    found = []
-    for line in data.split(b"\n"):
-        try:
+def _line(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry, sort_keys=True).encode() + b"\n"
+
+
+def _seal(entry: Mapping[str, Any]) -> bytes:
+    return _line({**entry, _CRC: _checksum(entry)})
+
+
+def _checksum(plain: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(plain, sort_keys=True).encode())
+
+
+def _parse(data: bytes) -> tuple[list[Entry], int]:
+    """Return the entries, and how many lines are damaged. Lines of an earlier version, the first, have no checksum."""
+    found: list[Entry] = []
+    damaged = 0
+    is_old = True
+    for line in filter(None, data.split(b"\n")):
+        entry = None
+        with suppress(ValueError, RecursionError):
             entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
+        crc = entry.pop(_CRC, None) if isinstance(entry, dict) else None
+        if isinstance(entry, dict) and (is_old if crc is None else crc == _checksum(entry)):
             found.append(entry)
-    return found
+            is_old = is_old and crc is None
+        else:
+            damaged += 1
+    return found, damaged
 
 
 def unite(target: Path, sources: Iterable[Path]) -> None:
-    """Write the lines of some journals into one (0600), each line once, in order; a missing journal has none."""
+    """Write the entries of some journals into one (0600), each once, in order; a missing journal has none."""
     with as_state_error("cannot be written", target), follow_folder(target.parent) as folder:
-        lines = [line for source in sources for line in (_read(source) or b"").split(b"\n") if line]
+        lines = [_seal(one) for source in sources for one in _parse(_read(source) or b"")[0]]
         entry = folder / target.name
         old = read(entry)
-        data = b"".join(line + b"\n" for line in dict.fromkeys(lines))
-        replace(entry, data, None if old is None else compute_digest(old), mode=0o600)
+        replace(entry, b"".join(dict.fromkeys(lines)), None if old is None else compute_digest(old), mode=0o600)
 
 
 def _read(path: Path) -> bytes | None:

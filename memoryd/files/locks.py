@@ -48,6 +48,10 @@ class Lock:
         """Return True if this object holds the lock."""
         return self._fd is not None
 
+    def is_lost(self) -> bool:
+        """Return True if its file was deleted or replaced: another process may hold the new one as well."""
+        return self._fd is not None and not self._still_named(self._fd)
+
     def acquire(self, timeout: timedelta = timedelta()) -> None:
         """Take the lock, waiting up to `timeout` for its holder.
 

@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.errors import NotFoundError, StateError
+from memoryd.errors import NotFoundError, StateError, is_out_of_files
 from memoryd.files.open_folder import Descriptor, open_folder
 from memoryd.files.regular import as_state_error, open_regular
 
 _CHUNK = 1024 * 1024
+_FEW = 4
 _TIME_MAX = (1 << 63) - 1  # nanoseconds: the year 2262, and as far before 1970; the database holds no more
 
 
@@ -113,6 +114,7 @@ class OpenFiles:
 
     def __init__(self, capacity: int = 64) -> None:
         self.capacity = capacity
+        self.is_short = False  # the system gave no more descriptors: fewer files are kept open since
         self._open: OrderedDict[tuple[int, int], Handle] = OrderedDict()
         self._lent: dict[tuple[int, int], int] = {}
         self._mutex = threading.Lock()
@@ -123,7 +125,7 @@ class OpenFiles:
         with self._mutex:
             seen = observe(path)
             known = None if seen is None else self._open.get((seen.dev, seen.ino))
-            handle = known or self._add(Handle(path))
+            handle = known or self._add(self._open_file(path))
             self._lend(handle)
         try:
             yield handle
@@ -157,6 +159,24 @@ class OpenFiles:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def _open_file(self, path: Path) -> Handle:
+        try:
+            return Handle(path)
+        except StateError as error:
+            if not is_out_of_files(error):
+                raise
+        self._spare()
+        return Handle(path)
+
+    def spare(self) -> None:
+        """Keep only a few files open from now on."""
+        with self._mutex:
+            self._spare()
+
+    def _spare(self) -> None:
+        self.is_short, self.capacity = True, _FEW
+        self._close_unlent(0)
 
     def _add(self, handle: Handle) -> Handle:
         # The name may have come to mean a file that is open already, between the look and the opening.

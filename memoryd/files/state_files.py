@@ -3,9 +3,9 @@
 database   memoryd.db with its -wal and -shm
 index      index.db with the same: what search looks into, made anew where it is missing
 log        log/, with the rotated files
-copies     memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place;
-           trial-…/: what a dry run is carried out in
-other      the journal of watermarks, sessions that programs flushed, the lock, the socket
+copies     backups/, one for each of the last days; memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another
+           database took their place; trial-…/: what a dry run is carried out in
+other      the journals, sessions that programs flushed, the lock, the socket
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _kind(name: str) -> str:
         return "database"
     if _INDEX.fullmatch(name):
         return "index"
-    is_copy = _COPY.fullmatch(name) or name.startswith(trial.PREFIX)
+    is_copy = _COPY.fullmatch(name) or name.startswith(trial.PREFIX) or name == "backups"
     return "log" if name == "log" else "copies" if is_copy else "other"
 
 

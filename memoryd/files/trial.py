@@ -12,7 +12,8 @@ from memoryd.files.locked_folder import hold_folder
 
 PREFIX = "trial-"
 # What the jobs write.
-COPIED = ("MEMORY.md", "memory/*.md", *(f".continuum/memory/{name}.md" for name in ("RECENT", "MEMORY*", "NOW-*")))
+_ROLLED_OVER = ("RECENT", "MEMORY*", "archive/MEMORY*", "NOW-*")
+COPIED = ("MEMORY.md", "memory/*.md", *(f".continuum/memory/{name}.md" for name in _ROLLED_OVER))
 
 
 class TrialFolders(NamedTuple):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -38,6 +38,8 @@ PATH = f".continuum/memory/{CONSENT_FILE}"
 LONGEST = timedelta(hours=24)
 ANSWERED_WITHIN = timedelta(hours=24)
 _TITLE = "# Consent\n\nAnswer in the brackets: [x] lets the person read what you remember, [-] does not.\n\n"
+PARTS = ("core", "fact", "profile", "journal", "runs", "session", "settings")  # what a request may be limited to
+_RUN = re.compile(r"run-\d{8}T\d{6}-[0-9a-f]{6}")
 _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
 
 
@@ -48,28 +50,37 @@ class AgentGrants:
     engine: Engine
     agent: Agent
     clock: Clock
-    uid: int  # of the person at the command line
+    uid: int  # of the person at the command line, or of the process that serves the page
     redact: Callable[[str], str]
+    person: str = ""  # the name of who asks
+    owns: bool = True  # it is the owner of the workspace if the user of this process is
 
-    def ask(self, purpose: str, span: timedelta) -> Grant:
-        """Ask the agent for a grant."""
+    def ask(self, purpose: str, span: timedelta, scope: Sequence[str] = ()) -> Grant:
+        """Ask the agent for a grant: of the whole memory, or of kinds of memory and runs."""
         clean = neutralize(self.redact(purpose))
         if not clean:
             raise RefusedError("the purpose is empty", hint='say what for: --purpose "…"')
         if not timedelta(0) < span <= LONGEST:
             raise RefusedError("an access grant lasts longer than 0 and at most 24h", hint="--for 30m")
+        if unknown := [one for one in scope if one not in PARTS and not _RUN.fullmatch(one)]:
+            raise RefusedError(f"{unknown[0]!r} is no part of a memory", hint=f"{', '.join(PARTS)}, or the id of a run")
         seconds = max(1, int(span.total_seconds()))
         grant_id = f"grant_{secrets.token_hex(4)}"
         grant = Grant(grant_id, self.agent.id, self.uid, clean, seconds, self.clock.text())
-        told = duration_text(timedelta(seconds=grant.seconds))
-        line = f"- [ ] {grant.id}: a person (uid {self.uid}) asks to read this memory for {told}: {clean}\n"
+        grant = replace(grant, person=self.person, scope=" ".join(scope))
+        line = f"- [ ] {grant.id}: {describe_request(grant)}\n"
         with lock_workspace(self.agent.workspace) as place:
-            sqlite.write(self.engine, grants.write, grant, "grant request", "human", grant.requested_at)
+            sqlite.write(self.engine, grants.write, grant, "grant request", self.actor, grant.requested_at)
             entry = place.continuum / CONSENT_FILE
             old = regular.read(entry) or b""
             lead = "\n" if old and not old.endswith(b"\n") else ""
             appends.append(entry, (lead + line).encode(), _TITLE.encode())
         return grant
+
+    @property
+    def actor(self) -> str:
+        """Name who asks, as the audit does: a person at the page by name."""
+        return f"admin:{self.person}" if self.person else "human"
 
     def all(self) -> list[Grant]:
         """Return the grants with the agent's answers so far, newest first."""
@@ -77,7 +88,9 @@ class AgentGrants:
         data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
         answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
         if any(self._state(grant, answers) != grant.state for grant in found):
-            found = sqlite.write(self.engine, self._take, answers)
+            # A tick in the file is the act of whoever wrote the file, who may be a person.
+            writer = (self.agent.workspace / PATH).stat().st_uid
+            found = sqlite.write(self.engine, self._take, answers, f"file:uid {writer}")
         return found
 
     def revoke(self, grant_id: str) -> Grant:
@@ -88,7 +101,7 @@ class AgentGrants:
                 raise NotFoundError(f"there is no grant {grant_id!r} to revoke", hint="memoryd grant list")
             now = self.clock.text()
             revoked = replace(found[0], state="revoked", decided_at=now)
-            grants.write(connection, revoked, "grant revoked", "human", now)
+            grants.write(connection, revoked, "grant revoked", self.actor, now)
         return revoked
 
     def answer(self, grant_id: str, *, consents: bool) -> Grant:
@@ -97,21 +110,26 @@ class AgentGrants:
         state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
         if found is None or state == found.state:
             raise NotFoundError(f"nothing is asked for as {grant_id!r}", hint="without an id, the tool lists what is")
-        answered = sqlite.write(self.engine, self._take, {grant_id: "x" if consents else "-"})
+        answered = sqlite.write(self.engine, self._take, {grant_id: "x" if consents else "-"}, "agent")
         return next(one for one in answered if one.id == grant_id)
 
-    def may_read(self, what: str) -> bool:
-        """Return True if the person may see content now; audit a read under a grant."""
-        if self.agent.privacy == "open":
-            return is_owner(self.agent.workspace)
+    def find_active(self, parts: Collection[str] = ()) -> Grant | None:
+        """Return the grant by which the person may read these parts now."""
         now = self.clock.text()
-        active = next((grant for grant in self.all() if grant.is_active(self.uid, now)), None)
+        mine = (grant for grant in self.all() if grant.is_active(self.uid, now, self.person))
+        return next((grant for grant in mine if grant.covers(parts)), None)
+
+    def may_read(self, what: str, parts: Collection[str] = ()) -> bool:
+        """Return True if the person may see content now; audit a read under a grant."""
+        if self.agent.privacy == "open" and self.owns:
+            return is_owner(self.agent.workspace)
+        active = self.find_active(parts)
         if active is None:
             return False
-        sqlite.write(self.engine, grants.note_read, active, what, now)
+        sqlite.write(self.engine, grants.note_read, active, what, self.clock.text(), self.actor)
         return True
 
-    def _take(self, connection: Connection, answers: dict[str, str]) -> list[Grant]:
+    def _take(self, connection: Connection, answers: dict[str, str], actor: str) -> list[Grant]:
         """Take the agent's answers; return the grants in their new state."""
         now = self.clock.text()
         for grant in grants.of_agent(connection, self.agent.id):
@@ -119,7 +137,7 @@ class AgentGrants:
             if state != grant.state:
                 ends = self.clock.text(ahead=timedelta(seconds=grant.seconds)) if state == "given" else grant.expires_at
                 answered = replace(grant, state=state, decided_at=now, expires_at=ends)
-                grants.write(connection, answered, f"grant {state}", "agent", now)
+                grants.write(connection, answered, f"grant {state}", actor, now)
         return grants.of_agent(connection, self.agent.id)
 
     def _state(self, grant: Grant, answers: dict[str, str]) -> str:
@@ -131,3 +149,12 @@ class AgentGrants:
         if answer == "-":
             return {"requested": "declined", "given": "revoked"}.get(grant.state, grant.state)
         return grant.state
+
+
+def describe_request(grant: Grant) -> str:
+    """Return who asks for what and why, on one line, for the agent."""
+    who = f"{grant.person}, a person" if grant.person else "a person"
+    what = f"these parts of this memory ({grant.scope})" if grant.scope else "this memory"
+    told = duration_text(timedelta(seconds=grant.seconds))
+    known = f" (uid {grant.uid})" if grant.uid >= 0 else ""  # who comes from another machine has none here
+    return f"{who}{known} asks to read {what} for {told}: {grant.purpose}"

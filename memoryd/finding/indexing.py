@@ -52,7 +52,7 @@ _UNSETTLED_NS = 2_000_000_000  # a file changed this shortly ago may change agai
 _UNSETTLED = "unsettled "
 _DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
-_TURN = "seq, role, origin, kind, plain(text), at, sidechain"
+_TURN = "seq, role, origin, kind, plain(CAST(text AS BLOB), text_crc), at, sidechain"
 # What an agent looked for in this memory is nothing that is known.
 _LOOK = "kind = 'tool_call' AND (tool_name LIKE '%memory_search' OR tool_name LIKE '%memory_get')"
 _TALK = (

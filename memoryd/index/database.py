@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
-from memoryd.errors import MemorydError, StateError
+from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
 from memoryd.index.matches import Counts
@@ -144,9 +144,9 @@ class Index:
         """Return what an error of SQLite comes to: damage, which is mended here, or another obstacle."""
         if not _is_damage(error):
             hint = "it is tried again; memoryd doctor looks at the disk"
-            return StateError(f"the index cannot be used: {error}", str(self.path), hint)
-        self._wipe(str(error))
-        return RebuiltError(f"the index was damaged and is rebuilt: {error}", str(self.path))
+            return StateError(f"the index cannot be used: {describe(error)}", str(self.path), hint)
+        self._wipe(describe(error))
+        return RebuiltError(f"the index was damaged and is rebuilt: {describe(error)}", str(self.path))
 
     def _open(self) -> None:
         if self._connection is not None and self._file == file_id(self.path):
@@ -194,8 +194,9 @@ class Index:
             if connection is not None:
                 connection.close()
             if not _is_damage(error):
-                raise StateError(f"the index cannot be opened: {error}", str(self.path), "check the disk") from error
-            return str(error)
+                why = f"the index cannot be opened: {describe(error)}"
+                raise StateError(why, str(self.path), "check the disk") from error
+            return describe(error)
         self._connection, self._file = connection, file_id(self.path)
         return None
 
@@ -214,5 +215,5 @@ class Index:
 
 
 def _is_damage(error: Exception) -> bool:
-    found = error.error if isinstance(error, FaultError) else error
+    found = error.orig if isinstance(error, FaultError) else error
     return (getattr(found, "sqlite_errorcode", 0) or 0) & 0xFF not in _NO_DAMAGE

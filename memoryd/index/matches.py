@@ -3,8 +3,8 @@
 FTS5 ranks all matches of a question, and for that counts those of each of its words: words that stand in very many
 documents cost more than they tell. Where there are such, documents are ranked by the rare words alone. Of the common
 ones it is only looked where they stand as well, which costs a fraction of that, and documents are added that hold two
-of them. Measured on conversations with known evidence, with a budget of three matches to a hundred documents (as this
-one is to 100,000): nDCG@10 is 0.54, without the common words 0.39, where all matches may be ranked 0.58.
+of them. Measured on the questions of one LoCoMo conversation that was set aside, among 100,000 made-up turns: R@10 is
+.744 with this budget, .744 where all matches may be ranked and .731 with a fifth of it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from memoryd.recall.query import Query, Term, TermKind, build_expression
 from memoryd.recall.ranking import SESSION
 
 FEW = 2000  # documents that are ranked in a moment, whatever is asked
-BUDGET = 3000  # matches that one question may have ranked, at about a microsecond each …
+BUDGET = 15_000  # matches that one question may have ranked, at about a microsecond each …
 FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
 _PAIRED = 3  # common words, the rarest of them, of which documents are added that hold two
-_REACH = 10  # times the budget: how many of a word are counted, and up to which it may be one of them
+_REACH = 2  # times the budget: how many of a word are counted, and up to which it may be one of them
 _HARDLY = 50  # one in so many documents more or less
 _REMEMBERED = 10_000  # counts
 COMMON = 0.2  # of all documents: what more than that hold, FTS5 takes for less than it is worth …

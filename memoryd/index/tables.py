@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memoryd.database.library import load_library
-from memoryd.errors import MemorydError
+from memoryd.errors import MemorydError, describe
 from memoryd.index.matches import FEW, Counts, Matches, SearchFilter
 from memoryd.recall.documents import COLUMNS, IndexDocument
 from memoryd.recall.query import Query, Term
@@ -90,8 +90,8 @@ class FaultError(Exception):
     """SQLite's own error, as no error of another database that is read at the same time."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
+        super().__init__(describe(error))
+        self.orig = error
 
 
 class Vector(NamedTuple):

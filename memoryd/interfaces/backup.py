@@ -5,19 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from memoryd.app import JOURNAL, LOCK
+from memoryd.app import LOCK, open_app
+from memoryd.changing.recovery import list_erasing
+from memoryd.changing.restore import ACTS, WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import schema, snapshot
+from memoryd.database import backups, schema, snapshot
 from memoryd.database.reads import DATABASE
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
+from memoryd.files.journal import Journal
 from memoryd.files.locked_folder import hold_folder
 from memoryd.files.locks import Lock
 from memoryd.files.staging import PREFIX, exchange_files
 from memoryd.version import __version__
 
-NAMES = (DATABASE, JOURNAL)
+NAMES = (DATABASE, WATERMARKS)
 SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")
 
 
@@ -28,9 +31,9 @@ def backup(settings: Settings, path: Path) -> dict[str, Any]:
         snapshot.copy(state / DATABASE, folder / DATABASE)
         files = {DATABASE: folder / DATABASE}
         # Read after the database: a line too many says of something that it was consumed, which it was.
-        if (state / JOURNAL).exists():
-            journal.unite(folder / JOURNAL, [state / JOURNAL])
-            files[JOURNAL] = folder / JOURNAL
+        if (state / WATERMARKS).exists():
+            journal.unite(folder / WATERMARKS, [state / WATERMARKS])
+            files[WATERMARKS] = folder / WATERMARKS
         about = {"version": __version__, "made_at": Clock().text()}
         manifest = archive.write(path, files, about)
     return {"path": str(path), "bytes": path.stat().st_size, **manifest}
@@ -40,15 +43,20 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     """Replace the state folder's database and journal by an archive, and keep a copy of the old ones.
 
     Checks everything before it changes anything. The journal of this machine stays in force: it lists memory that was
-    written into workspaces after the backup, so that no job writes it twice.
+    written into workspaces after the backup, so that no job writes it twice, and the start takes from it what people
+    and jobs changed or took out since then.
     """
     state = make_private_dir(settings.state_dir)
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
         manifest = archive.unpack(path, folder, NAMES)
         snapshot.check(folder / DATABASE)
         schema.require_ours(folder / DATABASE)
-        journal.unite(folder / JOURNAL, [folder / JOURNAL, state / JOURNAL])
+        journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")
+        seq, lines = backups.read_seq(folder / DATABASE), Journal(state / ACTS, sealed=True).entries()
+        erased = list_erasing(one for one in lines if one["seq"] > seq)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
+    if erased:  # what was forgotten since the backup goes again, before anybody looks
+        open_app(settings).close()
     return {"path": str(path), "kept": None if kept is None else str(kept), **manifest}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from memoryd.errors import ConfigError, MemorydError, NotFoundError
+from memoryd.errors import ConfigError, MemorydError, NotFoundError, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,7 +142,9 @@ def text_of(path: Path) -> str:
     except FileNotFoundError:
         raise NotFoundError("there is no such file", str(path)) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise MemorydError(f"the file cannot be read: {error}", str(path), "name a text file in UTF-8") from error
+        raise MemorydError(
+            f"the file cannot be read: {describe(error)}", str(path), "name a text file in UTF-8"
+        ) from error
 
 
 passed = click.make_pass_decorator(Call)

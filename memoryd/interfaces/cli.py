@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.counted import count_noun
-from memoryd.errors import ConfigError, MemorydError, NotFoundError, explain_trouble
+from memoryd.errors import ConfigError, MemorydError, NotFoundError, describe, explain_trouble
 from memoryd.interfaces import (
     agents,
     consolidation,
@@ -23,6 +23,7 @@ from memoryd.interfaces import (
     history,
     ledger,
     operation,
+    page,
     recall,
     sessions,
     upkeep,
@@ -72,7 +73,7 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
     from memoryd.interfaces import serving
-    from memoryd.interfaces.status import left_line
+    from memoryd.requests.status import left_line
 
     settings, patience = call.settings(), wait or timedelta()
     ended = True
@@ -393,6 +394,7 @@ for _command in (
     *(
         facts.facts,
         grants.grant,
+        page.admin,
         ledger.core,
         ledger.audit,
         ledger.verify,
@@ -418,11 +420,9 @@ def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name:
 
 
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
-    from memoryd.running.runner import error_text
-
     if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
         return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")
-    return explain_trouble(error) or MemorydError(error_text(error), hint="this is a defect of memoryd")
+    return explain_trouble(error) or MemorydError(describe(error), hint="this is a defect of memoryd")
 
 
 def _globals_first(given: list[str]) -> list[str]:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memoryd.config import keys_of
 from memoryd.config_file import default_text
+from memoryd.config_keys import keys_of
 from memoryd.config_values import duration_text
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ now), `session_end` with an `id`, `import` (take over an edited MEMORY.md) with 
 `context` and `announce`.
 
 Each client has a thread of its own, so a slow client delays no other; requests are answered one after the other. A
-client is dropped if it does not finish a line or read the answer within five seconds, if it is another user's process
-(except root's), or if too many clients are connected already.
+client is dropped if it has not finished its line five seconds after it was accepted, if it does not read the answer
+within five seconds, or if it is another user's process (except root's). Where too many clients have not finished their
+line, the oldest goes, first of the same process: a new one, such as a hook, always has a place.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
     from memoryd.files.log import Log
 
 MAX_CLIENTS = 32
+MAX_OF_PEER = 8  # of one process that have not sent their line
 SLOW_SECONDS = 5.0
 _READ = 16 * 1024
 
 
 class Control:
-    """Serve the socket as a context manager."""
+    """Serve the control socket inside a `with` block."""
 
     def __init__(
         self,
@@ -52,7 +54,9 @@ class Control:
         self._verbs = verbs
         self._monotonic = monotonic
         self._log = log
-        self._places = threading.BoundedSemaphore(MAX_CLIENTS)
+        self._places = threading.BoundedSemaphore(MAX_CLIENTS)  # of those that have sent a whole line
+        self._half_open: dict[socket.socket, int] = {}  # the others, the oldest first, each with its process
+        self._guard = threading.Lock()
         self._answering = threading.Lock()
         self._waiting: set[socket.socket] = set()  # clients whose turn has not come
         self._is_over = False
@@ -62,7 +66,7 @@ class Control:
 
     def __enter__(self) -> Self:
         try:
-            self._server = socket_file.listen(self._path, MAX_CLIENTS)
+            self._server = socket_file.listen(self._path, 4 * MAX_CLIENTS)
         except MemorydError as error:
             self._log.warning("no control socket: commands are seen a little later", why=str(error))
             return self
@@ -97,23 +101,37 @@ class Control:
                     self._accept(self._server.accept()[0])
 
     def _accept(self, line: socket.socket) -> None:
-        if not _is_ours(line) or not self._places.acquire(blocking=False):
+        pid, uid = _peer_of(line)
+        if uid not in {0, os.geteuid()}:
             line.close()
             return
+        with self._guard:
+            of_peer = [one for one, peer in self._half_open.items() if peer == pid]
+            crowd = of_peer if pid and len(of_peer) >= MAX_OF_PEER else list(self._half_open)
+            if crowd is of_peer or len(crowd) >= MAX_CLIENTS:
+                del self._half_open[crowd[0]]
+                with contextlib.suppress(OSError):  # it went meanwhile
+                    crowd[0].shutdown(socket.SHUT_RDWR)
+            self._half_open[line] = pid
         self._waiting.add(line)
+        until = self._monotonic() + SLOW_SECONDS
         try:
-            threading.Thread(target=self._tend, args=(line,), name="control", daemon=True).start()
+            threading.Thread(target=self._tend, args=(line, until), name="control", daemon=True).start()
         except RuntimeError:  # the system gives no more threads
             self._waiting.discard(line)
+            self._half_open.pop(line, None)
             line.close()
-            self._places.release()
 
-    def _tend(self, line: socket.socket) -> None:
+    def _tend(self, line: socket.socket, until: float) -> None:
         """Give one answer and close the connection, so that no client keeps a thread."""
+        has_place = False
         try:
             with line, contextlib.suppress(OSError):
-                frame = self._receive_line(line)
-                if frame is not None:
+                frame = self._receive_line(line, until)
+                has_place = frame is not None and self._places.acquire(blocking=False)
+                with self._guard:
+                    self._half_open.pop(line, None)
+                if frame is not None and has_place:
                     with self._answering:
                         self._waiting.discard(line)  # ahead of the look, so that `__exit__` cuts off no answer
                         if self._is_over:
@@ -123,11 +141,14 @@ class Control:
                     line.sendall(answer)
         finally:
             self._waiting.discard(line)
-            self._places.release()
+            with self._guard:
+                self._half_open.pop(line, None)
+            if has_place:
+                self._places.release()
 
-    def _receive_line(self, line: socket.socket) -> bytes | None:
+    def _receive_line(self, line: socket.socket, until: float) -> bytes | None:
         """Receive one line; return None if it is too long or ends without a line end."""
-        until, received = self._monotonic() + SLOW_SECONDS, b""
+        received = b""
         while b"\n" not in received:
             line.settimeout(max(until - self._monotonic(), 0.001))
             data = line.recv(_READ)
@@ -161,9 +182,12 @@ class Control:
         return self._verbs[request["verb"]](request)
 
 
-def _is_ours(line: socket.socket) -> bool:
-    """Return True if the peer is this user or root; if the system does not report it, the folder's mode decides."""
+def _peer_of(line: socket.socket) -> tuple[int, int]:
+    """Return process and user at the other end; 0 and this user if the system does not say it.
+
+    Then the mode of the folder decides who may connect.
+    """
     if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid in {0, os.geteuid()}
+        return 0, os.geteuid()
+    pid, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return pid, uid

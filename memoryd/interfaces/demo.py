@@ -27,7 +27,7 @@ from memoryd.database import reads
 from memoryd.errors import ConfigError, StateError
 from memoryd.files.log import log_path
 from memoryd.interfaces.output import Output, render_table
-from memoryd.interfaces.status import session_row
+from memoryd.requests.status import session_row
 from memoryd.requests.waiting import WAITING
 
 if TYPE_CHECKING:

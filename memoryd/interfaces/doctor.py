@@ -12,12 +12,12 @@ import stat
 import sys
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import count_noun
-from memoryd.database import library, reads
+from memoryd.database import backups, library, reads
 from memoryd.database.reads import DATABASE
 from memoryd.errors import MemorydError
 from memoryd.files import mounts, sources, trust
@@ -26,9 +26,9 @@ from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
-from memoryd.interfaces import status
 from memoryd.interfaces.output import make_list, style, tell_time
 from memoryd.reading.sources import sources_of
+from memoryd.requests import status
 from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.tiers import proposal
 from memoryd.transcripts.format import UNHEARD
@@ -54,6 +54,7 @@ FEW_INODES = 1000
 SETTLED_SECONDS = 60  # a temporary file older than this is nobody's work any more
 YEARS = range(2025, 2100)
 AHEAD_SECONDS = 3600
+OLD_COPY = timedelta(hours=48)
 _KEPT = re.compile(r".*\.conflict-[0-9a-f]{8}", re.DOTALL)
 _INOTIFY = Path("/proc/sys/fs/inotify")
 
@@ -122,7 +123,10 @@ def _sqlite(_settings: Settings, _now: datetime) -> Iterator[Check]:
 def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
     if holder is None:
-        yield Check("daemon", WARN, "is not running", "memoryd run, or memoryd service install")
+        with _open_database(settings) as reader:
+            is_expected = reader is not None and reads.read_daemon(reader) is not None
+        told = (FAIL, "is stopped: nothing is read") if is_expected else (WARN, "is not running")
+        yield Check("daemon", *told, "memoryd run, or memoryd service install")
     else:
         yield Check("daemon", OK, f"process {holder} holds the state folder" if holder else "the state folder is held")
 
@@ -150,6 +154,20 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
     if last and last["at"] and (datetime.fromisoformat(last["at"]) - now).total_seconds() > AHEAD_SECONDS:
         hint = "set the clock here, or on the machine that wrote the transcript"
         yield Check("clock", WARN, f"the newest turn is of {last['at']}, which is in the future", hint)
+
+
+def _copies(settings: Settings, now: datetime) -> Iterator[Check]:
+    found, good = backups.list_copies(settings.state_dir), backups.find_good(settings.state_dir)
+    hint = "the daemon makes one each day: memoryd run"
+    if good is not None:
+        age, bad = now - backups.made_at(good), found.index(good)
+        told = f"the last good one of the database is {age.total_seconds() / 3600:.0f} h old"
+        if age > OLD_COPY or bad:
+            yield Check("copies", WARN, told + (f"; {bad} newer are damaged" if bad else ""), hint)
+        else:
+            yield Check("copies", OK, told)
+    elif (settings.state_dir / DATABASE).exists():
+        yield Check("copies", WARN, "there is no good one of the database", hint)
 
 
 def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -392,6 +410,6 @@ def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 _LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
-    _sqlite, _daemon, _database, _transcripts, _index, _meaning, _clock, _file_systems, _watches, _space, _permissions,
-    _model, _leftovers, _proposals,
+    _sqlite, _daemon, _database, _copies, _transcripts, _index, _meaning, _clock, _file_systems, _watches, _space,
+    _permissions, _model, _leftovers, _proposals,
 )  # fmt: skip

@@ -46,7 +46,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
         access.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
-    rows = access.show_rows(settings, agent, "facts list", rows, "content")
+    rows = access.show_rows(settings, agent, "facts list", rows, "content", "category")
     lines = [
         f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"
         for row in rows
@@ -143,6 +143,26 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
         told = "nothing to import: the file holds no facts and no text for the profile"
         data["why"] = told
     call.output.result(data, told)
+
+
+@facts.command("profile")
+@click.argument("section", required=False)
+@click.argument("text", required=False)
+@of_agent
+def facts_profile(call: Call, settings: Settings, agent: Agent, section: str | None, text: str | None) -> None:
+    """Show the sections of the user's profile, or write one; an empty TEXT takes it away."""
+    from memoryd.ledger.profile import ProfileSection
+    from memoryd.requests import lists
+
+    if section is not None and text is not None:
+        known = next((one for one in ProfileSection if one.value == section), None)
+        if known is None:
+            raise click.UsageError(f"the sections are {', '.join(one.value for one in ProfileSection)}")
+        with _store(settings, agent, "profile edit") as store:
+            store.write_section(known, text)
+    rows = [row for row in lists.list_profile(settings, agent) if section in {None, row["id"]}]
+    rows = access.show_rows(settings, agent, "facts profile", rows, "text")
+    call.output.result(rows, "\n".join(f"{row['id']}: {one_line(access.text_of(row['text'], row))}" for row in rows))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ FAILED = 1
 
 @click.group("git")
 def git() -> None:
-    """Commit an agent's memory to its repository, or keep it out."""
+    """Let git see an agent's memory files, or keep them out."""
 
 
 @git.command("track")

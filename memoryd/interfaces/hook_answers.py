@@ -23,8 +23,8 @@ from memoryd.recall.injection import RECENT_FILE, Budget, Part
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.relevance import is_about
+from memoryd.requests import access, projects
 from memoryd.requests import context as contexts
-from memoryd.requests import projects
 from memoryd.requests.context import Asker
 from memoryd.running import now_files
 from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
@@ -158,7 +158,7 @@ class HookAnswerer:
         return contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
     def _suggest(self, agent: Agent, request: Mapping[str, Any]) -> list[Part]:
-        """Return a line that suggests a consolidation, once for each session and limit that is near."""
+        """Return what a session is told once: that a limit is near, and who asks to read the memory."""
         own = self._own(agent, request)
         row = None if own is None else sqlite.read(self._app.engine, turns.session_row, own)
         settings = self._app.settings
@@ -172,7 +172,15 @@ class HookAnswerer:
         while len(self._suggested) > _SESSIONS:
             del self._suggested[next(iter(self._suggested))]
         text = f"{' and '.join(new)} of this session will soon be full: memory_consolidate writes down what was said."
-        return [Part("memoryd", text[0].upper() + text[1:])] if new else []
+        return [*self._ask_for(agent, own), *([Part("memoryd", text[0].upper() + text[1:])] if new else [])]
+
+    def _ask_for(self, agent: Agent, own: str | None) -> list[Part]:
+        """Return the requests to read the memory that a session was not told of yet."""
+        session = own or agent.id
+        notices = access.list_notices(self._app.settings, agent)
+        new = [(name, line) for name, line in notices if (session, name) not in self._suggested]
+        self._suggested.update(dict.fromkeys((session, name) for name, _ in new))
+        return [Part(contexts.ASKED, "\n".join(line for _, line in new))] if new else []
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         session = _session(request)[1]
@@ -204,6 +212,8 @@ class HookAnswerer:
             except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
                 self._last.pop(asked, None)
                 self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
+        for agent in agents.values():
+            access.settle_grants(self._app.settings, agent)
         since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
         if any(told.at > since for told in list(self._sessions.values())):
             self._keep_ready()
@@ -236,7 +246,9 @@ class HookAnswerer:
             self._last.pop(asked, None)
             asked = asked._replace(asker=remembered.asker)
         if not asked.files:
-            recent = tuple(one for one in remembered.parts if one.name == RECENT_FILE)  # the others it loads itself
+            recent = tuple(
+                one for one in remembered.parts if one.name in {RECENT_FILE, contexts.ASKED}
+            )  # the others it loads itself
             remembered = remembered._replace(parts=recent, unreadable=())
         elif asked.imported:
             remembered = remembered._replace(parts=tuple(one for one in remembered.parts if one.name != CORE_FILE))

@@ -26,20 +26,51 @@ def core() -> None:
 
 
 @core.command("list")
+@click.option("--ended", is_flag=True, help="List the memories that have ended, the last first.")
 @of_agent
-def core_list(call: Call, settings: Settings, agent: Agent) -> None:
+def core_list(call: Call, settings: Settings, agent: Agent, ended: bool) -> None:  # noqa: FBT001
     """List the bullets of MEMORY.md in the order of the file; a * marks a protected one."""
     from memoryd.database import reads
 
+    if ended:
+        _list_memories(call, settings, agent, "core list --ended", kind="core", ended=True)
+        return
     with call.reader(settings, agent) as reader:
         rows = reads.core_memories(reader, agent.id)
-    rows = access.show_rows(settings, agent, "core list", rows, "content", "heading", "note")
+    rows = access.show_rows(settings, agent, "core list", rows, "content", "heading", "note", "tags")
     lines = [
         f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(access.text_of(row['content'], row))}"
         + (f" ({one_line(row['note'])})" if row["note"] else "")
         for row in rows
     ]
     call.output.result(rows, "\n".join(lines) or "no core memories yet")
+
+
+@core.command("journal")
+@of_agent
+def core_journal(call: Call, settings: Settings, agent: Agent) -> None:
+    """List the journal: what memoryd told the agent of what was done to its memory."""
+    _list_memories(call, settings, agent, "core journal", kind="journal")
+
+
+@core.command("limits")
+@of_agent
+def core_limits(call: Call, settings: Settings, agent: Agent) -> None:
+    """Show when the core is refined, and what is used of its deletion limit."""
+    from memoryd.requests import lists
+
+    told = lists.list_thresholds(settings, agent)
+    call.output.result(told, "\n".join(f"{name:16} {value}" for name, value in told.items()))
+
+
+def _list_memories(call: Call, settings: Settings, agent: Agent, what: str, *, kind: str, ended: bool = False) -> None:
+    from memoryd.requests import lists
+
+    rows = lists.list_memories(settings, agent, lists.MemoryQuery(ended, kind, limit=10_000))
+    hidden = ("content", "heading", "note", "tags", "category", "sources")
+    rows = access.show_rows(settings, agent, what, rows, *hidden)
+    columns = ("id", "created_at", "deleted_at", "ended_as", "content")
+    call.output.result(rows, render_table(rows, columns) if rows else "none")
 
 
 @core.command("history")
@@ -158,7 +189,7 @@ def rollback(
     """Revert a run, one change of a run, or everything since an entry of the audit."""
     from memoryd.changing import time_machine
     from memoryd.database import reads
-    from memoryd.requests import memory_changes, opening
+    from memoryd.requests import access, memory_changes, opening
 
     if (run_id is None) == (audit_id is None):
         raise click.UsageError("name a RUN, or an entry of the audit with --to")
@@ -175,6 +206,11 @@ def rollback(
         plan = memory_changes.planned_rollback(settings, agent.id, options)
         planned = time_machine.as_row(plan)
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
+        texts = [
+            {"memory": one, "before": _text_in(states[one][0]), "after": _text_in(states[one][1])}
+            for one in planned["memories"]
+        ]
+        planned["texts"] = access.show_rows(settings, agent, "rollback --dry-run", texts, "before", "after")
         call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
     with call.output.busy("reverting"):
@@ -255,6 +291,24 @@ def _files(receipt: dict[str, Any]) -> list[str]:
     ]
 
 
+def _text_in(state: str | None) -> str | None:
+    """Return the text of a memory in a state; None where it is not there."""
+    from memoryd.ledger.memory import from_json
+
+    memory = None if state is None else from_json(state)
+    return memory.content if memory is not None and memory.is_live else None
+
+
+def _text_lines(row: dict[str, Any]) -> list[str]:
+    """Return the texts of a memory before and after a rollback, as in a diff."""
+    from memoryd.requests import access
+
+    if "bytes" in row:
+        return [f"  {access.text_of(None, row)}"]
+    shown = {"-": row["before"], "+": row["after"]} if row["before"] != row["after"] else {" ": row["after"]}
+    return [f"  {mark} {one_line(text)}" for mark, text in shown.items() if text is not None]
+
+
 def _plan_text(
     planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
 ) -> str:
@@ -263,9 +317,14 @@ def _plan_text(
     if planned.get("already"):
         return "it was rolled back before"
     be, goes = ("would be ", "would go") if is_tried else ("", "goes")
+    texts = {row["memory"]: _text_lines(row) for row in planned.get("texts", ())}
     lines = [
-        f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}"
+        line
         for one in planned.get("memories", ())
+        for line in (
+            f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}",
+            *texts.get(one, ()),
+        )
     ]
     # That the runs count as taken back is what this is about.
     others = [one for one in planned.get("others", ()) if not one.startswith("run:")]

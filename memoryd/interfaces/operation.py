@@ -20,7 +20,7 @@ _launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darw
 _system = click.option("--system", is_flag=True, help="Use a service of the machine, not of your session.")
 
 
-_check = click.option("--check", is_flag=True, help="Exit with 1 if there is an alarm.")
+_check = click.option("--check", is_flag=True, help="Exit with 1 if there is an alarm, or the daemon is stopped.")
 
 
 @click.command()
@@ -33,8 +33,8 @@ _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an 
 def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
     """Show whether all is well, each alarm with what to do, and one line per agent."""
     from memoryd import config
-    from memoryd.interfaces import status as shown
     from memoryd.interfaces import status_view as view
+    from memoryd.requests import status as shown
 
     at_length = everything or agent_id is not None
     try:
@@ -50,11 +50,11 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
         raise
     if agent_id is not None:
         call.agent(settings, agent_id)
-    waits = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
+    live = daemon_client.ask_data(settings.state_dir, "ping")
     with call.reader(settings) as reader:
-        data = shown.of_agent(shown.status(settings, reader, everything=everything, waits=waits), agent_id)
+        data = shown.of_agent(shown.status(settings, reader, everything=everything, live=live), agent_id)
     call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
-    return int(check and bool(data["alarms"]))
+    return int(check and bool(data["alarms"] or data["stopped"]))
 
 
 @click.group()

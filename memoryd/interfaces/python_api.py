@@ -17,6 +17,7 @@ from memoryd.gauge.sleepiness import is_full
 from memoryd.jobs import chat as compression
 from memoryd.ledger import memory
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
+from memoryd.ledger.profile import ProfileSection
 from memoryd.requests import (
     access,
     blame,
@@ -26,6 +27,7 @@ from memoryd.requests import (
     folder_settings,
     forgetting,
     jobs_by_hand,
+    lists,
     memory_changes,
     opening,
     searching,
@@ -429,6 +431,16 @@ class MemoryFacts:
         with memory_changes.fact_store(self._settings, self._agent, "facts delete") as store:
             store.delete(fact_id)
 
+    def profile(self) -> dict[str, str]:
+        """Return the texts of the six sections of the user's profile; an empty section has an empty text."""
+        access.require(self._settings, self._agent, "python: profile")
+        return {row["id"]: row["text"] for row in lists.list_profile(self._settings, self._agent)}
+
+    def write_profile(self, section: str, text: str) -> None:
+        """Write a section of the profile; an empty text takes it away. Raises ValueError for an unknown section."""
+        with memory_changes.fact_store(self._settings, self._agent, "profile edit") as store:
+            store.write_section(ProfileSection(section), text)
+
     def dump(self, *, deerflow: bool = False) -> str:
         """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow."""
         access.require(self._settings, self._agent, "python: facts")
@@ -475,6 +487,22 @@ class MemoryCore:
         opening.catch_up(self._settings, self._agent)
         database = reads.database_path(self._settings)
         return reads.ask(database, reads.core_memories, self._agent.id) if database.exists() else []
+
+    def list_ended(self) -> Sequence[dict[str, Any]]:
+        """Return the core memories that have ended, the last first, each with what it became."""
+        return self._list_memories("python: core ended", kind="core", ended=True)
+
+    def journal(self) -> Sequence[dict[str, Any]]:
+        """Return the journal: what memoryd told the agent of what was done to its memory."""
+        return self._list_memories("python: journal", kind="journal")
+
+    def limits(self) -> dict[str, Any]:
+        """Return when the core is refined and what is used of its deletion limit, as `memoryd core limits --json`."""
+        return lists.list_thresholds(self._settings, self._agent)
+
+    def _list_memories(self, what: str, *, kind: str, ended: bool = False) -> Sequence[dict[str, Any]]:
+        access.require(self._settings, self._agent, what)
+        return lists.list_memories(self._settings, self._agent, lists.MemoryQuery(ended, kind, limit=10_000))
 
     def history(self, memory_id: str) -> Sequence[dict[str, Any]]:
         """Return every change of a memory, as `memoryd core history --json` does; the id may be a unique beginning."""

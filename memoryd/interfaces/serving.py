@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from memoryd.app import open_app
@@ -11,9 +12,9 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.finding.recall import Meaning
-from memoryd.interfaces import control, status
+from memoryd.interfaces import control, page
 from memoryd.interfaces.hook_answers import HookAnswerer
-from memoryd.requests import daemon_client, meanings
+from memoryd.requests import daemon_client, meanings, status
 from memoryd.running import sleeping
 from memoryd.version import __version__
 
@@ -36,8 +37,11 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
         ahead = app.clock.monotonic() + AHEAD_SECONDS
         loop.beside.append(lambda: hooked.refresh() if app.clock.monotonic() >= ahead else None)
         path = settings.state_dir / daemon_client.SOCKET
-        with control.Control(
-            path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
+        with (
+            page.serve_beside(settings),
+            control.Control(
+                path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
+            ),
         ):
             return loop.run()
 
@@ -47,10 +51,11 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
     def show_status(_request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
-            return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
+            return status.status(app.settings, reader, everything=False, live=ping(_request))
 
     def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
-        return {"pid": os.getpid(), "version": __version__, "waits_for_disk": not loop.disk_is_well}
+        told = {"pid": os.getpid(), "version": __version__, "waits_for_disk": not loop.disk_is_well}
+        return told | {"unread": Counter(waiting.agent_id for waiting in app.ingest.list_unread())}
 
     def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
         loop.look_now()

@@ -13,8 +13,8 @@ from memoryd.database import vault
 from memoryd.database.history import ImportProgress
 from memoryd.files import state_files
 from memoryd.interfaces.output import make_list, one_line, style, tell_time
-from memoryd.interfaces.status import left_line, passed_over_line, reader_line, unread_reasons
 from memoryd.recall.load_cap import WARN_AT
+from memoryd.requests.status import left_line, passed_over_line, reader_line, unread_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,6 +63,8 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
     if alarms:
         runs = f"memoryd runs{follows}" if daemon else "memoryd is not running: memoryd run"
         return style(f"Not well: {count_noun(len(alarms), 'alarm')}; {runs}.", _ALARM)
+    if data.get("stopped"):
+        return style("Not well: the daemon is stopped: memoryd run, or memoryd service install.", _ALARM)
     if not daemon:
         return style("Not running: start memoryd run, or memoryd service install.", _WAITS)
     waiting = sum(_need(agent, [])[1] == _WAITS for agent in data["agents"])

@@ -51,7 +51,7 @@ def repair_recent(call: Call, settings: Settings, agent: Agent, *, dry_run: bool
 @click.argument("file")
 @of_agent
 def archive(call: Call, settings: Settings, agent: Agent, file: str) -> None:
-    """Move a content file of the archive into its folder archive/, and rewrite the links to it."""
+    """Move a MEMORY-YYYY-MM-DD.md into the folder archive/, and rewrite the links to it."""
     from memoryd.requests import upkeep
 
     told = upkeep.move_to_archive(settings, agent, file)

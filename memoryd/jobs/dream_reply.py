@@ -55,7 +55,7 @@ class LetGo(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """That a memory is let go."""
+    """Declare that a memory is to be dropped, and why."""
 
     id: str  # "m3"
     how: LetGo

@@ -59,7 +59,7 @@ class Question:
 
     @property
     def key(self) -> str:
-        """Return the hash that is the same for the same question, however its evidence is numbered."""
+        """Return a hash of the question that does not depend on the numbering of its evidence."""
         shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
         return hashlib.sha256(json.dumps([self.subject, self.claim, self.replaces, shown]).encode()).hexdigest()
 

@@ -90,7 +90,7 @@ def map_places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str,
 
 
 class _Pairing:
-    """Old memories and new bullets by index, as far as they are known to be the same."""
+    """Hold the pairs of old memory and new bullet, by index, that are known to be the same."""
 
     def __init__(self, old: Sequence[Standing], new: Sequence[Bullet]) -> None:
         self.old = old

@@ -38,8 +38,8 @@ class Backlog:
         return len(self._known)
 
     def __iter__(self) -> Iterator[WaitingTranscript]:
-        """Yield them, in no order."""
-        return iter(self._known.values())
+        """Yield those of this moment, in no order; another thread may ask."""
+        return iter(tuple(self._known.values()))
 
     def add(self, source: SourcePattern, path: str, changed_ns: int, size: int) -> None:
         """Let a transcript wait; the last mention counts."""

@@ -261,6 +261,7 @@ class _DatabaseReading:
             return
         self.ingest.set_fate(cursor, "appended" if cursor.id is not None else "new")
         cursor.mtime_ns = self.main.mtime_ns
+        cursor.records += len(records.found) + records.skipped.total()
         cursor.skipped.update(records.skipped)
         if stretch.mark:
             cursor.offset, cursor.marker_sha256 = stretch.position, _hash(stretch.mark)

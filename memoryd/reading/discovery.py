@@ -99,7 +99,7 @@ def find_sessions(
         root, below = split_pattern(pattern, Path("/"))
         for path in sources.walk(sources.make_pattern(below, root)).paths:
             with contextlib.suppress(OSError):
-                if program.rows is not None:
+                if program.rows is not None and not path.endswith(".jsonl"):
                     yield from _read_database(program.rows, Path(path))
                 elif path not in seen:
                     yield from _read_start(program, path)

@@ -226,7 +226,7 @@ class Documents:
             if not self.ingest.is_wanted(source, cursor, read.identity):
                 return []
             cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(read.identity))
-        cursor.skipped = read.skipped
+        cursor.records, cursor.skipped = len(read.found) + read.skipped.total(), read.skipped
         if read.held:
             cursor.unfinished = True
             self.ingest.look_again(cursor.path, RESTED_SECONDS)

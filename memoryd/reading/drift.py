@@ -16,14 +16,15 @@ from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import alarms, query, sqlite
 from memoryd.files.log import Log
-from memoryd.transcripts.format import DRIFTED, LineFormat
-from memoryd.transcripts.registry import FORMATS
+from memoryd.transcripts.format import DRIFTED, Reader
+from memoryd.transcripts.registry import FORMATS, WHOLE
 
 KIND = "drift"
 MOST_UNKNOWN = 0.2  # of a transcript's records
 LEAST = 10  # records, or turns: fewer say nothing about a format
 NEWEST = 5  # transcripts of a format: older ones are of an older version
 NAMED = 5  # types
+_READERS: dict[str, Reader] = {**WHOLE, **FORMATS}
 NOT_KNOWN = "its format, session or folder is not known yet"  # why a transcript is not read
 
 _NEWEST = (
@@ -39,14 +40,14 @@ def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
         with sqlite.begin_read(engine) as connection:
             rows = query.fetch_mappings(connection, _NEWEST, agent.id, NEWEST)
         found = {
-            name: _describe(reader, [row for row in rows if row["format"] == name]) for name, reader in FORMATS.items()
+            name: _describe(reader, [row for row in rows if row["format"] == name]) for name, reader in _READERS.items()
         }
         for subject, text in {**found, "": _describe_unread(rows)}.items():
             if alarms.set_alarm(engine, KIND, text, clock.text(), agent.id, subject):
                 log.error("alarm", kind=KIND, agent=agent.id, subject=subject, text=text)
 
 
-def _describe(reader: LineFormat, rows: Sequence[RowMapping]) -> str | None:
+def _describe(reader: Reader, rows: Sequence[RowMapping]) -> str | None:
     """Return what of a format's newest transcripts is not understood; None if nothing is."""
     for row in rows:
         skipped = json.loads(row["skipped"])
@@ -76,9 +77,9 @@ def _describe_unread(rows: Sequence[RowMapping]) -> str | None:
     ]
     if known is None or len(lost) < NEWEST:
         return None
-    last = _name(FORMATS[known["format"]], known) if known["format"] in FORMATS else known["format"]
+    last = _name(_READERS[known["format"]], known) if known["format"] in _READERS else known["format"]
     return f"the {len(lost)} newest transcripts are skipped, in no known format; what was read before is of {last}"
 
 
-def _name(reader: LineFormat, row: RowMapping) -> str:
+def _name(reader: Reader, row: RowMapping) -> str:
     return f"{reader.program or reader.name} {row['version'] or 'of an unknown version'}"

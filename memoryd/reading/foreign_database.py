@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memoryd.database.library import file_uri, load_library
-from memoryd.errors import StateError
+from memoryd.errors import StateError, describe
 from memoryd.files import ranges
 from memoryd.reading.packed import unpack
 from memoryd.transcripts.whole import UNPACK
@@ -30,7 +30,6 @@ BESIDE = (LOG, "-shm", "-journal")
 MAGIC = b"SQLite format 3\0"
 _PATIENCE_SECONDS = 1.0  # readers wait only while a crashed owner's log is being recovered
 _PAGES_KB = 2048
-_WHY_MAX = 200
 _LARGEST = 8 << 20  # bytes of one value
 
 
@@ -96,9 +95,8 @@ class ForeignDatabase:
         return self._seen is None or (self._seen == ranges.observe(self.path) and not _exists(self.path, *BESIDE))
 
     def _as_error(self, error: Exception) -> StateError:
-        why = " ".join(str(error).split())[:_WHY_MAX]
         hint = "check its owner and mode, and whether its program can open it"
-        return StateError(f"cannot be read as a database: {why}", str(self.path), hint)
+        return StateError(f"cannot be read as a database: {describe(error)}", str(self.path), hint)
 
 
 def observe_with_log(path: Path, stat: ranges.Stat) -> ranges.Stat:

@@ -22,7 +22,7 @@ from sqlalchemy.exc import OperationalError
 
 from memoryd.agent_choice import is_nearer_to_another
 from memoryd.database import query, sqlite
-from memoryd.errors import MemorydError, NotFoundError, StateError, is_disk_trouble
+from memoryd.errors import MemorydError, NotFoundError, StateError, describe, is_disk_trouble
 from memoryd.files import ranges, sources, trust
 from memoryd.reading import cursor as reading
 from memoryd.reading import drift, store, unreadable_paths
@@ -278,7 +278,7 @@ class Ingest:
         except ClosedError:
             raise  # the process is ending
         except (MemorydError, OSError) as error:
-            self.unreadable.report(source.agent.id, path, str(error))
+            self.unreadable.report(source.agent.id, path, describe(error))
         except Exception as error:
             if _is_trouble(error):
                 raise

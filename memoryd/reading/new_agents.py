@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,14 @@ from memoryd.config import Agent, Settings
 from memoryd.config_edit import NewAgent, NewSource
 from memoryd.errors import RefusedError
 from memoryd.files import foreign_config, git_exclude, sources, trust
+from memoryd.files.durable import MovedError
 from memoryd.files.log import Log
 from memoryd.reading import discovery
 from memoryd.reading.discovery import FoundProject
 from memoryd.transcripts.lines import clean
 
 _SLUG = re.compile(r"[^a-z0-9]+")
+_TRIES = 4  # before the last one
 
 
 class Machine(NamedTuple):
@@ -89,20 +92,30 @@ def write(
     Without a configuration a new one is written. Later projects of the programs in `discover` get their agents by
     themselves.
 
+    What is given to an agent by another process meanwhile is not given again.
+
     Raises:
         ConfigError: the file is written in a way that cannot be added to.
+        MovedError: it is changed by others all the time.
         StateError: it cannot be written, or is somebody else's.
     """
+    for _ in range(_TRIES):
+        # A person, or the daemon, may write it at the same moment: nothing is overwritten, so it is read anew.
+        with contextlib.suppress(MovedError):
+            return _write(candidates, machine, now, discover=discover, memory=memory)
+    return _write(candidates, machine, now, discover=discover, memory=memory)
+
+
+def _write(
+    candidates: Sequence[FoundOffer], machine: Machine, now: str, *, discover: Sequence[str], memory: str
+) -> Settings:
     old = foreign_config.read(machine.source)
     settings = None if old is None else config.load(machine.source, machine.environ, old)
     text = config_edit.begin(machine.state_dir, ()) if old is None else old.decode()
     if discover:
         text = config_edit.set_discover(text, sorted({*discover, *(settings.discover if settings else ())}))
-    added: dict[Path, list[NewSource]] = {}
-    for one in candidates:
-        if one.found.folder is not None:
-            added.setdefault(one.found.folder, []).extend(_list_sources(one.found, machine))
     agents = settings.agents if settings is not None else ()
+    added = _list_added(candidates, agents, machine)
     text, taken = _add(text, agents, added, machine, is_in_state=memory == "state")
     data = text.encode()
     made = config.load(machine.source, machine.environ, data)
@@ -117,6 +130,17 @@ def write(
     return made
 
 
+def _list_added(
+    candidates: Sequence[FoundOffer], agents: Sequence[Agent], machine: Machine
+) -> dict[Path, list[NewSource]]:
+    """Return by folder the sources of the candidates that no agent has yet."""
+    added: dict[Path, list[NewSource]] = {}
+    for one in candidates:
+        if one.found.folder is not None and not any(_has(agent, one.found, machine.home) for agent in agents):
+            added.setdefault(one.found.folder, []).extend(_list_sources(one.found, machine))
+    return added
+
+
 def _add(
     text: str, agents: Sequence[Agent], added: Mapping[Path, list[NewSource]], machine: Machine, *, is_in_state: bool
 ) -> tuple[str, set[str]]:
@@ -127,7 +151,9 @@ def _add(
     for folder, listed in added.items():
         known = [number for number, agent in enumerate(agents) if folder in (agent.folder, *folders_of(agent))]
         if known:
-            text = config_edit.add_sources(text, known[0], listed)
+            had = {(source.format, source.path) for source in agents[known[0]].transcripts}
+            if missing := [one for one in listed if (one.format, one.path) not in had]:
+                text = config_edit.add_sources(text, known[0], missing)
             continue
         taken.add(name := _name(folder, taken))
         # A workspace may not hold the state of all agents, as a home folder does.
@@ -178,9 +204,8 @@ class Discoverer:
         if not any(one.is_new for one in offers):
             return False
         try:
-            now = config.load(machine.source)  # a person may have edited it meanwhile
-            fresh = [one for one in judge(found, now, machine.home) if one.is_new]
-            memory = "state" if {agent.memory for agent in now.agents} == {"state"} else "workspace"
+            memory = "state" if {agent.memory for agent in settings.agents} == {"state"} else "workspace"
+            fresh = [one for one in offers if one.is_new]
             write(fresh, machine, clock.text(), discover=(), memory=memory)
         except BaseException:
             self._seen.clear()

@@ -85,8 +85,7 @@ def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, 
         new = changed(old)
         if new == old:
             return False
-        after = iter(new)
-        Journal(path).change(lambda _: next(after))
+        Journal(path).rewrite(lambda _: new)
         return True
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[], None]
 
-KEPT_NAMES = 100_000
+KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
 KEPT_CLEAN = 100_000
 # What agents make as ids, and short words: no secret has this shape, or every id would be one.
 _PLAIN = re.compile(

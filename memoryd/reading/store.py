@@ -10,8 +10,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import moment_of, text_of
-from memoryd.database import erasure, query, sqlite, turns
-from memoryd.database.vault import EXPIRED
+from memoryd.database import erasure, packing, query, sqlite, turns
+from memoryd.database.vault import DAMAGED, EXPIRED
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
 from memoryd.reading.scrubbing import get_kept_name
@@ -283,7 +283,7 @@ def _insert(
             agent_id, session_id, seq, cursor.id, read_as["generation"], turn.record_id, turn.part, str(turn.role),
             str(turn.origin), str(turn.kind), turn.text, turn.at, turn.message_id, turn.usage, turn.model,
             int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
-            found.withheld,
+            found.withheld, packing.compute_crc(turn.text),
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)
@@ -398,7 +398,7 @@ def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion
         if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
     )
     return next(exact, None) or next(
-        (one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN, EXPIRED}), None
+        (one for one in versions if one.withheld in {UNSCANNED, LOST, DAMAGED, turns.FORGOTTEN, EXPIRED}), None
     )
 
 
@@ -413,6 +413,9 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTu
     if row is None or found.withheld is not None or not found.turn.text:
         return set()
     session_id, seq = row["session_id"], row["seq"]
+    if row["withheld"] == DAMAGED:  # it was counted, and consumed, where it stands
+        turns.give_text(connection, row["id"], seq, found.turn.text)
+        return set()
     state = _SessionState(connection, session_id)
     passed = turns.read_consumed(connection, session_id)
     new_seq = state.seq + 1 if seq <= passed and found.turn.kind in SPOKEN else seq

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.counted import count_noun
 from memoryd.database import alarms, sqlite, turns
+from memoryd.database.vault import DAMAGED
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.reading import cursor as reading
 from memoryd.reading import store
@@ -25,7 +26,7 @@ from memoryd.transcripts.turn import TurnKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import RowMapping
+    from sqlalchemy import Connection, RowMapping
 
     from memoryd.files.ranges import Handle
     from memoryd.reading.sources import WholeReading
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from memoryd.transcripts.turn import Turn
 
 KIND = "unscanned"
+_UNSCANNED = "{turns} could not be scanned for secrets; their text is not stored, it is tried again"
+_DAMAGED = "the text of {turns} is damaged; it is read again from its transcript: memoryd verify names them"
 FIRST_SECONDS = 60.0
 LONGEST_SECONDS = 6 * 3600.0
 AT_ONCE = 200
@@ -65,7 +68,7 @@ class UnscannedTurns:
             return
         now = self.ingest.clock.monotonic()
         with sqlite.begin_read(self.ingest.engine) as connection:
-            waiting = turns.find_unscanned(connection)
+            waiting = _find(connection)
             self._due = {turn_id: due for turn_id, due in self._due.items() if turn_id in waiting}
             due = [turn_id for turn_id in sorted(waiting) if self._due.get(turn_id, (0.0, 0.0))[0] <= now]
             ready = turns.with_places(connection, due[:AT_ONCE])
@@ -164,7 +167,7 @@ class UnscannedTurns:
         was_read = cursor is not None and not (cursor.is_gone or cursor.unfinished) and key not in self._failed
         least = 2 * FIRST_SECONDS if was_read else LONGEST_SECONDS  # a disk may be away for a while
         with sqlite.begin_write(ingest.engine) as connection:
-            left = turns.find_unscanned(connection) & {row["id"] for row in rows}
+            left = _find(connection) & {row["id"] for row in rows}
             long = {row["id"] for row in rows if self._due.get(row["id"], (0.0, 0.0))[1] >= least}
             # What another whole reading does not bring back is in the document no more, or under another record.
             if was_read or not there:
@@ -174,12 +177,15 @@ class UnscannedTurns:
 
     def _tell(self) -> None:
         ingest = self.ingest
-        count = len(sqlite.read(ingest.engine, turns.find_unscanned))
-        text = (
-            f"{count_noun(count, 'turn')} could not be scanned for secrets; their text is not stored, it is tried again"
-        )
-        if alarms.set_alarm(ingest.engine, KIND, text if count else None, ingest.clock.text()):
-            ingest.log.error("alarm", kind=KIND, turns=count)
+        for kind, what in ((KIND, _UNSCANNED), (DAMAGED, _DAMAGED)):
+            count = len(sqlite.read(ingest.engine, turns.find_withheld, kind))
+            text = what.format(turns=count_noun(count, "turn")) if count else None
+            if alarms.set_alarm(ingest.engine, kind, text, ingest.clock.text()):
+                ingest.log.error("alarm", kind=kind, turns=count)
+
+
+def _find(connection: Connection) -> set[int]:
+    return turns.find_withheld(connection, store.UNSCANNED) | turns.find_withheld(connection, DAMAGED)
 
 
 def _is_whole(row: RowMapping) -> bool:

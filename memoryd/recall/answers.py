@@ -19,8 +19,8 @@ GUESSES = 0.85  # … and to one that is not sure
 TELLS = 1.1  # a sentence that says what was decided, or why …
 FITS = 1.3  # … and one that has what the question wants
 NARRATES = 0.75  # a message that goes on to do what it tells of: there is a later one with the outcome
-WISHES = 0.85  # the person's own words, which rather ask than answer …
-PERSON = 1.3  # … unless the question is about the person
+WISHES = 1.0  # the person's own words, which rather ask than answer …
+PERSON = 1.6  # … unless the question is about the person
 CALL = 0.3  # the call of a tool, …
 OUTPUT = 0.6  # … its output, …
 SYSTEM = 0.7  # … and messages of the agent's program
@@ -80,7 +80,9 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _PERSON = re.compile(
-    r"\b(?:the|our|my) user\b|\buser(?:'s)? (?:want|prefer|like|dislike|think|decide|say|ask)|用户", re.IGNORECASE
+    r"\b(?:the|our|my) user\b|\buser(?:'s)? (?:want|prefer|like|dislike|think|decide|say|ask)|用户"
+    r"|^(?!\W*how (?:do|can|should|would|could) i\b).*\b(?:i|i'm|i've|i'd|my|mine|me)\b",
+    re.IGNORECASE,
 )
 _WANTED = tuple(
     (re.compile(asked, re.IGNORECASE), answer)

@@ -3,29 +3,97 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings
+    from memoryd.database.grants import Grant
     from memoryd.finding.access_grants import AgentGrants
 
 HINT = 'memoryd grant request --purpose "…" --for 30m'
+_MOST_NAMED = 20
+KEY = "texts.key"  # in the state folder: what the hashes of hidden texts are made with
 
 
-def may_read(settings: Settings, agent: Agent, what: str) -> bool:
-    """Return True if the person at the command line may see content now; audit a read under a grant."""
+class Person(NamedTuple):
+    """Hold who asks. By default it is the user of this process, at the command line."""
+
+    name: str = ""
+    is_here: bool = True  # logged in on this machine as the user of this process
+    owns: bool = True  # may see what an open agent remembers, if the user of this process owns its workspace
+    page: str = ""  # the page they look at
+
+    @property
+    def actor(self) -> str:
+        """Name them, as the audit does."""
+        return f"admin:{self.name}" if self.name else "human"
+
+
+_PERSON: ContextVar[Person | None] = ContextVar("person", default=None)
+
+
+@contextmanager
+def act_as(person: Person) -> Iterator[None]:
+    """Let all requests of this thread be this person's, until the context ends."""
+    token = _PERSON.set(person)
+    try:
+        yield
+    finally:
+        _PERSON.reset(token)
+
+
+def current_person() -> Person:
+    """Return whose requests are carried out."""
+    return _PERSON.get() or Person()
+
+
+def may_read(settings: Settings, agent: Agent, what: str, parts: Collection[str] = ()) -> bool:
+    """Return True if the person may see content now; audit a read under a grant.
+
+    `what` names the command, or the rows of a page; `parts` the kinds of memory, or the run, where not all is read.
+    """
     from memoryd.files.trust import is_owner
 
-    if agent.privacy == "open":
+    person = current_person()
+    if agent.privacy == "open" and person.owns:
         return is_owner(agent.workspace)
-    with silo_of(settings, agent) as silo:
-        return silo.may_read(what)
+    if not _has_grants(settings, agent):
+        return False
+    with _open_grants(settings, agent) as silo:
+        return silo.may_read(f"{person.page}: {what}" if person.page else what, parts)
+
+
+def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bool:
+    """Return True if `may_read` would; nothing is shown, so nothing is audited."""
+    from memoryd.files.trust import is_owner
+
+    if agent.privacy == "open" and current_person().owns:
+        return is_owner(agent.workspace)
+    if not _has_grants(settings, agent):
+        return False
+    with _open_grants(settings, agent) as silo:
+        return silo.find_active(parts) is not None
+
+
+def _has_grants(settings: Settings, agent: Agent) -> bool:
+    """Return True if anybody has asked to read an agent's memory, and was not refused or is still to be reported."""
+    from memoryd.database import reads
+
+    path = reads_path(settings)
+    sql = """SELECT count(*) FROM "grant" WHERE agent_id = ? AND state IN ('requested', 'given')"""
+    return path.exists() and bool(reads.ask(path, lambda reader: reader.number(sql, agent.id)))
 
 
 def require(settings: Settings, agent: Agent, what: str) -> None:
@@ -49,13 +117,42 @@ def show_rows(
     """Return the rows for this person: without permission, texts are null, with sizes and hashes beside them."""
     if may_read(settings, agent, what):
         return list(rows)
-    return [_hide_texts(row, texts) for row in rows]
+    return [_hide_texts(settings, row, texts) for row in rows]
 
 
-def _hide_texts(row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+def _hide_texts(settings: Settings, row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     content = str(row.get(texts[0]) or "").encode()
-    told = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    # From a plain hash of a short text the text can be found by trying.
+    told = {"bytes": len(content), "hmac": compute_hmac(settings, content)}
     return row | dict.fromkeys((name for name in texts if name in row), None) | told
+
+
+def compute_hmac(settings: Settings, text: bytes) -> str:
+    """Return what stands for a hidden text: equal for equal texts, of no use without the key of the state."""
+    return hmac.new(_read_key(settings.state_dir / KEY), text, hashlib.sha256).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _read_key(path: Path) -> bytes:
+    from memoryd.files.token_file import read_or_make
+
+    return read_or_make(path).encode()
+
+
+def note_act(settings: Settings, agent: Agent, act: str, target: str, *, is_blind: bool) -> None:
+    """Audit what a person does at the page: who, what, to which id, and whether they could not see the content."""
+    from memoryd.clock import Clock
+    from memoryd.database import audit, sqlite
+    from memoryd.ledger import audit as chain
+    from memoryd.requests import opening
+
+    now, actor = Clock().text(), current_person().actor
+    state = chain.dump_state(act=act, of=target, by=actor, blind=is_blind, at=now)
+    with opening.open_to_change(settings) as (engine, _):
+        opening.require_known(engine, agent.id)
+        with sqlite.begin_write(engine) as connection:
+            states = [(f"admin {act}{' (blind)' if is_blind else ''}", f"{chain.ACCESS}act:{target or act}", state)]
+            audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
 
 
 def text_of(value: object, row: dict[str, Any]) -> str:
@@ -65,11 +162,131 @@ def text_of(value: object, row: dict[str, Any]) -> str:
 
 @contextmanager
 def silo_of(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
-    """Return the grants of an agent for the user of this process."""
-    from memoryd.clock import Clock
-    from memoryd.finding.access_grants import AgentGrants
+    """Return the grants of an agent for the person who asks; what they read under ended ones is reported first."""
     from memoryd.requests import opening
 
-    uid = os.getuid() if hasattr(os, "getuid") else 0
     with opening.open_state(settings, agent) as (engine, scrubber):
-        yield AgentGrants(engine, agent, Clock(), uid, lambda text: scrubber.redact([text])[0])
+        silo = _grants_of(engine, agent, lambda text: scrubber.redact([text])[0])
+        report_reads(silo)
+        yield silo
+
+
+@contextmanager
+def _open_grants(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
+    """Return the grants of an agent for reading, without the scanner that a new request needs."""
+    from memoryd.requests import opening
+
+    with opening.open_beside(settings) as engine:
+        silo = _grants_of(engine, agent, str)
+        report_reads(silo)
+        yield silo
+
+
+def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> AgentGrants:
+    from memoryd.clock import Clock
+    from memoryd.finding.access_grants import AgentGrants
+
+    person = current_person()
+    uid = (os.getuid() if hasattr(os, "getuid") else 0) if person.is_here else -1
+    return AgentGrants(engine, agent, Clock(), uid, redact, person.name, person.owns)
+
+
+def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
+    """Return all access requests of an agent, newest first, each with what was read under it and its seconds left."""
+    from dataclasses import asdict
+
+    from memoryd.clock import Clock, moment_of
+    from memoryd.database import grants, sqlite
+
+    if not reads_path(settings).exists():
+        return []
+    now = Clock()
+    with _open_grants(settings, agent) as silo:
+        found = silo.all()
+        read = {one.id: sqlite.read(silo.engine, grants.list_reads, one) for one in found}
+    rows = []
+    for one in found:
+        ends = None if one.expires_at is None or one.state != "given" else moment_of(one.expires_at)
+        left = max(0, int((ends - now.now()).total_seconds())) if ends else 0
+        state = "expired" if ends and not left else one.state
+        is_mine = one.uid == silo.uid and one.person in {"", silo.person}
+        rows.append(asdict(one) | {"state": state, "left": left, "reads": read[one.id], "is_mine": is_mine})
+    return rows
+
+
+def list_active(settings: Settings) -> list[dict[str, Any]]:
+    """Return the grants by which the person may read now, of all agents; each with its seconds `left`."""
+    from memoryd.database import reads
+
+    path = reads_path(settings)
+    if not path.exists():
+        return []
+    sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
+    named = {row["agent_id"] for row in reads.ask(path, lambda reader: reader.rows(sql))}
+    rows = [row for agent in settings.agents if agent.id in named for row in list_grants(settings, agent)]
+    return [row for row in rows if row["is_mine"] and row["left"]]
+
+
+def settle_grants(settings: Settings, agent: Agent) -> None:
+    """Take the agent's answers from its consent file, and report what was read under grants that have ended."""
+    if reads_path(settings).exists():
+        with _open_grants(settings, agent):
+            pass
+
+
+def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
+    """Return what tells the agent of requests to read its memory: ids and lines; empty if nobody asks."""
+    from memoryd.clock import text_of, utc_now
+    from memoryd.database import grants, sqlite
+    from memoryd.finding.access_grants import ANSWERED_WITHIN, PATH, describe_request
+    from memoryd.requests import opening
+
+    if not reads_path(settings).exists():
+        return []
+    since = text_of(utc_now() - ANSWERED_WITHIN)
+    with opening.open_beside(settings) as engine:
+        found = sqlite.read(engine, grants.list_open, agent.id, since)
+    ways = f"answer with the tool memory_consent, or in {PATH}; you may decline"
+    return [(one.id, f"{one.id}: {describe_request(one)} ({ways})") for one in found]
+
+
+def report_reads(silo: AgentGrants) -> None:
+    """Tell the agent in its journal what was read under each grant that has ended since."""
+    from dataclasses import replace
+    from secrets import token_hex
+
+    from memoryd.changing import commit
+    from memoryd.changing.writer import Writer
+    from memoryd.database import grants, sqlite
+    from memoryd.jobs.job import Operate
+    from memoryd.ledger.guards import Caller
+    from memoryd.ledger.memory import MemoryKind
+    from memoryd.ledger.operation import Add
+
+    now = silo.clock.text()
+    ended = [one for one in silo.all() if one.is_over(now) and one.reported_at is None]
+    if not ended:
+        return
+    writer = Writer(silo.engine, silo.agent.workspace, silo.clock.text, lambda: token_hex(4))
+    with sqlite.begin_write(silo.engine) as connection:
+        for one in grants.of_agent(connection, silo.agent.id):
+            if one.id in {each.id for each in ended} and one.reported_at is None:
+                text = _describe_reads(one, grants.list_reads(connection, one))
+                entry = Operate((Add(MemoryKind.JOURNAL, text, tags=("access",), origin_at=now),), Caller.JOURNAL)
+                commit.enter(connection, writer, silo.agent.id, entry, None)
+                grants.write(connection, replace(one, reported_at=now), "grant reported", "memoryd", now)
+
+
+def _describe_reads(grant: Grant, found: Sequence[dict[str, str]]) -> str:
+    """Return the journal entry about an access that has ended."""
+    who = grant.person or f"uid {grant.uid}"
+    what = "; ".join(list(dict.fromkeys(one["read"] for one in found))[:_MOST_NAMED])
+    told = f"{len(found)} reads: {what}" if found else "nothing was read"
+    return f"Access of {who} under {grant.id} has ended ({grant.purpose}). {told}."
+
+
+def reads_path(settings: Settings) -> Path:
+    """Return the path of the state database."""
+    from memoryd.database import reads
+
+    return reads.database_path(settings)

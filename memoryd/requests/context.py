@@ -21,7 +21,7 @@ from memoryd.ledger import facts, profile
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE
-from memoryd.requests import projects, scanner, searching
+from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.neutral import neutralize
@@ -45,6 +45,7 @@ _LABELS = (
     "|work|personal|top of mind|recent|earlier|background"
 )
 _BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
+ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # an entry is told for so long; it is kept for good
 HITS = 5  # of a search that are told
@@ -105,12 +106,22 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     return InjectionMaterial(
         tuple(profile.render(entries)),
         tuple(map(facts.render_line, known)),
-        (*parts, *([injection.Part(JOURNAL, journal, newest_last=True)] if journal else [])),
+        (
+            *_list_requests(settings, agent),
+            *parts,
+            *([injection.Part(JOURNAL, journal, newest_last=True)] if journal else []),
+        ),
         tuple(unreadable),
         state=state,
         notes=tuple(notes),
         asker=Asker(asker.session if is_later else None, project.root),
     )
+
+
+def _list_requests(settings: Settings, agent: Agent) -> list[injection.Part]:
+    """Return the requests of people to read the memory, if there are any."""
+    asked = "\n".join(f"- {line}" for _, line in access.list_notices(settings, agent))
+    return [injection.Part(ASKED, asked)] if asked else []
 
 
 def _is_no_rule(fact: Fact) -> bool:

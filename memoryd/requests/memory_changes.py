@@ -19,6 +19,7 @@ from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.requests import opening, permission, scanner, waiting
 from memoryd.running import called_refining
+from memoryd.text.neutral import neutralize
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -160,16 +161,28 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     return waiting.carried_out(settings, agent, rescrub.KIND, options, f"{rescrub.KIND}:{agent_id or ''}")
 
 
-def change_core(settings: Settings, agent: Agent, verb: str, memory_id: str) -> tuple[str, str]:
-    """Protect, unprotect or restore a memory for a person, and wait; return the ids of the memory and of the run."""
-    permission.require(settings, agent, "edit" if verb == "restore" else "protect", "owner", f"core {verb}")
+def change_core(
+    settings: Settings, agent: Agent, verb: str, memory_id: str, text: str | None = None
+) -> tuple[str, str]:
+    """Protect, unprotect, restore, delete or edit a memory for a person, and wait; return its id and the run's.
+
+    `text` is what an edited memory says from now on.
+    """
+    action: permission.Action = "protect" if verb in {"protect", "unprotect"} else "edit"
+    permission.require(settings, agent, action, "owner", f"core {verb}")
+    if text is not None:
+        with scanner.open_scrubber(settings) as scrubber:
+            (text,) = scrubber.redact([neutralize(text)])
+        if not text:
+            raise RefusedError("the text is empty", memory_id, "delete the memory, if that is meant")
     opening.catch_up(settings, agent)
     memory = reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)
     if (memory["deleted_at"] is None) == (verb == "restore"):
         what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
         raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
     options = {"operations": [[verb, memory["id"]]]}
-    row = waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options))
+    done = waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options, text=text)
+    row = waiting.require_accepted(done)
     return memory["id"], row["id"]
 
 
@@ -199,6 +212,11 @@ def rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[
     """Carry a rollback out, and wait; return the row of its run."""
     permission.require(settings, agent, "edit", "owner", "rollback")
     return waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
+
+
+def preview_rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what a rollback would do, as `memoryd rollback --dry-run --json`: ids and numbers, never a text."""
+    return time_machine.as_row(planned_rollback(settings, agent.id, options))
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:

@@ -118,7 +118,14 @@ def search_unread(
             found = find_passage(clean, words)
             if found.held:
                 why = f"{', '.join(sorted(found.held))}; not read by the daemon yet"
-                share, last = round(len(found.held) / len(words), 3), one.data.count(b"\n")
-                origin = str(turn.origin)
-                hits.append(Hit(one.path, 1, last, found.text, share, SESSION, why, None, day, origin, share))
+                share, origin = round(len(found.held) / len(words), 3), str(turn.origin)
+                lines = _find_lines(one.data, turn.text)
+                hits.append(Hit(one.path, *lines, found.text, share, SESSION, why, None, day, origin, share))
     return hits
+
+
+def _find_lines(data: bytes, text: str) -> tuple[int, int]:
+    """Return the first and last line of an entry's text; of the whole file if it stands there in another form."""
+    lines, begins = data.decode("utf-8", "replace").split("\n"), text.partition("\n")[0]
+    first = next((number for number, line in enumerate(lines, start=1) if begins in line), None)
+    return (1, data.count(b"\n")) if first is None else (first, min(first + text.count("\n"), len(lines)))

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memoryd.app import open_app
 from memoryd.changing.core_import import CORE_FILE, digest_of
+from memoryd.changing.recovery import Keeper
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError
 from memoryd.files import regular
+from memoryd.files.log import get_logger
 from memoryd.requests import daemon_client
 from memoryd.requests.scanner import open_scrubber
 from memoryd.running import queueing
@@ -51,7 +53,7 @@ def open_beside(settings: Settings) -> Iterator[Engine]:
 
     def connect() -> Engine:
         with reads.open_reader(path):  # refuses a database of another version
-            return sqlite.connect(path)
+            return sqlite.connect(path, Keeper(settings.state_dir, get_logger(part="recovery")).tell)
 
     engine = retry(connect, reads.NotMadeError, MADE_SECONDS)  # who holds the folder makes it at this moment
     try:

@@ -37,14 +37,19 @@ def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, wh
     require_days(narrowing)
     access.require(settings, agent, what)
     with open_scrubber(settings) as scrubber, open_recall(settings, scrubber) as recall:
-        if not narrowing.tags or narrowing.tier not in {None, SESSION}:
-            return recall.search(agent, text, narrowing)
-        kept = now_sessions.list_tagged(agent, narrowing.tags)
-        beside = {f"{SESSION}:{one.header.session_id}": narrowing.tags for one in kept}
-        hits = recall.search(agent, text, replace(narrowing, beside=beside))
-        with recall.indexer.database.reading_any() as reader:
-            unread = now_sessions.search_unread(kept, text, narrowing, reader, scrubber.redact)
-        return [*unread, *hits][: narrowing.limit]
+        return search_with(recall, scrubber, agent, text, narrowing)
+
+
+def search_with(recall: Recall, scrubber: Scrubber, agent: Agent, text: str, narrowing: Narrowing) -> list[Hit]:
+    """Search with a recall that is open; the tags of a NOW file count at once. The caller checks who may see it."""
+    if not narrowing.tags or narrowing.tier not in {None, SESSION}:
+        return recall.search(agent, text, narrowing)
+    kept = now_sessions.list_tagged(agent, narrowing.tags)
+    beside = {f"{SESSION}:{one.header.session_id}": narrowing.tags for one in kept}
+    hits = recall.search(agent, text, replace(narrowing, beside=beside))
+    with recall.indexer.database.reading_any() as reader:
+        unread = now_sessions.search_unread(kept, text, narrowing, reader, scrubber.redact)
+    return [*unread, *hits][: narrowing.limit]
 
 
 def require_days(narrowing: Narrowing) -> None:

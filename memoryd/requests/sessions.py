@@ -155,12 +155,15 @@ def start(
     project: str | Path | None = None,
     private: bool = False,
 ) -> dict[str, Any]:
-    """Start a session and return it; its parent is the newest session so far, open or ended."""
+    """Start a session and return it; its parent is the newest session so far, open or ended.
+
+    `project`: the folder that it is about, by default the agent's.
+    """
     with scanner.open_scrubber(settings) as scrubber:
-        folder, *words = scrubber.redact([str(project or ""), *tags, *tasks])
+        folder, *words = scrubber.redact([str(project or agent.folder), *tags, *tasks])
     about, extra = words[len(tags) :], (PRIVATE,) if private else ()
     named = tuple(dict.fromkeys(tag for word in words[: len(tags)] if (tag := word.strip().lstrip("#@"))))
-    header = NowHeader("", None, project_path=folder or None, tags=named, related_tasks=tuple(about), extra=extra)
+    header = NowHeader("", None, project_path=folder, tags=named, related_tasks=tuple(about), extra=extra)
     with _lock_files(settings, agent) as place:
         return _begin(place, header, _read_sessions(place), utc_now()).describe()
 
@@ -192,13 +195,13 @@ def append(
     if role == "user" and text.strip() in {EXIT, EXIT_AND_CONSOLIDATE}:
         return end(settings, agent, session_id=session_id, consolidate=text.strip() == EXIT_AND_CONSOLIDATE)
     with scanner.open_scrubber(settings) as scrubber:
-        text, tool, summary = scrubber.redact([text, tool or "", summary or ""])
+        folder, text, tool, summary = scrubber.redact([str(agent.folder), text, tool or "", summary or ""])
     with _lock_files(settings, agent) as place:
         found, at = _read_sessions(place), utc_now()
         chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
         if chosen is None or not chosen.is_open:
-            last = None if chosen is None else chosen.header
-            chosen = _begin(place, _next_header(last), found, at)
+            new = NowHeader("", None, project_path=folder) if chosen is None else _next_header(chosen.header)
+            chosen = _begin(place, new, found, at)
         entry = place / chosen.name
         appends.append(entry, now.seam(chosen.data) + now.render_entry(role, text, tool, summary))
         tags = () if role == "tool" else find_tags(text)
@@ -250,10 +253,8 @@ def _clear_leftovers(folder: OpenFolder) -> None:
                 durable.settle(entry, regular.compute_digest(old), regular.compute_digest(data))
 
 
-def _next_header(last: NowHeader | None) -> NowHeader:
+def _next_header(last: NowHeader) -> NowHeader:
     """Return the header of a session that continues another one: it is about the same, and as private."""
-    if last is None:
-        return NowHeader("", None)
     kept = tuple(line for line in last.extra if is_private("", f"---\n{line}\n---\n".encode()))
     return replace(last, timestamp_end=None, duration_minutes=None, parent_session=last.session_id, extra=kept)
 

@@ -69,7 +69,7 @@ def move_to_archive(settings: Settings, agent: Agent, given: str) -> dict[str, A
     name = Path(given).name
     if not archive.NAME.fullmatch(name):
         hint = "give a MEMORY-YYYY-MM-DD.md of .continuum/memory/"
-        raise RefusedError("is no content file of the archive", given, hint)
+        raise RefusedError("is no day file of the archive", given, hint)
     files = _read(agent)
     moved = f"{MOVED}/{name}"
     if name not in files:

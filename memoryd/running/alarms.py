@@ -21,7 +21,9 @@ from memoryd.running.answering import OFFLINE
 from memoryd.running.hooks import HookResult, run_hook
 from memoryd.running.runner import Runner
 
-DATABASE, DISK, CONFIG, MODEL, SPEND, LATE = "database", "disk", "config", "model", "spend", "late-edit"
+DATABASE, DISK, FILES, CONFIG, MODEL, SPEND, LATE = (
+    "database", "disk", "open-files", "config", "model", "spend", "late-edit",
+)  # fmt: skip
 TIMEOUT_SECONDS = 60.0
 TRIES = 3
 AGAIN_SECONDS = 120.0
@@ -29,8 +31,8 @@ MOST = 20  # told at one go
 
 
 def clear_at_start(runner: Runner) -> None:
-    """Clear the alarms that a start ends: the configuration was read, and the disk was written."""
-    _clear(runner, [one for one in sqlite.read(runner.engine, alarms.list_open) if one.kind in {CONFIG, DISK}])
+    """Clear the alarms that a start ends: the configuration was read, the disk was written, and files were opened."""
+    _clear(runner, [one for one in sqlite.read(runner.engine, alarms.list_open) if one.kind in {CONFIG, DISK, FILES}])
 
 
 def review(runner: Runner) -> None:

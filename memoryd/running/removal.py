@@ -24,6 +24,7 @@ def forget(runner: Runner, run: Run) -> None:
     restore.tell_forgotten(runner.engine, runner.journal)
     runner.step("before:vacuum")
     texts.rewrite_file(runner.engine)
+    runner.renew_copies()
     runner.step("after:vacuum")
     runner.end(run, "succeeded", receipt=receipt)
     runner.clear_alarms_of(run)
@@ -84,6 +85,7 @@ def scrub_again(runner: Runner, run: Run) -> None:
         counts = work.run()
     finally:
         runner.erase_index(None)
+    runner.renew_copies()
     # What waited for it can go on.
     runs.unblock(runner.engine, runner.clock.text(), due_only=False)
     runner.end(run, "succeeded", receipt=counts)

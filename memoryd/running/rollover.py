@@ -116,7 +116,8 @@ def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id:
     if "owner" not in settings.access.consolidate:
         return None
     sql = (
-        "SELECT s.agent_id, t.seq, t.at, plain(t.text) AS text FROM turn t JOIN session s ON s.id = t.session_id"
+        "SELECT s.agent_id, t.seq, t.at, plain(CAST(t.text AS BLOB), t.text_crc) AS text"
+        " FROM turn t JOIN session s ON s.id = t.session_id"
         " WHERE s.id = ? AND s.state = 'active' AND t.role = 'user' AND t.origin = 'user' ORDER BY t.seq DESC LIMIT 1"
     )
     for row in sqlite.read(engine, query.fetch_mappings, sql, session_id):

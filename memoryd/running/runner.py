@@ -23,7 +23,7 @@ from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import alarms, query, runs, spend, sqlite
 from memoryd.database.runs import Run
-from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError, StateError, describe
 from memoryd.files import regular
 from memoryd.files.journal import Journal
 from memoryd.files.log import Log, bind_values
@@ -107,6 +107,7 @@ class Runner:
     step: Callable[[str], None] = lambda _name: None
     renamed: Callable[[], None] = lambda: None  # told that ids were changed which somebody may remember
     erase_index: Callable[[str | None], None] = lambda _agent_id: None  # of one agent or all: what texts left in it
+    renew_copies: Callable[[], None] = lambda: None  # text was taken out: no copy of the database keeps it
     active: dict[str, Run] = field(default_factory=dict)
     settle_lock: threading.Lock = field(default_factory=threading.Lock)
     claim_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -144,7 +145,7 @@ class Runner:
                 count = proposing.take_back(self.writer(agent.workspace), agent.id, why, over)
                 proposing.tidy(self.engine, agent.workspace, agent.id)
             except (MemorydError, OSError) as error:
-                self.set_alarm(proposing.ALARM, f"proposals cannot be withdrawn: {error_text(error)}", agent.id)
+                self.set_alarm(proposing.ALARM, f"proposals cannot be withdrawn: {describe(error)}", agent.id)
                 continue
             self.set_alarm(proposing.ALARM, None, agent.id)
             if count:
@@ -169,7 +170,7 @@ class Runner:
             done = committing.settle(self.writer(workspace), run_id)
         except (OSError, MemorydError) as error:
             self.unsettled[agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
-            self.set_alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
+            self.set_alarm("settle", f"run {run_id} cannot be completed: {describe(error)}", agent_id, run_id)
             return False
         self.set_alarm("settle", None, agent_id, run_id)
         if done.run is not None:
@@ -408,7 +409,7 @@ class Runner:
             for row in sqlite.read(self.engine, query.fetch_rows, sql, run.id):
                 self.journal.append(restore.entry_of((run.agent_id, *row)))
         except OSError as error:  # the run is done all the same; the next start writes what is missing
-            self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=error_text(error))
+            self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=describe(error))
 
     # --- the hook ---------------------------------------------------------------------------------------------------
 
@@ -465,7 +466,7 @@ class Runner:
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why, **more)
 
     def _fail_run(self, run: Run, error: Exception) -> None:
-        text = error_text(error)
+        text = describe(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
         jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # another one for each run and attempt
         verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts, jitter=jitter)
@@ -486,7 +487,7 @@ class Runner:
             kind = "secret" if isinstance(error, SecretError) else "config"
             blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
             if blocked and kind == "secret":
-                self.set_alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
+                self.set_alarm("secret", f"{run.kind} run {run.id} {describe(error)}", run.agent_id, run.subject)
         elif self.end(run, "dead", error=text):
             self.clear_alarms_of(run)  # it waits for nothing any more
             self._alarm_dead(run)
@@ -577,16 +578,3 @@ def daily_blocks(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str |
             at = daily.find_block(data, item["appended"], item["bytes"])
             blocks.append(None if at is None else data[at : at + item["bytes"]].decode("utf-8", "replace"))
     return blocks
-
-
-def error_text(error: BaseException) -> str:
-    """Describe an error for rows and logs without content: our own errors say it, foreign ones give type and place."""
-    if isinstance(error, MemorydError):
-        return str(error)
-    if isinstance(error, OSError):
-        return f"{type(error).__name__}: {error.strerror} ({error.filename or 'no path'})"
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f" at {trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
-    return f"{type(error).__name__}{place}"

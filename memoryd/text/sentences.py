@@ -225,7 +225,7 @@ def _enter(lists: list[tuple[int, int | None]], indent: int, found: list[Sentenc
 
 
 class _Reader:
-    """Reads lines into runs."""
+    """Collect lines into runs of text."""
 
     def __init__(self, text: str) -> None:
         self.runs: list[_Run] = []

@@ -11,7 +11,7 @@ import calendar
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -159,7 +159,9 @@ def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], to
     )
     tags: list[str] = []
     for one in sessions:
-        part = render_part(one) if one.summary.points or one.said else None
+        told = [task for piece in pieces if _name(piece) == one.name for task in _tasks_of(piece)]
+        complete = replace(one, tasks=tuple(dict.fromkeys([*told, *one.tasks])))  # a cleared NOW file tells none again
+        part = render_part(complete) if one.summary.points or one.said else None
         _put_part(pieces, one, part)
         tags += one.tags if part is not None else []
     pieces = _count_themes(pieces)
@@ -280,7 +282,7 @@ def _fields_of(parts: Sequence[bytes]) -> str:
     texts = {section: [point.text for point in points if point.section is section] for section in Section}
     files = dict.fromkeys(name for text in texts[Section.FILES] for name in text.split(", "))
     state = {text.partition(": ")[0]: text for text in texts[Section.STATE]}
-    tasks = dict.fromkeys(", ".join(found for part in parts for found in _TASK.findall(_text(part))).split(", "))
+    tasks = dict.fromkeys(task for part in parts for task in _tasks_of(part))
     fields = {
         "Date Range": _dates_of(parts),
         "Summary": _count_points(len(parts), texts),
@@ -289,6 +291,11 @@ def _fields_of(parts: Sequence[bytes]) -> str:
         "Tasks": ", ".join(tasks),
     }
     return "\n\n".join([*(f"**{name}**: {text}" for name, text in fields.items() if text), "**Key Points**:"])
+
+
+def _tasks_of(part: bytes) -> list[str]:
+    """Return the tasks that a part names in its own line, not those of a quotation."""
+    return [task for found in _TASK.findall(_text(part)) for task in found.strip().split(", ")]
 
 
 def _count_points(sessions: int, texts: Mapping[Section, Sequence[str]]) -> str:

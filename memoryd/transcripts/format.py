@@ -57,11 +57,20 @@ class FileCut(NamedTuple):
     consumed: int  # bytes; the rest belongs to a record that is not complete yet
 
 
-class LineFormat(ABC):
-    """A reader of one format. It holds no state, does no IO, and never raises on any JSON object."""
+class Reader(ABC):
+    """Declare what each reader of one format says of itself. It holds no state and does no IO."""
 
     name: str  # used in the configuration
     program: str | None = None  # what people call the program that writes it; None where many do
+
+    def is_known(self, skipped: str) -> bool:
+        """Return whether this name of what was passed over is one that the reader passes over on purpose."""
+        return not skipped.startswith(UNHEARD)
+
+
+class LineFormat(Reader):
+    """A reader of lines to which one appends. It never raises on any JSON object."""
+
     many_sessions = False  # each record says in its `session` which one it belongs to
 
     @abstractmethod
@@ -100,10 +109,6 @@ class LineFormat(ABC):
             if found.bad:
                 bad += found.bad
         return FileCut(records, bad, consumed)
-
-    def is_known(self, skipped: str) -> bool:
-        """Return whether this name of what was passed over is one that the reader passes over on purpose."""
-        return not skipped.startswith(UNHEARD)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
         """Return the version of the program that wrote this record, if the record gives it."""

@@ -102,7 +102,7 @@ class Gemini(LineFormat):
             turns += taken.turns
             retracted += taken.retracted
             resumed += taken.resumed
-        skipped = None if turns or not listed else _name(value)
+        skipped = None if turns or not listed else name_skipped(value)
         return RecordTurns(turns, skipped, retracted, resumed)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
@@ -146,7 +146,7 @@ def _number(slot: int, turns: list[Turn]) -> list[Turn]:
     return [turn._replace(part=slot * _SLOT + min(place, _SLOT - 1)) for place, turn in enumerate(turns[:_SLOT])]
 
 
-def _name(value: dict[str, Any]) -> str:
+def name_skipped(value: dict[str, Any]) -> str:
     """Return the name under which a record without turns is counted."""
     kind = value.get("type")
     return type_name(kind) if kind in ("user", "gemini", *_NOTICES) else f"{UNHEARD}{type_name(kind)}"

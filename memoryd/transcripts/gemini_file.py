@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from memoryd.transcripts.fields import type_name
-from memoryd.transcripts.gemini import ROOT_FILE, Gemini, turns_of_message
+from memoryd.transcripts.gemini import ROOT_FILE, Gemini, name_skipped, turns_of_message
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFormat, SessionRecords, parse_document
 
@@ -59,5 +58,5 @@ class GeminiFile(DocumentFormat):
             turns = turns_of_message(record.value, sidechain=identity.sidechain)
             found.add(turns, record)
             if not turns:
-                found.skipped[type_name(record.value.get("type"))] += 1
+                found.skipped[name_skipped(record.value)] += 1
         return found

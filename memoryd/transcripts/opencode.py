@@ -29,7 +29,7 @@ from memoryd.transcripts.fields import (
     read_word,
     type_name,
 )
-from memoryd.transcripts.format import Identity
+from memoryd.transcripts.format import Identity, Reader
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, TurnKind
@@ -60,6 +60,24 @@ _ASKS = "question"
 _TREE = re.compile(r"(?:.*/)?storage/session/[^/]+/ses_[^/]+\.json", re.DOTALL)
 _SIDE = re.compile(r"(?:.*/)?storage/(?:session/)?(?:message|part)/.*\.json", re.DOTALL)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{\s*"id"\s*:\s*"ses_')
+
+
+_PASSED_OVER = frozenset({
+    "agent", "file", "patch", "reasoning", "retry", "snapshot", "step-finish", "step-start", "text",
+})  # fmt: skip
+# `opencode run` puts a prompt of several words in quotes, which the person has not typed.
+_PROMPT = re.compile(r'"((?:[^"\\]|\\.)*)"\s*', re.DOTALL)
+
+
+class OpenCode(Reader):
+    """Name the program whose messages these are, however they are stored."""
+
+    name = NAME
+    program = "OpenCode"
+
+    def is_known(self, skipped: str) -> bool:
+        """Return whether this is a type of part that the program is known to write."""
+        return skipped in _PASSED_OVER
 
 
 class StoredMessage:
@@ -123,6 +141,8 @@ class StoredMessage:
                 return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, text)]
             return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
         if self.value.get("role") == "user" and kind in {"text", "file"}:
+            if kind == "text" and (quoted := _PROMPT.fullmatch(text)):
+                text = quoted[1].replace('\\"', '"')
             shown = text if kind == "text" else f"[file {block_text(part.get('filename'))}]"
             return [read_message(shown, program=False)]
         return type_name(kind)
@@ -176,11 +196,9 @@ def _find_held(messages: Sequence[StoredMessage], ages: Sequence[float], *, more
     return len(messages)
 
 
-class OpenCodeDatabase(DatabaseFormat):
+class OpenCodeDatabase(OpenCode, DatabaseFormat):
     """Read the database of 1.2 and later."""
 
-    name = NAME
-    program = "OpenCode"
     events = "message"
     tables = {  # noqa: RUF012 - a constant
         "session": frozenset({"id", "parent_id", "directory", "time_created"}),
@@ -269,11 +287,8 @@ def _read_messages(info: dict[str, Any], messages: list[StoredMessage], age: flo
     return records
 
 
-class OpenCodeTree(DocumentFormat):
+class OpenCodeTree(OpenCode, DocumentFormat):
     """Read the tree before 1.2, `storage/session/PROJECT/SESSION.json` with its messages and parts; and an export."""
-
-    name = NAME
-    program = "OpenCode"
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
         """Identify the session by the place in the tree; an export by its first member."""

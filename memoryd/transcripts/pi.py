@@ -48,6 +48,7 @@ _ENTRIES = frozenset({
     "message", "compaction", "branch_summary", "custom", "custom_message", "model_change", "thinking_level_change",
     "label", "session_info",
 })  # fmt: skip
+_KNOWN = _ENTRIES | {"session", "leaf", "link", "reset"}  # the last three are OpenClaw's
 _PLACE = ("id", "parentId", "firstKeptEntryId", "firstKeptEntryIndex")  # where an entry is, not what it says
 _FAILED = frozenset({"aborted", "error"})
 _OWN_PROVIDER = "openclaw"  # on what OpenClaw itself writes in the model's name: copies of what it delivered
@@ -143,6 +144,10 @@ class Pi(LineFormat):
         parent = parents[-1] if parents else UNKNOWN_PARENT if sidechain else None
         started = read_time(head.get("timestamp"))
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
+
+    def is_known(self, skipped: str) -> bool:
+        """Return whether this is a type of entry that the program is known to write."""
+        return skipped in _KNOWN
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one entry, and which entries it left or resumed."""

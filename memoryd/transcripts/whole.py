@@ -8,7 +8,7 @@ has been left alone. What was given before is known by its id, so each reading m
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from memoryd.transcripts.format import Reader
 from memoryd.transcripts.lines import JsonScanner
 
 if TYPE_CHECKING:
@@ -69,11 +70,8 @@ class SessionRecords:
             self.found.append(FoundRecord(turns, record.first_byte, record.last_byte, digest))
 
 
-class DocumentFormat(ABC):
-    """Read one format of whole files. It holds no state, does no IO, and never raises on any bytes."""
-
-    name: str  # used in the configuration
-    program: str  # what people call the program that writes it
+class DocumentFormat(Reader):
+    """Read one format of whole files. It never raises on any bytes."""
 
     @abstractmethod
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
@@ -104,11 +102,9 @@ class SessionStretch(NamedTuple):
     more: bool  # there are finished rows that were not read yet
 
 
-class DatabaseFormat(ABC):
+class DatabaseFormat(Reader):
     """Read one layout of tables. Rows are numbered by SQLite's `rowid`, which grows with each insertion."""
 
-    name: str
-    program: str
     tables: Mapping[str, frozenset[str]]  # the tables it needs with their columns
     events: str  # the table in which a new row means news, with the columns `rowid` and `session_id`
 

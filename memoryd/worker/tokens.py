@@ -88,6 +88,8 @@ def load_encoding() -> tiktoken.Encoding:
     encoding = tiktoken.get_encoding(ENCODING)
     if any(tokens_of(encoding, text) != count for text, count in _KNOWN.items()):
         raise StateError("the tokenizer does not count as it must", ENCODING, REINSTALL)
+    # The library's second copy of the vocabulary, which it needs only to be pickled: a third of this process.
+    encoding._mergeable_ranks = {}  # noqa: SLF001 - no other way
     return encoding
 
 

@@ -99,6 +99,7 @@ def plant_everywhere(scratch: Scratch) -> None:
                 scratch.change(f'UPDATE "{table}" SET "{column}" = "{column}" || ?', f" {SECRET}")  # noqa: S608
             elif kind is texts.ColumnKind.JSON:
                 scratch.change(f'UPDATE "{table}" SET "{column}" = ?', json.dumps([{"a": f"x {SECRET}"}]))  # noqa: S608
+    scratch.change("UPDATE turn SET text_crc = NULL")
     scratch.change("UPDATE job_run SET options = '{}', receipt = ?", json.dumps({"note": f"x {SECRET}"}))
     scratch.change("UPDATE turn SET record_id = ? || id, tool_call_id = ?", f"{SECRET} ", f"call {SECRET}")
     scratch.change(
@@ -301,7 +302,9 @@ def test_a_row_that_changes_meanwhile_is_read_again(scratch, monkeypatch):
 
     def change(connection: Any, table: str, row: Any, *more: Any) -> bool:
         if table == "turn" and edits:
-            connection.exec_driver_sql("UPDATE turn SET text = ? WHERE rowid = ?", (edits.pop(), row["rowid"]))
+            connection.exec_driver_sql(
+                "UPDATE turn SET text = ?, text_crc = NULL WHERE rowid = ?", (edits.pop(), row["rowid"])
+            )
         return real(connection, table, row, *more)
 
     monkeypatch.setattr(texts, "change", change)

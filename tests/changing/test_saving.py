@@ -318,13 +318,13 @@ def test_a_paused_agents_tools_still_write(scratch, memory):
 def test_scrub_again_leaves_nothing_in_the_index(scratch, memory):
     with in_process(scratch) as app:
         with sqlite.begin_write(app.engine) as connection:
-            connection.exec_driver_sql("UPDATE turn SET text = text || ' zqxforgotten' WHERE seq = 1")
+            connection.exec_driver_sql("UPDATE turn SET text_crc = NULL, text = text || ' zqxforgotten' WHERE seq = 1")
         app.recall.indexer.index.erase(None)
         app.recall.search(app.settings.agents[0], "zqxforgotten")
         files = list(scratch.state.glob("index.db*"))
         assert any(b"zqxforgotten" in path.read_bytes() for path in files)
         with sqlite.begin_write(app.engine) as connection:
-            connection.exec_driver_sql("UPDATE turn SET text = replace(text, ' zqxforgotten', '')")
+            connection.exec_driver_sql("UPDATE turn SET text_crc = NULL, text = replace(text, ' zqxforgotten', '')")
         app.runner.erase_index(None)
         assert not any(b"zqxforgotten" in path.read_bytes() for path in scratch.state.glob("index.db*"))
 

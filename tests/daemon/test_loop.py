@@ -1,5 +1,9 @@
 """The daemon's loop, turn by turn in this process: what is due is done though there is much else to do."""
 
+import contextlib
+import os
+import resource
+
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
 from tiny_model import TinyModel, vector
@@ -81,6 +85,48 @@ def test_whatever_fails_first_where_the_database_was_taken_away_that_is_told(scr
     monkeypatch.setattr(loop, "_note_start", failing)
     with pytest.raises(StateError, match="taken away"):
         loop.run()
+
+
+def test_a_daemon_whose_lock_was_deleted_or_replaced_stops(scratch, opened, loop):
+    loop._check_files()
+    lock = scratch.state / "memoryd.lock"
+    lock.unlink()
+    with pytest.raises(StateError, match="lock file was taken away"):
+        loop._check_files()
+    lock.write_text("1\n", encoding="utf-8")
+    with pytest.raises(StateError, match="lock file was taken away"):
+        loop._check_files()
+
+
+def test_without_open_files_it_polls_and_keeps_fewer_open_and_reads_all(scratch, opened, loop):
+    for number in range(20):
+        scratch.append([message("user", f"Number {number} is in.", number)], f"s{number}")
+    loop._configure(opened.settings)
+    read_all(opened)
+    assert (loop.watcher.polling_why, len(opened.ingest.files)) == (None, 20)
+    for number in range(20):
+        scratch.append([message("user", f"Number {number} is in as well.", 20 + number)], f"t{number}")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = [os.dup(0) for _ in range(100)]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(spare) + 1, hard))
+        fill = []
+        with contextlib.suppress(OSError):
+            while True:
+                fill.append(os.dup(0))
+        for one in (fill or spare)[:3]:  # the way to a file is opened folder by folder
+            os.close(one)
+            (fill or spare).remove(one)
+        read_all(opened)
+        loop._turn()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for one in {*spare, *fill}:
+            os.close(one)
+    assert scratch.query("SELECT count(*) FROM turn") == [(40,)]
+    assert len(opened.ingest.files) <= 4
+    assert "no more open files" in loop.watcher.polling_why
+    assert scratch.query("SELECT count(*) FROM alarm WHERE kind = 'open-files'") == [(1,)]
 
 
 def test_texts_are_embedded_beside_the_loop_as_the_settings_say(scratch, opened, loop, monkeypatch):

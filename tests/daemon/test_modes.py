@@ -49,6 +49,7 @@ def test_everything_a_daemon_makes(tmp_path, umask, folder):
     scratch.state = scratch.root / "new" / "state"
     scratch.root.chmod(0o755)
     scratch.workspace.chmod(folder)
+    scratch.sessions.chmod(0o755)
     scratch.config.chmod(0o644)
     with scratch.daemon():
         scratch.append([*said(at=recent()), filler(at=recent())])
@@ -97,6 +98,7 @@ def test_every_file_is_closed_from_the_moment_it_is_made(tmp_path, umask):
     scratch = Scratch(tmp_path / "scratch")
     scratch.root.chmod(0o755)
     scratch.workspace.chmod(0o755)
+    scratch.sessions.chmod(0o755)
     scratch.config.chmod(0o644)
     scratch.append([*said(), filler()])
     (scratch.workspace / "MEMORY.md").write_text("- mine\n", encoding="utf-8")

@@ -7,7 +7,6 @@ import os
 import queue
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -22,6 +21,7 @@ from places import ROOT, WORLDS
 
 from memoryd.daemon import watch
 from memoryd.daemon.watch import Watcher
+from memoryd.database.library import load_library
 from memoryd.files import sources
 from memoryd.files.log import get_logger
 
@@ -249,9 +249,9 @@ class Daemon:
 
     def count(self, table: str) -> int:
         try:
-            with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+            with closing(load_library().connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
                 return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
-        except sqlite3.OperationalError:
+        except load_library().OperationalError:
             return 0
 
     def until(self, holds) -> None:

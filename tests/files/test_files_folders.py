@@ -47,6 +47,20 @@ def test_a_private_folder_is_made_or_made_private(tmp_path: Path) -> None:
         make_private_dir(tmp_path / "file")
 
 
+def test_a_folder_that_an_agent_made_is_ignored_unless_git_tracks_it(tmp_path: Path) -> None:
+    agents, tracked = tmp_path / "agents", tmp_path / "tracked"
+    for workspace in (agents, tracked):
+        folder = workspace / ".continuum" / "memory"
+        folder.mkdir(parents=True)
+        (folder / "NOW-2026-11-24T10-00.md").write_text("**User**: hello\n", encoding="utf-8")
+        subprocess.run(["git", "init", "--quiet", workspace], check=True)
+    subprocess.run(["git", "-C", tracked, "add", "--all"], check=True)
+    for workspace in (agents, tracked):
+        continuum_folder(workspace)
+    assert (agents / ".continuum" / "memory" / ".gitignore").read_bytes() == b"*\n"
+    assert not (tracked / ".continuum" / "memory" / ".gitignore").exists()
+
+
 def test_the_folder_appears_ignored_and_twice_is_once(tmp_path: Path) -> None:
     folder = continuum_folder(tmp_path)
     assert folder == tmp_path / ".continuum" / "memory"
@@ -66,12 +80,6 @@ def test_git_sees_nothing_of_it(tmp_path: Path) -> None:
         ["git", "-C", str(tmp_path), "status", "--porcelain", "-uall"], check=True, timeout=30, capture_output=True
     )
     assert seen.stdout == b""
-
-
-def test_an_agents_own_folder_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / ".continuum" / "memory").mkdir(parents=True)
-    (tmp_path / ".continuum" / "memory" / "NOW-2026-01-02T03-04.md").touch()
-    assert names(continuum_folder(tmp_path)) == ["NOW-2026-01-02T03-04.md"]
 
 
 def test_many_at_once_make_one_folder(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_nothing_is_read_before_the_agent_consents_and_every_read_is_audited(wor
     assert silo.may_read("core list")
     assert silo.may_read("facts list")
     assert world.audited() == [
-        ("grant request", "human"), ("grant given", "agent"), ("read", "human"), ("read", "human"),
+        ("grant request", "human"), ("grant given", f"file:uid {os.getuid()}"), ("read", "human"), ("read", "human"),
     ]  # fmt: skip
     with sqlite.begin_read(world.store.engine) as connection:
         texts = [row[0] for row in connection.exec_driver_sql("SELECT text FROM content") if "read_at" in row[0]]
@@ -172,7 +172,7 @@ def test_commands_show_ids_sizes_and_hashes_and_content_only_under_a_grant(tmp_p
             assert NAME not in shown
             rows = scratch.json(*read)
             assert rows
-            assert all(row["bytes"] and len(row["sha256"]) == 64 for row in rows)
+            assert all(row["bytes"] and len(row["hmac"]) == 64 for row in rows)
         assert scratch.json("facts", "export", code=4)["code"] == "refused"
         assert scratch.json("facts", "list", "--query", NAME, code=4)["code"] == "refused"
         # What needs no content works.

@@ -551,6 +551,7 @@ def crowded(world, monkeypatch):
     """A world where five documents are many."""
     monkeypatch.setattr("memoryd.index.matches.FEW", 0)
     monkeypatch.setattr("memoryd.index.matches.BUDGET", 4)
+    monkeypatch.setattr("memoryd.index.matches._REACH", 10)
 
     def said(*texts):
         for number, text in enumerate((*texts, *["some bread"] * 30)):

@@ -3,7 +3,6 @@
 import errno
 import json
 import re
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from scratch import Scratch, filler, recent, said
 
 from memoryd.database import schema, sqlite
+from memoryd.database.library import load_library
 from memoryd.errors import NotFoundError
 from memoryd.interfaces import cli as commands
 from memoryd.interfaces.cli import _globals_first, cli
@@ -331,7 +331,7 @@ def test_what_nobody_expected_is_told_in_one_line_without_content(slept, capsys,
     def fail(*_arguments, **_options):
         raise KeyError("the secret words")
 
-    monkeypatch.setattr("memoryd.interfaces.status.status", fail)
+    monkeypatch.setattr("memoryd.requests.status.status", fail)
     error = data(slept, capsys, "status", code=1)
     assert error["message"].startswith("KeyError at ")
     assert "secret" not in json.dumps(error)
@@ -341,9 +341,13 @@ def test_what_nobody_expected_is_told_in_one_line_without_content(slept, capsys,
     ("error", "message", "hint"),
     [
         (OSError(errno.ENOSPC, "", "/state"), "/state: No space left on device", "free some space on this disk"),
-        (sqlite3.OperationalError("database is locked"), "another program holds the database", "end the program"),
-        (sqlite3.OperationalError("attempt to write a readonly database"), "read-only", "owner and mode"),
-        (sqlite3.OperationalError("database or disk is full"), "the disk is full", "free some space"),
+        (
+            load_library().OperationalError("database is locked"),
+            "another program holds the database",
+            "end the program",
+        ),
+        (load_library().OperationalError("attempt to write a readonly database"), "read-only", "owner and mode"),
+        (load_library().OperationalError("database or disk is full"), "the disk is full", "free some space"),
     ],
 )
 def test_a_trouble_of_the_machine_is_told_as_what_it_is(slept, capsys, monkeypatch, error, message, hint):
@@ -382,7 +386,7 @@ def test_an_interrupt_is_130(slept, capsys, monkeypatch):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("memoryd.interfaces.status.status", interrupt)
+    monkeypatch.setattr("memoryd.requests.status.status", interrupt)
     assert answer(slept, capsys, "status")[0] == 130
 
 

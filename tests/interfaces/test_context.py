@@ -14,13 +14,12 @@ from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, query, reads, sqlite
 from memoryd.errors import ConfigError
-from memoryd.interfaces import status
 from memoryd.interfaces.output import render
 from memoryd.interfaces.status_view import list_parts
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Update, apply
 from memoryd.recall.injection import Budget, Part
-from memoryd.requests import context, projects
+from memoryd.requests import context, projects, status
 from memoryd.transcripts.injected import CLOSE, OPEN
 from memoryd.worker.client import Worker
 

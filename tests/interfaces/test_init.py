@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import sqlite3
 import subprocess
 
 import pytest
@@ -13,6 +12,7 @@ from places import ROOT
 from scratch import called, until
 
 from memoryd import config
+from memoryd.database.library import load_library
 from memoryd.interfaces import init
 from memoryd.reading import discovery, new_agents
 from memoryd.requests import daemon_client
@@ -94,7 +94,7 @@ def test_what_other_programs_recorded_is_no_end_of_init_whatever_it_is(world):
         world.claude(folder, "Odd.", session=f"odd{number}", root=world.home / ".claude")
     share = world.home / ".local/share"
     world.opencode(world.home / "work/shop", share)
-    with sqlite3.connect(share / "opencode/opencode.db") as connection:
+    with load_library().connect(share / "opencode/opencode.db") as connection:
         for row in (("/x", "text", None), (b"/x", 1, 2), (7, 9e300, -9e300), ("/a\0b", 2**62, 1)):
             connection.execute("INSERT INTO session VALUES (?, ?, ?, NULL)", row)
     connection.close()
@@ -248,6 +248,43 @@ def test_programs_are_found_where_their_variables_say(tmp_path, monkeypatch):
     roots = [source.root for source in settings_of(world).agents[0].transcripts]
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         assert any(root.is_relative_to(tmp_path / f"[{name}]") for root in roots)
+
+
+def test_sessions_in_openclaws_database_are_found_and_read_with_their_projects(world):
+    folders = [world.project(name) for name in ("bakery", "garden")]
+    world.openclaw(*folders, folders[0])
+    found = {one["folder"]: one for one in run("--yes", "--no-service")["found"] if one["program"] == "openclaw"}
+    assert {folder: one["sessions"] for folder, one in found.items()} == {str(folders[0]): 2, str(folders[1]): 1}
+    assert found[str(folders[1])]["first"] < found[str(folders[1])]["last"]
+    once = world.files()
+    run("--yes", "--no-service")
+    assert world.files() == once, "a second run changes nothing"
+    assert called(["--quiet", "run", "--once"]).returncode == 0
+    said = ["".join(path.read_text() for path in folder.rglob("*.md")) for folder in folders]
+    assert ["tabs in 0" in one and "tabs in 2" in one for one in said] == [True, False]
+    assert ["tabs in 1" in one for one in said] == [False, True]
+
+
+def test_agents_that_another_process_writes_at_the_same_moment_are_kept(world, monkeypatch):
+    """This one has read the configuration; before it writes, `init` runs in a second process, and takes one of both."""
+    machine = new_agents.Machine(world.home, {}, world.home / ".local/state/memoryd", world.home / CONFIG)
+    fresh = [one for one in new_agents.judge(discovery.find_projects(world.home, {}), None, world.home) if one.is_new]
+    write = new_agents.foreign_config.write
+    moments = iter((("work/shop",), ("it's $notes [ü]",)))
+
+    def write_late(*given):
+        for name in next(moments, ()):
+            assert called(["init", "--project", str(world.home / name), "--no-service"]).returncode == 0
+        return write(*given)
+
+    monkeypatch.setattr(new_agents.foreign_config, "write", write_late)
+    made = new_agents.write(fresh, machine, "2026-01-01T00:00:00Z", discover=["codex"], memory="workspace")
+    assert settings_of(world) == made
+    assert sorted(agent.id for agent in made.agents) == ["home", "it-s-notes", "shop"]
+    for agent in made.agents:
+        sources = [(source.format, source.path) for source in agent.transcripts]
+        assert len(sources) == len(set(sources)), "nothing is read twice"
+    assert made.discover == ("codex",)
 
 
 MINE = """# mine

@@ -136,6 +136,17 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
     scratch.append([*said(at=at), filler(at=at)])
     scratch.json("run", "--once")
     row = next(row for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    rules = core(scratch)
+    tried = scratch.run("rollback", row["id"], "--dry-run").stdout
+    assert all(f"{one['id']} would be taken out\n  - {rule}" in tried for rule, one in rules.items())
+    scratch.agents[0]["privacy"] = "silo"
+    scratch.write_config()
+    tried = scratch.run("rollback", row["id"], "--dry-run")
+    rule = next(iter(rules))
+    assert rule not in tried.stdout + scratch.run("--json", "rollback", row["id"], "--dry-run").stdout
+    assert "bytes, not shown" in tried.stdout
+    del scratch.agents[0]["privacy"]
+    scratch.write_config()
     told = scratch.run("rollback", row["id"]).stdout
     assert f"session {row['session_id']} will be slept over again" in told
     assert f"memoryd forget {row['session_id']} removes it for good" in told

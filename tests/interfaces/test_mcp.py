@@ -527,6 +527,7 @@ def test_a_siloed_agent_reads_its_own_and_consents_by_its_tool(tmp_path):
     audited = made.query("SELECT operation, actor FROM audit WHERE memory_id LIKE 'grant:%' ORDER BY id")
     assert [one for one in audited if one[0] != "read"] == [
         ("grant request", "human"), ("grant given", "agent"), ("grant revoked", "agent"),
+        ("grant reported", "memoryd"),
     ]  # fmt: skip
 
     def agrees():

@@ -10,6 +10,9 @@ import pytest
 from scratch import Scratch
 
 import memoryd
+from memoryd import config
+from memoryd.interfaces.mcp.tools import MemoryTools
+from memoryd.interfaces.mcp.values import SearchArguments
 from memoryd.tiers import now
 
 ROOT = Path(memoryd.__file__).parents[1]
@@ -58,6 +61,7 @@ def test_a_session_is_kept_and_shown_without_a_daemon(scratch):
 @pytest.mark.parametrize("way", [("end", "--consolidate"), ("append", "user", "/exit --consolidate")])
 def test_what_is_said_after_the_end_and_consolidation_is_a_new_session(scratch, way):
     first = scratch.json("session", "append", "user", "We decided to keep the kumquats in PostgreSQL.")
+    assert first["project_path"] == str(scratch.workspace)
     ended = scratch.json("session", *way)
     assert (ended["session"], ended["consolidation"]["state"]) == (first["session"], "succeeded")
     document = now.parse((scratch.workspace / first["path"]).read_bytes())
@@ -98,6 +102,14 @@ def test_tags_of_a_now_file_are_found_at_once_and_after_it_was_read(scratch):
     def found(*arguments):
         return [(hit["path"], hit["snippet"]) for hit in scratch.json("search", "kumquats", *arguments)]
 
+    hits = scratch.json("search", "kumquats", "--tags", "fruit")
+    lines = (scratch.workspace / made["path"]).read_text(encoding="utf-8").splitlines()
+    shown = [lines[hit["first_line"] - 1] for hit in hits]
+    assert shown == ["## Agent: Kumquats go into jam, then.", "## User: Kumquats are sour. #citrus"]
+    settings = config.load(scratch.config)
+    with MemoryTools(settings, settings.agents[0]) as memory:
+        told = memory.search(SearchArguments(query="kumquats", tags=["fruit"]))
+    assert [hit["snippet"] for hit in told["hits"]] == [hit["snippet"] for hit in hits]
     at_once = found("--tags", "fruit,citrus")
     assert at_once == [(made["path"], "Kumquats go into jam, then."), (made["path"], "Kumquats are sour. #citrus")]
     assert found("--tags", "fruit,other") == found("--tags", "fruit", "--tier", "core") == []

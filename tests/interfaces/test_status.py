@@ -19,10 +19,13 @@ from hypothesis import strategies as st
 from scratch import Scratch, said
 
 import memoryd
+from memoryd import config
 from memoryd.clock import text_of
-from memoryd.interfaces import status
+from memoryd.database import reads
+from memoryd.database.history import ImportProgress
 from memoryd.interfaces.output import render, tell_time
 from memoryd.interfaces.timeline import describe_run
+from memoryd.requests import status
 
 NOW = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -100,6 +103,44 @@ def test_programs_get_the_way_out_of_an_alarm_and_the_same_exit_code(many):
     )  # fmt: skip
     assert many.run("--json", "status", "--check").returncode == 1
     assert many.run("status", "--check", "--agent", "demo").returncode == 0, "the alarm is another agent's"
+
+
+def test_a_daemon_that_is_stopped_is_told_first_and_fails_the_checks(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.run("run", "--once")
+    codes = [scratch.run(name, "--check").returncode for name in ("status", "doctor")]
+    told = scratch.run("doctor").stdout
+    assert codes == [0, 0], f"nobody has started a daemon, so none is expected: {told}"
+    with scratch.daemon():
+        assert scratch.run("status", "--check").returncode == 0
+    shown = {name: scratch.run(name, "--check") for name in ("status", "doctor")}
+    assert [one.returncode for one in shown.values()] == [1, 1]
+    stopped = "Not well: the daemon is stopped: memoryd run, or memoryd service install."
+    assert shown["status"].stdout.splitlines()[0] == stopped
+    assert shown["doctor"].stdout.splitlines()[0].startswith("Not well: 1 failure")
+    assert scratch.run("status").returncode == 0
+
+
+def test_history_that_is_read_without_being_asked_for_has_its_progress(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", ingest={"history": "index"})
+    for number in range(3):
+        scratch.append(said(number), name=f"old{number}")
+    scratch.run("run", "--once")
+    scratch.write_config(ingest={"history": "flush"})
+    settings = config.load(scratch.config)
+
+    def progress(**live):
+        with reads.open_reader(reads.database_path(settings)) as reader:
+            (agent,) = status.status(settings, reader, everything=False, live=live)["agents"]
+        return agent["import"] and ImportProgress(**agent["import"])
+
+    assert str(progress(pid=1, unread={"demo": 2})) == "reading 2/4"
+    assert progress(pid=1, unread={}) is None, "no run waits"
+    scratch.change(
+        "UPDATE job_run SET kind = 'sleep', state = 'queued' WHERE id = ?", scratch.json("job", "run", "dedup")["id"]
+    )
+    assert str(progress(pid=1, unread={})) == "writing 0/3"
+    assert progress() is None, "no daemon runs"
 
 
 def test_one_agent_is_shown_at_length(many):

@@ -121,6 +121,7 @@ def test_a_file_moves_with_its_links_and_its_sessions_stay_there(world):
     assert f"](archive/{name}#" in world.text("MEMORY.md")
     assert world.scratch.json("validate") == {"ok": True, "problems": []}
     assert world.scratch.json("archive", name)["moved"] is False
+    assert name not in world.scratch.run("consolidate", "--dry-run").stdout, "a dry run sees the moved file"
     again = world.now
     world.now = again.replace(day=4)
     world.speak("billing", "billing")

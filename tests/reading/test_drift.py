@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 from ingest_world import World, lines
+from opencode_world import OpenCode
 
 from memoryd.files.log import get_logger
 from memoryd.reading import drift
@@ -92,6 +93,25 @@ def test_transcripts_of_no_known_format_raise_an_alarm_if_older_ones_were_read(w
         put(world, [{"kind": "turn", "words": "never seen before"}], age=-1)
         assert bool(alarms(world)) == (left == 0)
     assert alarms(world)[""].endswith("in no known format; what was read before is of Claude Code 9.1.0")
+
+
+def test_unknown_types_in_a_database_raise_an_alarm(tmp_path) -> None:
+    with World(tmp_path, {}, {"pattern": "sessions/*.db", "format": "opencode", "path": "x.db"}) as world:
+        program = OpenCode(world.path("x.db"))
+        session = program.session()
+        for number in range(1, 7):
+            program.exchange(session, number)
+        world.poll()
+        assert alarms(world) == {}
+        for number in range(17, 27):
+            message = program.begin_answer(session, number, "Well.")
+            program.part(message, 9, "thought-v2")
+            program.end_answer(message, "Well.")
+        world.poll()
+        text = alarms(world)["opencode"]
+        assert text.startswith("OpenCode of an unknown version: 10 of ")
+        assert text.endswith(" records are of unknown types and skipped: thought-v2 10")
+        program.close()
 
 
 def test_codex_says_its_version_and_new_kinds_of_events_are_unknown() -> None:

@@ -18,10 +18,10 @@ from model_world import SAID, VARIABLE, World, another, queue, rows, the_run, wi
 from memoryd import config
 from memoryd.database import reads, runs, spend
 from memoryd.interfaces.output import render
-from memoryd.interfaces.status import status
 from memoryd.interfaces.status_view import list_parts
 from memoryd.jobs.job import Ask
 from memoryd.llm.failure import ModelError, Trouble
+from memoryd.requests.status import status
 from memoryd.running import retention
 from memoryd.running.answering import VERIFY, RunQuestion
 

@@ -14,12 +14,13 @@ import pytest
 from places import WORLDS
 from scratch import SAID, STARTED, Scratch, filler, in_process, message, said, until
 
+from memoryd import errors
 from memoryd.changing import commit
 from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import runs, sqlite
 from memoryd.errors import AwayError, MemorydError, NotFoundError, StateError, is_disk_trouble
-from memoryd.running import hooks, kinds, retry, runner, sleeping
+from memoryd.running import hooks, kinds, retry, sleeping
 
 NOW = STARTED + timedelta(minutes=40)
 LATER = [
@@ -415,7 +416,7 @@ def test_the_answer_to_another_question_is_not_taken(opened, scratch, time):
     stops = [True]
     opened.runner.step = lambda name: stop_once(name, stops)
     run_once(opened)
-    scratch.change("UPDATE turn SET text = text || '!' WHERE seq = 1")
+    scratch.change("UPDATE turn SET text_crc = NULL, text = text || '!' WHERE seq = 1")
     assert next_attempt(opened, time).state == "succeeded"
     assert opened.worker.times_asked() == 2
     assert len(rows(opened, "input_hash")[0][0]) == 64
@@ -743,9 +744,9 @@ def test_the_receipt_says_what_was_done(opened, scratch):
 def test_a_foreign_error_is_told_by_its_type_and_place_only():
     with pytest.raises(ValueError, match="Expecting value") as caught:
         json.loads("the secret words")
-    assert runner.error_text(caught.value).startswith("JSONDecodeError at json.decoder:")
-    assert "secret" not in runner.error_text(KeyError("secret"))
-    assert runner.error_text(MemorydError("what", "where", "hint")) == "where: what (hint)"
+    assert errors.describe(caught.value).startswith("JSONDecodeError at json.decoder:")
+    assert "secret" not in errors.describe(KeyError("secret"))
+    assert errors.describe(MemorydError("what", "where", "hint")) == "where: what (hint)"
 
 
 def test_several_threads_take_runs_without_getting_in_each_others_way(tmp_path, time):

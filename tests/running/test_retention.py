@@ -138,7 +138,7 @@ def test_status_tells_the_use_of_each_kind_and_what_is_kept(scratch):
     assert disk["state_bytes"] == sum(disk[f"{kind}_bytes"] for kind in state_files.KINDS)
     assert disk["copies_bytes"] >= 5 * 4096
     assert min(disk["database_bytes"], disk["log_bytes"], disk["other_bytes"]) > 0
-    assert disk["retention"] == {"logs": None, "runs": None, "copies": "30d", "turns": None}
+    assert disk["retention"] == {"logs": None, "runs": None, "copies": "30d", "turns": None, "backups": 7}
     told = scratch.run("status").stdout
     assert "; kept: copies 30d" in told
 

@@ -15,12 +15,12 @@ from second_reader_world import CALIBRATION, QUESTIONS, Model, credulous, last_l
 from memoryd.changing import commit as committing
 from memoryd.changing import forgetting, plan
 from memoryd.database import reads, runs
-from memoryd.interfaces import cli, doctor, status
+from memoryd.interfaces import cli, doctor
 from memoryd.interfaces.output import render
 from memoryd.interfaces.status_view import list_parts
 from memoryd.jobs import reader
 from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, QuotedPiece, RejectedReply, Reply
-from memoryd.requests import waiting
+from memoryd.requests import status, waiting
 from memoryd.running import deciding
 from memoryd.running.second_reader import ALARM
 from memoryd.running.sleeping import read_instructions

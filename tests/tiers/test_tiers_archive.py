@@ -90,6 +90,15 @@ def test_a_part_is_replaced_in_its_place_and_what_people_wrote_stays():
     assert "consolidation_date: 2025-10-09" in new
 
 
+def test_a_part_keeps_its_tasks_when_its_session_names_them_no_more():
+    data = put(None, past(session_id="one", tasks=("#42",)), past(session_id="two"))
+    new = put(data, past("### Asked\n- More.", "one", tasks=("#7",)), past(session_id="two"))
+    one, two = new.decode().split("### Session ")[1:]
+    assert "**Tasks**: #42, #7\n" in one
+    assert "**Tasks**" not in two
+    assert put(new, past("### Asked\n- More.", "one"), past(session_id="two")) == new
+
+
 def test_a_part_of_a_file_without_themes_moves_into_one_when_it_changes():
     old = b"---\nsource_sessions: [one, two]\n---\n\n## Session one\n\nfirst\n\n## Session two\n\nsecond\n"
     new = put(old, past(session_id="one")).decode()

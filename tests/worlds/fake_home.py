@@ -3,11 +3,20 @@
 import json
 import os
 import re
-import sqlite3
 import subprocess
 from datetime import UTC, datetime, timedelta
 
-VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "MEMORYD_CONFIG")
+from memoryd.database.library import load_library
+
+VARIABLES = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "OPENCLAW_STATE_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "MEMORYD_CONFIG",
+)
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
@@ -64,10 +73,29 @@ class FakeHome:
     def opencode(self, folder, root):
         path = root / "opencode" / "opencode.db"
         path.parent.mkdir(parents=True)
-        with sqlite3.connect(path) as connection:
+        with load_library().connect(path) as connection:
             connection.execute("CREATE TABLE session (directory, time_created, time_updated, parent_id)")
             row = (str(folder), NOW.timestamp() * 1000 - 1e6, NOW.timestamp() * 1000)
             connection.execute("INSERT INTO session VALUES (?, ?, ?, NULL), (?, ?, ?, 'x')", row * 2)
+        connection.close()
+
+    def openclaw(self, *folders, root=None):
+        """A database with a session in each folder, and with one of a subagent."""
+        path = (root or self.home / ".openclaw") / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
+        path.parent.mkdir(parents=True)
+        with load_library().connect(path) as connection:
+            connection.execute("CREATE TABLE session_windows (session_id TEXT PRIMARY KEY, session_key TEXT)")
+            connection.execute("CREATE TABLE transcript_events (session_id, seq, event_json, created_at)")
+            for number, folder in enumerate((*folders, "/elsewhere")):
+                key = "agent:main:subagent:x" if folder == "/elsewhere" else "agent:main:main"
+                connection.execute("INSERT INTO session_windows VALUES (?, ?)", (f"s{number}", key))
+                head = {"type": "session", "version": 4, "id": f"s{number}", "timestamp": at(2), "cwd": str(folder)}
+                said = {"role": "user", "content": [{"type": "text", "text": f"Never use tabs in {number}."}]}
+                message = {"type": "message", "id": f"m{number}", "parentId": None, "timestamp": at(1), "message": said}
+                for seq, event in enumerate((head, message)):
+                    moment = int(NOW.timestamp() * 1000) - 86_400_000 * (2 - seq)
+                    row = (f"s{number}", seq, json.dumps(event), moment)
+                    connection.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?)", row)
         connection.close()
 
     def _write(self, path, records, days):

@@ -12,6 +12,8 @@ from pathlib import Path
 from scratch import STARTED, Scratch, filler, in_process, said
 from syscall_sweep import Job
 
+from memoryd.files.journal import Journal
+
 OLD = "# Notes\n\n- an old one\n- an older one\n"
 READ_AT = timedelta(minutes=45)
 AGAIN_AFTER = timedelta(minutes=10)  # a run that failed is due again by then
@@ -58,13 +60,15 @@ def is_state(path):
 
 
 def files_of(root):
-    """Every file and folder but the database's own, by name without random parts."""
+    """Every file and folder but the database's own, its copies and its journal, by name without random parts."""
     found = {}
     for path in sorted(root.rglob("*")):
         name = RANDOM.sub("*", str(path.relative_to(root)))
         if path.is_dir():
             found[name + "/"] = ""
-        elif not re.search(r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$|/\.late-", name):
+        elif not re.search(
+            r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$|/\.late-|/backups/.|/journal\.jsonl$", name
+        ):
             text = path.read_text(encoding="utf-8", errors="replace")
             if path.name == "consolidation.log":  # tells when and by which run
                 text = re.sub(r"^\[.*? UTC\]", "", RANDOM.sub("*", text), flags=re.MULTILINE)
@@ -94,6 +98,10 @@ def state(root):
         sound = connection.execute("PRAGMA integrity_check").fetchall()
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         rows = {name: _rows(connection, name) for name in sorted(tables) if not name.startswith("sqlite_")}
+        (last,) = connection.execute("SELECT max(seq) FROM changed_row").fetchone()
+    del rows["changed_row"]  # how often a row was changed until it came to the same
+    seqs = [entry["seq"] for entry in Journal(root / "state" / "journal.jsonl", sealed=True).entries()]
+    assert seqs[-1:] == [last], "the journal has what the database has"
     return {"sound": sound, "rows": rows, "files": files_of(root), "asked": asked(root)}
 
 

@@ -138,7 +138,7 @@ def make_server(memory: MemoryTools, calls: Calls, log: Log) -> Server[Any]:
         "memoryd",
         version=__version__,
         title="memoryd",
-        instructions=INSTRUCTIONS + memory.refinement_due(),
+        instructions=INSTRUCTIONS + memory.refinement_due() + memory.list_requests(),
         on_list_tools=server.list_tools,
         on_call_tool=server.call_tool,
         on_list_resources=server.list_resources,

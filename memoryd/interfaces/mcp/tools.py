@@ -71,7 +71,7 @@ class MemoryTools:
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         searching.require_days(narrowing)
-        hits = self._recall.search(self.agent, asked.query, narrowing)
+        hits = searching.search_with(self._recall, self.scrubber, self.agent, asked.query, narrowing)
         lines = ("path", "snippet", "why")
         return _mark_remembered(
             hits=[asdict(hit) | {name: _one_line(getattr(hit, name)) for name in lines} for hit in hits]
@@ -126,7 +126,7 @@ class MemoryTools:
 
     def consent(self, asked: values.ConsentArguments) -> dict[str, Any]:
         """List who asks to read the memory and who may; or answer one request."""
-        if self.agent.privacy == "open":
+        if self.agent.privacy == "open" and not access.list_grants(self._settings, self.agent):
             hint = "people need an access grant only in private mode (privacy: silo)"
             raise RefusedError("this memory is open to its owner: no access request is needed", self.agent.id, hint)
         with access.silo_of(self._settings, self.agent) as silo:
@@ -136,6 +136,10 @@ class MemoryTools:
                 found = [one for one in silo.all() if one.state in OPEN_STATES]
         rows = [{name: getattr(one, name) for name in _ASKS} | {"purpose": _one_line(one.purpose)} for one in found]
         return _mark_remembered(requests=rows)
+
+    def list_requests(self) -> str:
+        """Return the text for an agent whose memory somebody asks to read; empty if nobody does."""
+        return "".join(f"\n{_one_line(line)}" for _, line in access.list_notices(self._settings, self.agent))
 
     # --- resources ----------------------------------------------------------------------------------------------------
 

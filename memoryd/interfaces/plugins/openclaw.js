@@ -1,5 +1,6 @@
 // Written by `memoryd connect openclaw`: gives a session what memoryd remembers, and says when it compacts or ends.
 // `memoryd connect openclaw --remove --write` takes it away. It never fails a session: no answer is an empty one.
+import { spawnSync } from "node:child_process"
 @CALL@
 
 // A group or channel, whose others would read in the answers what is remembered of one of them.
@@ -45,6 +46,13 @@ export default {
       const session = known(ctx)
       session.told = undefined
       await hook("pre-compact", { ...session.about, transcript_path: event?.sessionFile })
+    })
+    // A run without a gateway tells no end: its sessions end with the process, which waits for nothing but this.
+    process.once("exit", () => {
+      for (const { about } of sessions.values()) {
+        const [input, stdio] = [JSON.stringify(about), ["pipe", "ignore", "ignore"]]
+        spawnSync(PROGRAM[0], [...PROGRAM.slice(1), "session-end", ...OPTIONS], { input, stdio, timeout: 5000 })
+      }
     })
     api.on("session_end", async (event, ctx) => {
       const { about } = known(ctx)

@@ -1,4 +1,4 @@
-// Written by `memoryd connect opencode`: gives a session what memoryd remembers, and says when it compacts.
+// Written by `memoryd connect opencode`: gives a session what memoryd remembers, and says when it compacts or ends.
 // `memoryd connect opencode --remove --write` takes it away. It never fails a session: no answer is an empty one.
 @CALL@
 
@@ -38,6 +38,12 @@ export const Memoryd = async ({ directory }) => {
         told.delete(session)
         await hook("session-end", about(session))
       }
+    },
+    // No event tells that a person has left: the sessions of this process end with it.
+    dispose: async () => {
+      const left = [...told.keys()].filter(Boolean)
+      told.clear()
+      await Promise.all(left.map((session) => hook("session-end", about(session))))
     },
   }
 }

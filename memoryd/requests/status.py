@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from memoryd.finding.embedding import is_wanted
 from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
 from memoryd.index.database import Index, RebuiltError
-from memoryd.interfaces.output import one_line
 from memoryd.llm.endpoint import has_reader
 from memoryd.recall import injection
 from memoryd.recall.load_cap import CAPS
@@ -46,6 +45,8 @@ _FIXES = {
     "conflict": "solve the merge, close the <private> or take out `private: true`, in {workspace}/MEMORY.md",
     "constitutional": "memoryd core unprotect {memory}{agent}, if the edit was meant; then edit again",
     "core": "memoryd job run refine{agent}",
+    "damage": "check the disk: smartctl, dmesg; then memoryd verify",
+    "damaged": "memoryd verify",
     "database": "look at {state}/{subject}, then rm {state}/{subject}",
     "dead": "memoryd job show {run}",
     "disk": "df -h {state}",
@@ -55,6 +56,7 @@ _FIXES = {
     "late-edit": "take over what you need, then rm {workspace}/{subject}",
     "model": "memoryd doctor",
     "nights": "memoryd job show {run}",
+    "open-files": "raise LimitNOFILE of the service, or ulimit -n, then restart memoryd",
     "proposals": "ls -ld {workspace}/memory/proposals",
     "reader": "set llm.verifier to another model, then memoryd config check",
     "secret": "memoryd scrub --again",
@@ -69,24 +71,30 @@ _NAMED = {name: re.compile(regex) for name, regex in {
 }.items()}  # fmt: skip
 
 
-def status(settings: Settings, reader: DatabaseReader, *, everything: bool, waits: bool = False) -> dict[str, Any]:
-    """Return the status as the contract's object; `waits`: the daemon reports that it waits for its disk."""
+def status(
+    settings: Settings, reader: DatabaseReader, *, everything: bool, live: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the status as the contract's object; `live`: the answer of the daemon to a ping, if there is one."""
+    live = live or {}
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
     known = reads.read_daemon(reader)
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
     agents = reads.read_agents(reader)
     known_texts = count_embedded(settings)
+    planned = _list_next(settings)
     return {
         "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
+        "stopped": known is not None and holder is None,  # a daemon has run here before, so one is expected
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [
             _agent(settings, reader, agent, agents.get(agent.id), everything=everything)
-            | {"embedded": known_texts.get(agent.id)}
+            | {"next": planned if agent.enabled else {}, "embedded": known_texts.get(agent.id)}
+            | _import(settings, reader, agent, live)
             for agent in settings.agents
         ],
         "timezone": settings.zone.key,
-        "alarms": list_alarms(settings, reader, waits=waits),
+        "alarms": list_alarms(settings, reader, waits=live.get("waits_for_disk", False)),
         "spend": {
             "today_tokens": reads.count_spent(reader, datetime.now(settings.zone).date().isoformat()),
             "daily_tokens": settings.llm.daily_tokens,
@@ -181,7 +189,6 @@ def _agent(
     settings: Settings, reader: DatabaseReader, agent: Agent, row: Row | None, *, everything: bool
 ) -> dict[str, Any]:
     rows = reads.list_sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
-    progress = history.read_progress(reader, agent.id)
     return {
         "id": agent.id,
         "workspace": str(agent.workspace),
@@ -191,7 +198,6 @@ def _agent(
         "not_read_why": reads.count_unread(reader, agent.id),
         "passed_over": reads.passed_over(reader, agent.id, UNHEARD),
         "left_as_history": left_as_history(settings, reader, agent),
-        "import": progress and asdict(progress),
         "sessions": [session_row(row, agent.context_window) for row in rows],
         "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
@@ -202,8 +208,16 @@ def _agent(
         "runs": reads.last_runs(reader, agent.id),
         "proposals": reads.list_proposals(reader, agent.id),
         "held": reads.held_jobs(reader, agent.id),
-        "next": _list_next(settings) if agent.enabled else {},
     }
+
+
+def _import(settings: Settings, reader: DatabaseReader, agent: Agent, live: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how far the import of an agent is, also of one that nobody asked for but the configuration."""
+    found = history.read_progress(reader, agent.id)
+    if found is None and live and settings.ingest.history == "flush" and settings.modes.sleep != "off":
+        unread, now = live.get("unread", {}).get(agent.id, 0), text_of(datetime.now(UTC))
+        found = history.count_progress(reader, agent.id, unread, settings.sessions.idle_end, now)
+    return {"import": found and asdict(found)}
 
 
 def left_as_history(settings: Settings, reader: DatabaseReader, agent: Agent) -> int:
@@ -227,7 +241,7 @@ def unread_reasons(reasons: Mapping[str, int]) -> str:
     """Return why transcripts are not read, for people, in brackets after their number; empty without a reason."""
     counted = [f"{count} {reason}" for reason, count in reasons.items()]
     told = "; ".join(counted if len(reasons) > 1 else reasons)
-    return f" ({one_line(told)})" if told else ""
+    return f" ({' '.join(told.splitlines())})" if told else ""
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
@@ -274,7 +288,7 @@ def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
 def _list_next(settings: Settings) -> dict[str, str]:
     kinds = ("sleep", "dedup", "dream", "refine")
     on = {kind for kind in kinds if getattr(settings, kind).schedule and getattr(settings.modes, kind) != "off"}
-    if not on:
+    if not on or not any(agent.enabled for agent in settings.agents):
         return {}
     from memoryd.daemon.schedule import next_times  # the clock's library is dear to import
 
@@ -306,10 +320,12 @@ def _disk(settings: Settings) -> dict[str, Any]:
     """Return the bytes on disk of the state folder, by kind, and of the backups in the workspaces."""
     uses = state_files.measure_uses(settings.state_dir)
     backups = [agent.workspace / ".continuum" / "memory" / "backup" for agent in settings.agents]
-    kept = asdict(settings.retention)
     return {
         "state_bytes": sum(uses.values()),
         **{f"{kind}_bytes": size for kind, size in uses.items()},
         "backup_bytes": sum(map(state_files.disk_use, backups)),
-        "retention": {name: span and duration_text(span) for name, span in kept.items()},
+        "retention": {
+            name: duration_text(kept) if isinstance(kept, timedelta) else kept
+            for name, kept in asdict(settings.retention).items()
+        },
     }

@@ -1,0 +1,262 @@
+"""List the acts: each has a name, the request that carries it out, and what the person must be able to see for it.
+
+An act is audited before it is carried out, by the name of the person, with a note if they could not see the content.
+There is no act by which a person consents to access: that is the agent's.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.admin import settings_edit
+from memoryd.errors import ConfigError, NotFoundError, RefusedError
+from memoryd.ledger.facts import NewFact
+from memoryd.ledger.profile import ProfileSection
+from memoryd.requests import access, history, jobs_by_hand, lists, memory_changes, opening
+from memoryd.requests.history import ImportRequest
+from memoryd.requests.jobs_by_hand import JobRequest
+from memoryd.requests.waiting import failure_of
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent
+    from memoryd.requests.views import PersonView
+
+KINDS = ("sleep", "dream", "refine", "dedup", "facts", "rollover")
+_MOST_SECONDS = 24 * 3600
+
+
+class Order(NamedTuple):
+    """Hold what a person orders: the form, the agent that it is about, and where a result for the page goes."""
+
+    view: PersonView
+    agent: Agent
+    form: Mapping[str, str]
+    shown: dict[str, Any]
+
+    def text(self, name: str) -> str:
+        """Return a field of the form; empty if it is missing."""
+        return self.form.get(name, "")
+
+
+class Act(NamedTuple):
+    """Declare one act.
+
+    An act that needs to see something is refused to a person who may not. Others can be done blind: the audit then says
+    so.
+    """
+
+    do: Callable[[Order], str]  # returns what to tell the person
+    sees: tuple[str, ...] | None = None  # parts that the person must see; None: it can be done blind
+    is_long: bool = False  # it runs on while the page answers
+    is_plain: bool = False  # its errors never hold anything of a memory
+    names: str = "id"  # the field that the audit names
+
+
+def _pause(order: Order) -> str:
+    """Hold back the runs of an agent, or let them go on."""
+    paused = order.text("verb") == "pause"
+    jobs_by_hand.set_paused(order.view.settings, order.agent.id, paused=paused)
+    return f"{order.agent.id} is {'paused' if paused else 'at work again'}"
+
+
+def _run_job(order: Order) -> str:
+    """Start a run by hand, or carry it out in a copy and keep for the page what it would write."""
+    kind, mode = order.text("kind"), order.text("mode") or None
+    if kind not in KINDS:
+        raise NotFoundError("there is no such job", hint=", ".join(KINDS))
+    asked = JobRequest(force=order.text("force") == "1", mode=mode)
+    if order.text("dry") == "1":
+        order.view.require(order.agent, f"dry run of {kind}", "core")
+        rows = jobs_by_hand.run_dry(order.view.settings, kind, order.agent, asked)
+        order.shown["dry"] = [(one["what"], one["where"], one["content"]) for row in rows for one in row["would"]]
+        return f"a dry run of {kind}: nothing was written"
+    rows = jobs_by_hand.run_job(order.view.settings, kind, order.agent.id, asked)
+    return "; ".join(f"{row['id']} {row['state']}" for row in rows)
+
+
+def _import(order: Order) -> str:
+    """Read the old transcripts of an agent, all or those of the last days."""
+    days = order.text("days")
+    since = timedelta(days=min(3650, int(days))) if days.isascii() and days.isdecimal() else None
+    rows = history.run_import(order.view.settings, [order.agent.id], ImportRequest(since=since), lambda: None)
+    return "; ".join(f"{row['id']} {row['state']}" for row in rows)
+
+
+def _change(order: Order) -> str:
+    """Change one core memory. Protecting needs no look at it; whatever names a text does."""
+    verb, text = order.text("verb"), None
+    if verb not in {"protect", "unprotect", "restore", "edit", "delete"}:
+        raise NotFoundError("there is no such change")
+    if verb not in {"protect", "unprotect"}:
+        order.view.require(order.agent, f"{verb} {order.text('id')}", "core")
+        text = order.text("text") if verb == "edit" else None
+    changed, run_id = memory_changes.change_core(order.view.settings, order.agent, verb, order.text("id"), text)
+    return f"{changed}: {verb} done by {run_id}"
+
+
+def _rate(order: Order) -> str:
+    """Note whether a memory was good, which the next refinement is told."""
+    if order.text("verdict") not in {"good", "bad"}:
+        raise NotFoundError("there is no such verdict", hint="good, bad")
+    full = memory_changes.record_feedback(order.view.settings, order.agent, order.text("id"), order.text("verdict"))
+    return f"{full} is rated {order.text('verdict')}"
+
+
+def _append(order: Order) -> str:
+    """Write a line of a daily file, which memoryd was unsure of, into the core as a person would."""
+    row = memory_changes.update(order.view.settings, order.agent, append=order.text("text"))
+    return f"added by {row['id']}"
+
+
+def _cancel(order: Order) -> str:
+    """Cancel a run that waits or works."""
+    row = jobs_by_hand.cancel(order.view.settings, order.text("id"))
+    return f"{row['id']} is {row['state']}"
+
+
+def _answer(order: Order) -> str:
+    """Accept or reject what a run has proposed."""
+    verb = "accept" if order.text("verb") == "accept" else "reject"
+    row = jobs_by_hand.answer(order.view.settings, order.text("id"), verb)
+    if error := failure_of(row):
+        raise error
+    return f"{row['id']}: {verb}ed"
+
+
+def _roll_back(order: Order) -> str:
+    """Take back a run, one change of it, or all since an entry of the audit; first only as a preview."""
+    to, settings = order.text("to"), order.view.settings
+    entry = int(to) if to.isascii() and to.isdecimal() else None
+    if entry is None and not order.text("id"):
+        raise RefusedError("name a run, or an entry of the audit")
+    opening.catch_up(settings, order.agent)
+    run_id = order.text("id") if entry is None else None
+    options = memory_changes.find_rollback(settings, order.agent, run_id, entry, order.text("memory") or None)
+    if order.text("preview") == "1":
+        order.shown["plan"] = memory_changes.preview_rollback(settings, order.agent, options)
+        order.shown["order"] = {name: order.text(name) for name in ("agent", "id", "to", "memory")}
+        return "a preview: nothing was changed"
+    row = memory_changes.rollback(settings, order.agent, options)
+    return f"rolled back by {row['id']}" if not row["why"] else f"{row['id']}: {row['why']}"
+
+
+def _change_fact(order: Order) -> str:
+    """Add, edit, delete or import facts."""
+    verb, settings = order.text("verb"), order.view.settings
+    with memory_changes.fact_store(settings, order.agent, f"facts {verb}") as store:
+        if verb == "delete":
+            store.delete(order.text("id"))
+        elif verb == "edit":
+            store.update(order.text("id"), order.text("content"), order.text("category"), _confidence(order))
+        elif verb == "import":
+            found = store.bring(order.text("text"))
+            return f"{sum(one.created for one in found.outcomes)} facts came in"
+        else:
+            batch = [NewFact(order.text("content"), order.text("category"), _confidence(order))]
+            made = store.create(batch).outcomes[0]
+            return "the fact is there" if made.fact is None else f"{made.fact.id} is stored"
+    return f"the fact: {verb} done"
+
+
+def _confidence(order: Order) -> float:
+    """Return the confidence that the form has; 1 if it was left empty."""
+    try:
+        return float(order.text("confidence") or "1")
+    except ValueError:
+        raise ConfigError("the confidence is no number", hint="0 to 1") from None
+
+
+def _write_profile(order: Order) -> str:
+    """Replace the text of one section of the profile."""
+    section = next((one for one in ProfileSection if one.value == order.text("id")), None)
+    if section is None:
+        raise NotFoundError("there is no such section")
+    with memory_changes.fact_store(order.view.settings, order.agent, "profile edit") as store:
+        store.write_section(section, order.text("text"))
+    return f"the section {section.value} is written"
+
+
+def _request_access(order: Order) -> str:
+    """Ask the agent for access; the store refuses what has no purpose or is too long."""
+    minutes = order.text("minutes")
+    span = timedelta(minutes=int(minutes)) if minutes.isascii() and minutes.isdecimal() else timedelta()
+    scope = [*order.text("scope").split(), *order.text("runs").split()]
+    with access.silo_of(order.view.settings, order.agent) as silo:
+        asked = silo.ask(order.text("purpose"), span, scope)
+    return f"{asked.id} is requested: the agent is told at its next prompt or session"
+
+
+def _revoke(order: Order) -> str:
+    """End an access at once, and report to the agent what was read under it."""
+    with access.silo_of(order.view.settings, order.agent) as silo:
+        revoked = silo.revoke(order.text("id"))
+        access.report_reads(silo)
+    return f"{revoked.id} is revoked"
+
+
+def _change_setting(order: Order) -> str:
+    """Show what a change of the configuration would write, or write it and keep the comments of the file."""
+    settings = order.view.settings
+    path, old, new = settings_edit.plan(settings, order.text("key"), order.text("value"))
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), str(path), str(path), n=2, lineterm="")
+    order.shown["diff"] = "\n".join(lines)
+    order.shown["key"], order.shown["value"] = order.text("key"), order.text("value")
+    if order.text("apply") != "1":
+        return "a preview: nothing was written"
+    settings_edit.apply(settings, old, new)
+    order.shown.clear()
+    return f"{order.text('key')} is changed in {path}"
+
+
+ACTS = {
+    "pause": Act(_pause, names="verb", is_plain=True),
+    "job": Act(_run_job, is_long=True, names="kind"),
+    "import": Act(_import, is_long=True, names="agent"),
+    "memory": Act(_change),
+    "feedback": Act(_rate, sees=("core",)),
+    "append": Act(_append, sees=("core",), names="agent"),
+    "cancel": Act(_cancel, is_plain=True),
+    "answer": Act(_answer, sees=("runs",)),
+    "rollback": Act(_roll_back),
+    "fact": Act(_change_fact, sees=("fact",)),
+    "profile": Act(_write_profile, sees=("profile",)),
+    "request": Act(_request_access, is_plain=True, names="agent"),
+    "revoke": Act(_revoke, is_plain=True),
+    "setting": Act(_change_setting, is_plain=True, names="key"),
+}
+
+
+def carry_out(name: str, order: Order) -> str:
+    """Audit an act and carry it out; return what to tell the person.
+
+    Raises:
+        MemorydError: it was refused, or it failed.
+        ValueError: a value of the form is invalid.
+        KeyError: there is no such id.
+    """
+    act = ACTS[name]
+    if act.sees is not None:
+        order.view.require(order.agent, f"{name} {order.text('id')}".strip(), *act.sees)
+    blind = order.view.is_blind(order.agent, "core")
+    detail = " ".join(filter(None, (name, order.text("verb"), order.text("kind"))))
+    target = order.text(act.names)
+    access.note_act(order.view.settings, order.agent, detail, target, is_blind=blind)
+    return act.do(order) + (" (you did this without seeing the content)" if blind and name == "memory" else "")
+
+
+def export_facts(view: PersonView, agent: Agent) -> str:
+    """Return the facts and the profile as a file, for those who may see both."""
+    view.require(agent, "facts export")
+    access.note_act(view.settings, agent, "export facts", agent.id, is_blind=False)
+    with memory_changes.fact_store(view.settings, agent, None) as store:
+        return store.dump()
+
+
+def find_owner(view: PersonView, form: Mapping[str, str]) -> Agent:
+    """Return the agent that a form is about: named, else the one of its run."""
+    if form.get("agent"):
+        return view.find_agent(form["agent"])
+    return view.find_agent(str(lists.get_run(view.settings, form.get("id", ""))["agent_id"]))

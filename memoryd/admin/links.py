@@ -1,0 +1,173 @@
+"""Decide who is at the door: one-time links, sessions, passphrases, and how often somebody may try.
+
+A link is made by whoever may read the state folder, holds for two minutes and opens one session. A used link is
+remembered for as long as it would hold; a link from before the start of the server is refused, so that a restart does
+not make a used one good again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from memoryd.files.token_file import read_or_make
+from memoryd.requests.access import Person
+
+if TYPE_CHECKING:
+    from memoryd.config import Settings
+
+KEY = "admin.key"
+LOCK = "admin.lock"
+DEFAULT = "127.0.0.1:8765"
+LINK_SECONDS = 120
+SESSION_SECONDS = 12 * 3600
+IDLE_SECONDS = 2 * 3600
+MOST_SESSIONS = 200
+
+
+def find_user_name() -> str:
+    """Return the name of the user of this process."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid-{os.getuid()}"
+
+
+def make_link(settings: Settings) -> str:
+    """Return a link that opens one session as the user of this process."""
+    until, nonce = int(time.time()) + LINK_SECONDS, secrets.token_urlsafe(24)
+    scheme = "https" if settings.admin.tls_certificate else "http"
+    address = settings.admin.host or settings.admin.listen or DEFAULT
+    return f"{scheme}://{address}/enter/{until}.{nonce}.{_sign(settings, until, nonce)}"
+
+
+def _sign(settings: Settings, until: int, nonce: str) -> str:
+    key = read_or_make(settings.state_dir / KEY).encode()
+    return hmac.new(key, f"{until}.{nonce}".encode(), hashlib.sha256).hexdigest()
+
+
+class Allowance:
+    """Limit how often something may be done: a burst, then so many a second.
+
+    This is the token bucket: it fills at `per_second` up to `burst`, and each thing done takes one out.
+    """
+
+    def __init__(self, burst: int, per_second: float) -> None:
+        self._burst, self._rate, self._left, self._at = burst, per_second, float(burst), time.monotonic()
+
+    def take(self) -> bool:
+        """Take one; return False if none is left now."""
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+@dataclass(slots=True)
+class BrowserSession:
+    """Hold one person's session.
+
+    `csrf` is the token that each of its forms must carry. `told` and `shown` are what its last act came to: the next
+    page shows them once.
+    """
+
+    person: Person
+    csrf: str
+    ends: float  # monotonic
+    used: float
+    told: list[tuple[str, str]] = field(default_factory=list)  # kind and text, to be shown once
+    shown: dict[str, Any] = field(default_factory=dict)  # result of the last act: a preview, a diff
+    allowance: Allowance = field(default_factory=lambda: Allowance(120, 20.0))
+
+
+class Sessions:
+    """Hold the open sessions, in memory alone: a restart ends them."""
+
+    def __init__(self) -> None:
+        """Start without any; links from before now are refused."""
+        self._open: dict[str, BrowserSession] = {}
+        self._used: dict[str, int] = {}
+        self._began = time.time()
+        self._wrong = Allowance(10, 0.5)  # links and passphrases that are wrong
+
+    def enter(self, settings: Settings, link: str) -> str | None:
+        """Take a one-time link; return the name of a new session, None if the link is not good, or not any more."""
+        parts = link.split(".")
+        if len(parts) != 3 or not parts[0].isdecimal() or len(link) > 200:
+            return None
+        until, nonce, given = int(parts[0]), parts[1], parts[2]
+        now = time.time()
+        self._used = {one: end for one, end in self._used.items() if end >= now}
+        is_made_here = hmac.compare_digest(given.encode(), _sign(settings, until, nonce).encode())
+        if not is_made_here or not now <= until <= now + LINK_SECONDS + 1 or until - LINK_SECONDS < self._began - 1:
+            return None
+        if nonce in self._used:
+            return None
+        self._used[nonce] = until
+        return self.begin(Person(find_user_name()))
+
+    def may_try(self) -> bool:
+        """Return False if too many wrong passphrases or links came lately."""
+        return self._wrong.take()
+
+    def log_in(self, settings: Settings, name: str, passphrase: str) -> str | None:
+        """Check a passphrase; return the name of a new session, None if it or the user is wrong."""
+        from argon2 import PasswordHasher
+        from argon2.exceptions import Argon2Error, InvalidHashError
+
+        user = next((one for one in settings.admin.users if one.name == name and one.passphrase), None)
+        # An unknown name takes as long as a wrong passphrase.
+        hashed = _NOBODY if user is None or user.passphrase is None else user.passphrase
+        try:
+            PasswordHasher().verify(hashed, passphrase)
+        except (Argon2Error, InvalidHashError):
+            return None
+        return None if user is None else self.begin(Person(user.name, is_here=False, owns=user.owner))
+
+    def begin(self, person: Person) -> str:
+        """Open a session with a new random name, whatever name the browser came with."""
+        now = time.monotonic()
+        self._open = {name: one for name, one in self._open.items() if _is_open(one, now)}
+        while len(self._open) >= MOST_SESSIONS:
+            del self._open[min(self._open, key=lambda name: self._open[name].used)]
+        name = secrets.token_urlsafe(32)
+        self._open[name] = BrowserSession(person, secrets.token_urlsafe(24), now + SESSION_SECONDS, now)
+        return name
+
+    def find(self, name: str | None) -> BrowserSession | None:
+        """Return an open session and note its use."""
+        found, now = self._open.get(name or ""), time.monotonic()
+        if found is None or not _is_open(found, now):
+            self._open.pop(name or "", None)
+            return None
+        found.used = now
+        return found
+
+    def close(self, name: str | None) -> None:
+        """End a session."""
+        self._open.pop(name or "", None)
+
+
+def _is_open(one: BrowserSession, now: float) -> bool:
+    return now < one.ends and now - one.used < IDLE_SECONDS
+
+
+# The hash of a random text that nobody knows.
+_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$bWVtb3J5ZC1ub2JvZHkxMg$Q5nB5Cz3o0J9S5pW5mV7hU6yX3iY8mJr2b1K0f4s7dE"
+
+
+def hash_passphrase(passphrase: str) -> str:
+    """Return the argon2id hash of a passphrase, for `admin.users`."""
+    from argon2 import PasswordHasher
+
+    return PasswordHasher().hash(passphrase)

@@ -1,0 +1,168 @@
+"""Show the configuration with the reason of each key, and change the keys that are safe to change, with a diff.
+
+The file keeps its comments and its order. A change is checked as the file would be read, and the old file is kept.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from memoryd import config
+from memoryd.clock import Clock
+from memoryd.config_file import default_text
+from memoryd.config_keys import keys_of
+from memoryd.config_values import duration_text
+from memoryd.errors import MemorydError, RefusedError
+from memoryd.files import foreign_config
+from memoryd.files.locks import Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from memoryd.config import Settings
+
+# Numbers, times and schedules. What decides who may see or command something is changed in the file alone.
+SAFE = (
+    *("sleep.threshold", "sleep.cooldown", "sleep.keep_recent", "sleep.schedule", "sessions.idle_end"),
+    *("dream.schedule", "dream.lookback_days", "dream.max_bullets", "refine.schedule", "refine.trigger_tokens"),
+    *("refine.target_tokens", "refine.consent", "refine.mode", "refine.max_mutations", "dedup.schedule"),
+    *("facts.min_confidence", "facts.max_facts", "injection.max_tokens", "injection.files_max_tokens"),
+    *("llm.daily_tokens", "llm.run_tokens", "log.level"),
+)
+_OF_AGENT = re.compile(r"agents\[(\d{1,4})\]\.(context_window|enabled)")
+_SECRET = re.compile(r"admin\.users|hooks\.|scrub\.allow")
+_WORD = re.compile(r"[A-Za-z0-9_ */,.:@+-]{1,200}")
+
+
+def list_keys(settings: Settings) -> list[dict[str, Any]]:
+    """Return each key in effect: `path`, `value`, `reason`, `line` (None: the default), and whether it is `safe`."""
+    reasons = _read_reasons()
+    return [
+        {
+            "path": path,
+            "value": "set" if _SECRET.search(path) and value else _show(value),
+            "reason": reasons.get(re.sub(r"\[\d+\]", "", path), ""),
+            "line": settings.lines.get(path),
+            "safe": is_safe(path),
+        }
+        for path, value in _walk(settings, "")
+    ]
+
+
+def is_safe(path: str) -> bool:
+    """Return True if the key may be changed at the page."""
+    return path in SAFE or _OF_AGENT.fullmatch(path) is not None
+
+
+def _walk(section: Any, at: str) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each key; of the users only how many there are, since their hashes are secrets."""
+    for name in keys_of(type(section)):
+        value, path = getattr(section, name), f"{at}{name}"
+        if is_dataclass(value):
+            yield from _walk(value, f"{path}.")
+        elif isinstance(value, tuple) and value and is_dataclass(value[0]) and fields(value[0]):
+            if path == "admin.users":
+                yield path, len(value)
+                continue
+            for number, entry in enumerate(value):
+                yield from _walk(entry, f"{path}[{number}].")
+        else:
+            yield path, value
+
+
+def _show(value: Any) -> str:
+    """Return a value as a person would write it into the file."""
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+def _read_reasons() -> dict[str, str]:
+    """Return what the shipped file says beside each key."""
+    reasons: dict[str, str] = {}
+    stack: list[tuple[int, str]] = []
+    for line in default_text().splitlines():
+        found = re.match(r"( *)(- )?([a-z_]+):[^#]*(?:# (.*))?$", line)
+        if found is None:
+            continue
+        depth = len(found[1]) + len(found[2] or "")
+        stack = [one for one in stack if one[0] < depth]
+        path = ".".join([*(name for _, name in stack), found[3]])
+        stack.append((depth, found[3]))
+        if found[4]:
+            reasons[path] = found[4]
+    return reasons
+
+
+def plan(settings: Settings, path: str, value: str) -> tuple[Path, str, str]:
+    """Return the configuration file, its text, and its text with another value of a key; write nothing.
+
+    Raises:
+        RefusedError: the key is not safe to change here.
+        ConfigError: the value is invalid.
+    """
+    if not is_safe(path):
+        raise RefusedError("this key is not changed at the page", path, f"change it in {settings.source}")
+    if not _WORD.fullmatch(value):
+        raise RefusedError("the value holds characters that no value of this key has", path)
+    old = settings.source.read_text(encoding="utf-8")
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    try:
+        document = yaml.load(old)
+    except YAMLError as error:
+        raise MemorydError("the file cannot be read with its comments", str(settings.source)) from error
+    _set(document, path, YAML(typ="safe").load(value) if not value.startswith(("*", "@")) else value)
+    out = io.StringIO()
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.dump(document, out)
+    new = _keep_lines(old, out.getvalue())
+    config.load(settings.source, data=new.encode())
+    return settings.source, old, new
+
+
+def _set(document: Any, path: str, value: Any) -> None:
+    """Set one key, and make the sections above it that the file leaves out."""
+    *above, last = re.findall(r"[a-z_]+|\d+", path)
+    place = document
+    for part in above:
+        if part.isdecimal():
+            place = place[int(part)]
+        else:
+            if place.get(part) is None:
+                place[part] = {}
+            place = place[part]
+    place[last] = value
+
+
+def _keep_lines(old: str, new: str) -> str:
+    """Return the new text with old lines wherever only spaces differ: people line their comments up."""
+    known = {re.sub(r"\s+", " ", line).strip(): line for line in old.splitlines()}
+    lines = [known.get(re.sub(r"\s+", " ", line).strip(), line) for line in new.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def apply(settings: Settings, old: str, new: str) -> None:
+    """Write the file, keep the old one in the state folder, and have a running daemon read it."""
+    keep = settings.state_dir / foreign_config.KEPT
+    foreign_config.write(settings.source, new.encode(), old.encode(), keep, Clock().text())
+    pid = Lock(settings.state_dir / "memoryd.lock").holder()
+    if pid:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGHUP)

@@ -1,0 +1,270 @@
+"""Bring back after damage what people and jobs made: from the newest good copy of the database, and the journal.
+
+`journal.jsonl` gets the rows of each write transaction when it is committed, before its caller goes on:
+`{"of": DATABASE, "seq": N, "rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of the last change
+in it. `from` says which changes the journal no longer has, because every copy has them. So a database that is behind
+the journal, because it was restored or lost its log, gets the rows of all later lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from memoryd.changing import restore
+from memoryd.clock import Clock
+from memoryd.config import Settings
+from memoryd.counted import count_noun
+from memoryd.database import alarms, backups, changes, erasure, query, schema, sqlite, texts, vault
+from memoryd.database.changes import Image
+from memoryd.database.schema import OpenedDatabase
+from memoryd.errors import StateError, describe
+from memoryd.files.journal import Entry, Journal
+from memoryd.files.log import Log
+from memoryd.ledger import forgetting
+from memoryd.ledger.memory import Ending
+
+ALARM = "damage"
+ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that take text out
+_IDENTITY = "PRAGMA application_id"
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Keep the journal and the copies of one database, and compare it with them."""
+
+    state_dir: Path
+    log: Log
+    journal: Journal = field(init=False)
+    found: list[str] = field(default_factory=list)  # at the start, for the next look
+    _seq: int = 0  # the journal has all changes up to this one
+
+    def __post_init__(self) -> None:
+        self.journal = Journal(self.state_dir / restore.ACTS, sealed=True)
+
+    def tell(self, engine: Engine) -> None:
+        """Write what was committed into the journal; what the disk refuses goes there the next time."""
+        if sqlite.read(engine, changes.last_seq) <= self._seq:
+            return
+        try:
+            self.journal.append_after(lambda last: self._entry(engine, last))
+        except OSError as error:
+            self.log.warning("change not in the journal yet", why=describe(error))
+
+    def _entry(self, engine: Engine, last: Entry | None) -> Entry | None:
+        with sqlite.begin_read(engine) as connection:
+            of, seq = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
+            is_ours = last is not None and last["of"] == of
+            known = last["seq"] if last is not None and is_ours else changes.first_seq(connection) - 1
+            images = changes.read_since(connection, known)
+        self._seq = max(known, seq)
+        return {"of": of, "seq": seq, "from": 0 if is_ours else known, "rows": images} if seq > known else None
+
+    # --- after a loss ---------------------------------------------------------------------------------------------
+
+    def catch_up(self, engine: Engine, opened: OpenedDatabase) -> CaughtUp:
+        """Apply to a database that was just opened what the journal has and it has not."""
+        entries, damaged = self.journal.entries(), self.journal.count_damaged()
+        if opened.is_new and entries:
+            schema.set_identity(engine, entries[-1]["of"])
+        with sqlite.begin_read(engine) as connection:
+            of, last = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
+        seq = 0 if opened.is_new else last
+        lines = [one for one in entries if one["of"] == of]
+        later = [one for one in lines if one["seq"] > seq]
+        if seq and not lines and backups.list_copies(self.state_dir):  # without a copy it had only been begun
+            self.found.append("the journal was gone; the database has what it held")
+        if later:
+            _apply_later(engine, _images(later), later[-1]["seq"])
+        is_lost = bool(opened.moved_aside or opened.restored or (opened.is_new and entries))
+        return CaughtUp(later, seq, damaged, is_lost, opened.restored)
+
+    # --- in the background ----------------------------------------------------------------------------------------
+
+    def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
+        """Once a local day: inspect the database, and make a new copy of it; at once where there is none or no journal.
+
+        Keeps the newest `retention.backups` copies, and what the journal has beyond the oldest of them.
+        """
+        copies = backups.list_copies(self.state_dir)
+        entries = self.journal.entries()
+        today = clock.now().astimezone(settings.zone).date()
+        is_well = bool(entries) and not self.found and not self.journal.count_damaged()
+        if copies and is_well and backups.made_at(copies[0]).astimezone(settings.zone).date() == today:
+            return
+        found = self.found + self._inspect(engine)
+        self.found = []
+        watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
+        if damaged := watermarks.count_damaged():
+            restore.renew(engine, watermarks)
+            found.append(f"{count_noun(damaged, 'line')} of {restore.WATERMARKS} were damaged; the database has them")
+        if not copies and any(one.get("from") for one in entries):
+            found.append("all copies of the database were gone")
+        for one in found:
+            self.log.error("damage", what=one)
+        alarms.set_alarm(engine, ALARM, "; ".join(found) or None, clock.text())
+        self._copy(engine, clock.now(), settings.retention.backups)
+
+    def renew(self, engine: Engine, now: datetime) -> None:
+        """Replace all copies by a new one, and the journal by what that has not, because text was taken out."""
+        self._copy(engine, now, 1)
+
+    def _inspect(self, engine: Engine) -> list[str]:
+        """Compare the database with its checksums, its newest good copy and the journal, and mend what differs.
+
+        Returns what was wrong, in words without content.
+        """
+        found = _mend_indexes(engine)
+        self.tell(engine)
+        bad = {one: why for one in backups.list_copies(self.state_dir) if (why := backups.why_bad(one)) is not None}
+        found += [f"the copy {one.name} {why}, and was removed" for one, why in bad.items()]
+        backups.remove(list(bad))
+        good = next(iter(backups.list_copies(self.state_dir)), None)
+        damaged = self.journal.count_damaged()
+        if damaged:
+            found.append(f"{count_noun(damaged, 'line')} of the journal were damaged; the database has what they held")
+        last: int | None = 0
+        while last is not None:
+            last = sqlite.write(engine, vault.seal_portion, last)
+        # Found by reading everything, which must keep no writer waiting; what is found is looked at again to mend it.
+        with sqlite.begin_read(engine, good) as connection:
+            damaged_texts = vault.find_damaged(connection)
+            is_same = good is not None and _has_same_schema(connection)
+            keys = list(changes.find_differing(connection, "good")) if is_same and not damaged else []
+        with sqlite.begin_write(engine, good) as connection:
+            vault.mark_damaged(connection, damaged_texts)
+            mended = vault.mend(connection, "good", damaged_texts) if is_same else 0
+            found += self._mend_rows(connection, keys) if keys else []
+        if damaged_texts:
+            count = count_noun(len(damaged_texts), "turn")
+            what = f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}"
+            found.append(what)
+        return found
+
+    def _mend_rows(self, connection: Connection, keys: Iterable[tuple[str, list[Any]]]) -> list[str]:
+        """Make rows of people and jobs what copy and journal say they are."""
+        of = query.fetch_number(connection, _IDENTITY)
+        base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
+        lines = [one for one in self.journal.entries() if one["of"] == of]
+        images = _images(one for one in lines if one["seq"] > base)
+        images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # another process is about to tell
+        known = {(table, json.dumps(key)): row for table, key, row in images}
+        wrong: dict[str, list[Image]] = {}
+        for table, key in keys:
+            name = table, json.dumps(key)
+            row = known[name] if name in known else changes.read_row(connection, table, key, "good.")
+            here = changes.read_row(connection, table, key)
+            if here != row and not changes.is_waiting(table, here):
+                wrong.setdefault(table, []).append((table, key, row))
+        for rows in wrong.values():
+            changes.apply(connection, rows)
+        return [
+            f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were put right: "
+            + _list(key[-1] for _, key, _ in rows)
+            for table, rows in wrong.items()
+        ]
+
+    def _copy(self, engine: Engine, now: datetime, most: int) -> None:
+        self.tell(engine)
+        backups.make(Path(str(engine.url.database)), now)
+        copies = backups.list_copies(self.state_dir)
+        backups.remove(copies[most:])
+        base = min(map(backups.read_seq, copies[:most]))
+        of = sqlite.read(engine, query.fetch_number, _IDENTITY)
+
+        def shorten(entries: list[Entry]) -> list[Entry]:
+            old = [row for one in entries if one["seq"] <= base and one["of"] == of for row in one["rows"]]
+            gone = {(row[0], json.dumps(row[1])): row for row in old if _is_erased(*row)}
+            first = {"of": of, "seq": base, "from": base, "rows": list(gone.values())}
+            return [first, *(one for one in entries if one["seq"] > base and one["of"] == of)]
+
+        self.journal.rewrite(shorten)
+        sqlite.write(engine, changes.drop_told, base)
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """Hold what was applied from the journal, and what may be missing."""
+
+    lines: list[Entry]
+    seq: int  # of the database before
+    damaged: int  # lines of the journal
+    is_lost: bool  # the database was damaged or gone
+    copy: Path | None  # that took its place
+
+    def __str__(self) -> str:
+        """Say for people where the state came from, and what is not as before."""
+        whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
+        lacks = ["running summaries since then, and runs that waited"]
+        if self.damaged:
+            lacks.append(f"what {count_noun(self.damaged, 'damaged line')} of the journal held")
+        if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
+            lacks.append("facts, flags, access and audit from before the journal begins")
+        return f"it came back from the journal and {whence}; not as before: {', '.join(lacks)}"
+
+
+def list_erasing(lines: Iterable[Entry]) -> set[str]:
+    """List the kinds of runs in lines of the journal that took out text."""
+    rows = [row for table, _, row in _images(lines) if table == "job_run" and row is not None]
+    return {row["kind"] for row in rows if row["kind"] in ERASING}
+
+
+def erase_again(engine: Engine, erasing: Collection[str]) -> None:
+    """Take out of a restored database what was forgotten since it was made, also what is derived from such texts."""
+    with sqlite.begin_write(engine) as connection:
+        erasure.erase_known(connection)
+        if erasing:
+            query.run(connection, "UPDATE job_run SET reply = NULL, refused = NULL, claims = NULL")
+            for table in ("session_summary", "verdict"):
+                query.run(connection, f"DELETE FROM {table}")  # noqa: S608
+    texts.rewrite_file(engine)
+
+
+def _images(entries: Iterable[Entry]) -> list[Image]:
+    return [(table, key, row) for one in entries for table, key, row in one["rows"]]
+
+
+def _apply_later(engine: Engine, images: Sequence[Image], seq: int) -> None:
+    with sqlite.begin_write(engine) as connection:
+        changes.apply(connection, images)
+        changes.set_last(connection, seq)
+        # The copy was made while a run wrote its files, which ended since.
+        ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
+        query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
+
+
+def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
+    """Return True for what an older copy has with its text: it must be known for ever that this is gone."""
+    if row is None:
+        return table == "profile_section"
+    return (
+        (table == "content" and row["text"] is None)
+        or (table == "memory" and row["ended_as"] == Ending.ERASED)
+        or (table == "job_run" and row["kind"] in ERASING)
+    )
+
+
+def _has_same_schema(connection: Connection) -> bool:
+    here, there = (query.fetch_number(connection, f"PRAGMA {side}.user_version") for side in ("main", "good"))
+    return here == there
+
+
+def _mend_indexes(engine: Engine) -> list[str]:
+    if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") == ["ok"]:
+        return []
+    sqlite.write(engine, query.run, "REINDEX")
+    left = sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check")
+    if left != ["ok"]:
+        raise StateError("the database is damaged", str(engine.url.database), "restart memoryd, which restores it")
+    return ["the indexes of the database were damaged and were made anew"]
+
+
+def _list(ids: Iterable[Any], most: int = 10) -> str:
+    given = list(map(str, ids))
+    return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")

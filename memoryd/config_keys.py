@@ -1,0 +1,38 @@
+"""Declare the keys of the configuration: a field of a section with its parser and its default."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from memoryd.config_values import Parser
+
+T = TypeVar("T")
+
+
+def make_key(parse: Parser, default: T) -> T:
+    """Declare a key with its parser and the value that it has if the file leaves it out."""
+    made: T = field(default=default, metadata={"parse": parse})
+    return made
+
+
+def make_required_key(parse: Parser, absent: str | None = None) -> Any:
+    """Declare a key without a default; `absent` is its value if the file leaves it out."""
+    return field(metadata={"parse": parse, "absent": absent})
+
+
+def make_section(default: T) -> T:
+    """Declare a section of keys; `default` is the section if the file leaves it out."""
+    made: T = field(default=default, metadata={"section": type(default)})
+    return made
+
+
+def make_list(model: type, default: Any = MISSING) -> Any:
+    """Declare a list of sections, each of the class `model`; without a default the file must have it."""
+    return field(default=default, metadata={"list": model})
+
+
+def keys_of(model: type) -> dict[str, Field[Any]]:
+    """Return the keys of a section of the configuration, in the order of the file."""
+    return {key.name: key for key in fields(model) if key.metadata}

@@ -1,0 +1,118 @@
+"""Note which rows of what people and jobs made have changed, for the journal beside the database, and read them.
+
+Triggers put the table and the primary key of each changed row into `changed_row`, in the transaction of the change, so
+that nothing that writes can pass them by. The row as it is then goes into the journal; after a loss it comes back from
+there. Turns, sessions and cursors are not among these tables: they are read again from the transcripts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from memoryd.database import query
+
+# Each table with its primary key. In this order they are written: an agent before what is of it.
+JOURNALED: Mapping[str, tuple[str, ...]] = {
+    "agent": ("id",),
+    "memory": ("id",),
+    "audit": ("id",),
+    "content": ("sha256",),
+    "profile_section": ("agent_id", "section"),
+    "grant": ("id",),
+    "core_file": ("agent_id",),
+    "job_mode": ("agent_id", "kind"),
+    "job_run": ("id",),
+}
+# A run that waits or works is queued again by what asked for it; its heartbeat is nothing to keep.
+_ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
+Row = dict[str, Any]
+Image = tuple[str, list[Any], Row | None]  # table, primary key, the row; None: it was deleted
+
+
+def _trigger(table: str, act: str) -> str:
+    row = "OLD" if act == "DELETE" else "NEW"
+    key = ", ".join(f'{row}."{name}"' for name in JOURNALED[table])
+    when = f" WHEN {_ONLY[table]}" if table in _ONLY and act != "DELETE" else ""
+    insert = f"INSERT INTO changed_row (name, pk) VALUES ('{table}', json_array({key}))"  # noqa: S608
+    return f'CREATE TRIGGER {table}_{_DONE[act]} AFTER {act} ON "{table}"{when} BEGIN {insert}; END'
+
+
+_DONE = {"INSERT": "inserted", "UPDATE": "updated", "DELETE": "deleted"}
+TRIGGERS = tuple(_trigger(table, act) for table in JOURNALED for act in _DONE)
+
+
+def last_seq(connection: Connection) -> int:
+    """Return the number of the last change; one row always stays, so that a number never comes twice."""
+    return query.fetch_number(connection, "SELECT max(seq) FROM changed_row")
+
+
+def first_seq(connection: Connection) -> int:
+    """Return the number of the first change that is still noted; 1 if there is none."""
+    return query.fetch_number(connection, "SELECT coalesce(min(seq), 1) FROM changed_row")
+
+
+def set_last(connection: Connection, seq: int) -> None:
+    """Say that all changes up to this number are in the database, and in the journal."""
+    query.run(connection, "DELETE FROM changed_row")
+    query.run(connection, "INSERT INTO changed_row (seq, name, pk) VALUES (?, '', '[]')", seq)
+
+
+def drop_told(connection: Connection, seq: int) -> None:
+    """Remove the notes of changes that the journal has, all but the last."""
+    query.run(connection, "DELETE FROM changed_row WHERE seq < ?", seq)
+
+
+def read_since(connection: Connection, seq: int) -> list[Image]:
+    """Return the rows that changed after a number, each once, as they are now."""
+    sql = "SELECT name, pk FROM changed_row WHERE seq > ? AND name <> '' ORDER BY seq"
+    found = dict.fromkeys((name, key) for name, key in query.fetch_rows(connection, sql, seq))
+    return [(name, json.loads(key), read_row(connection, name, json.loads(key))) for name, key in found]
+
+
+def read_row(connection: Connection, table: str, key: list[Any], side: str = "") -> Row | None:
+    """Return a row by its primary key; `side` names an attached database, with a dot."""
+    which = " AND ".join(f'"{name}" = ?' for name in JOURNALED[table])
+    rows = query.fetch_mappings(connection, f'SELECT * FROM {side}"{table}" WHERE {which}', *key)  # noqa: S608
+    return dict(rows[0]) if rows else None
+
+
+def apply(connection: Connection, images: Iterable[Image]) -> int:
+    """Make rows what these images say; return how many were something else.
+
+    A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be mended as well.
+    """
+    query.run(connection, "PRAGMA defer_foreign_keys = ON")
+    count = 0
+    for table, key, row in images:
+        if read_row(connection, table, key) == row:
+            continue
+        count += 1
+        if row is None:
+            which = " AND ".join(f'"{name}" = ?' for name in JOURNALED[table])
+            query.run(connection, f'DELETE FROM "{table}" WHERE {which}', *key)  # noqa: S608
+        else:
+            names = ", ".join(f'"{name}"' for name in row)
+            marks = ", ".join("?" * len(row))
+            sql = f'INSERT OR REPLACE INTO "{table}" ({names}) VALUES ({marks})'  # noqa: S608
+            query.run(connection, sql, *row.values())
+    return count
+
+
+def is_waiting(table: str, row: Row | None) -> bool:
+    """Return True for a run that is not over: neither the journal nor a copy knows it as it is."""
+    return table == "job_run" and row is not None and row["finished_at"] is None and row["state"] != "proposed"
+
+
+def find_differing(connection: Connection, good: str) -> Iterator[tuple[str, list[Any]]]:
+    """Find the rows that are not as in an attached copy of the same schema, by name, whichever side has them."""
+    for table, keys in JOURNALED.items():
+        only = " WHERE " + _ONLY[table].replace("NEW.", "") if table in _ONLY else ""
+        named = ", ".join(f'"{name}"' for name in keys)
+        here, there = (f'SELECT * FROM {side}."{table}"{only}' for side in ("main", good))  # noqa: S608
+        sql = f"SELECT {named} FROM ({here} EXCEPT {there}) UNION SELECT {named} FROM ({there} EXCEPT {here})"  # noqa: S608
+        for row in query.fetch_rows(connection, sql):
+            yield table, list(row)

@@ -1,0 +1,88 @@
+"""Decide in one place what a person at the admin page may see: every list is made with a `PersonView`.
+
+A row leaves `show` whole, or with the few named values that tell nothing of what an agent remembers. A value that
+nobody named is hidden, so a new column of a table is hidden until somebody decides otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.requests import access
+from memoryd.requests.access import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from memoryd.config import Agent, Settings
+
+_MOST_NAMED = 200  # rows that one entry of the audit names
+# Ids that memoryd itself has drawn. Others, such as those of sessions, come from files of agents.
+_OWN_ID = re.compile(
+    r"(profile:)?(work|personal|topOfMind|recent|earlier|background)|(core|fact|jrnl|grant)_[0-9a-f]{8}"
+    r"|((access|proposal|run|grant):[a-z_: -]*)?(run-\d{8}T\d{6}-[0-9a-f]{6}|(core|fact|jrnl|grant)_[0-9a-f]{8})?"
+)
+_SHORT = 12  # hex digits that stand for a foreign id
+
+
+@dataclass(frozen=True, slots=True)
+class PersonView:
+    """Hold who looks at which page; everything that a page shows of an agent passes through it."""
+
+    settings: Settings
+    person: Person
+
+    def find_agent(self, agent_id: str) -> Agent:
+        """Return an agent of the configuration."""
+        found = next((agent for agent in self.settings.agents if agent.id == agent_id), None)
+        if found is None:
+            raise NotFoundError("there is no such agent", hint="the overview lists them")
+        return found
+
+    def is_blind(self, agent: Agent | None, *parts: str) -> bool:
+        """Return True if the person may not see these parts now. This is no read, so nothing is audited.
+
+        Of an agent that is in the configuration no more (None), nobody may.
+        """
+        return agent is None or not access.may_see(self.settings, agent, parts)
+
+    def reads(self, agent: Agent, what: str, *parts: str) -> bool:
+        """Return True if the person may see content now; under a grant, audit that they read it."""
+        return access.may_read(self.settings, agent, what, parts)
+
+    def require(self, agent: Agent, what: str, *parts: str) -> None:
+        """Refuse an act that needs to see the content; audit it as a read under a grant."""
+        if not self.reads(agent, what, *parts):
+            raise RefusedError("this shows or changes what the agent remembers", agent.id, "request access first")
+
+    def show(
+        self, agent: Agent | None, what: str, rows: Sequence[Mapping[str, Any]], keep: Iterable[str], *parts: str
+    ) -> list[dict[str, Any]]:
+        """Return rows for this person: whole, or only the values to keep, which tell nothing of the content.
+
+        Args:
+            agent: whose rows they are.
+            what: they are, for the audit, which names each row.
+            rows: to be shown, with an `id` each.
+            keep: names of values that anybody may see: ids of memoryd's own, sizes, times, flags, counts, verdicts.
+            parts: kinds of memory, or the run, that they are of.
+        """
+        named = " ".join(str(row["id"]) for row in rows[:_MOST_NAMED] if row.get("id"))
+        if agent is not None and rows and self.reads(agent, f"{what} {named}".strip(), *parts):
+            return [dict(row) for row in rows]
+        return self.hide(rows, keep)
+
+    def hide(self, rows: Sequence[Mapping[str, Any]], keep: Iterable[str]) -> list[dict[str, Any]]:
+        """Return rows with nothing but the values to keep."""
+        names = frozenset(keep)
+        return [{name: self.mask(name, value) for name, value in row.items() if name in names} for row in rows]
+
+    def mask(self, name: str, value: Any) -> Any:
+        """Return a kept value; an id that memoryd has not drawn itself is replaced."""
+        if name in {"id", "memory_id", "session_id"} and isinstance(value, str) and not _OWN_ID.fullmatch(value):
+            kind = value.partition(":")[0] if value.startswith(("file:", "watermark:", "session:")) else "id"
+            return f"{kind}:{access.compute_hmac(self.settings, value.encode())[:_SHORT]}"
+        return value

@@ -1,0 +1,138 @@
+"""What people made comes back after a loss, and what they took out does not."""
+
+import shutil
+from datetime import timedelta
+
+import pytest
+from scratch import STARTED, Scratch, filler, in_process, message, recent, said
+
+from memoryd.changing.recovery import ALARM, Keeper
+from memoryd.daemon.once import run_once
+from memoryd.database import backups, query, sqlite
+from memoryd.errors import describe
+from memoryd.files.journal import Journal
+from memoryd.files.log import get_logger
+
+NOW = STARTED + timedelta(minutes=40)
+PLACE = "The spare key lies under the blue flowerpot in Uppsala."
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    scratch = Scratch(tmp_path_factory.mktemp("made") / "scratch")
+    scratch.append([*said(at=recent()), message("user", PLACE, at=recent()), filler(at=recent())])
+    scratch.json("run", "--once")
+    scratch.json("facts", "add", "Wears size 43 shoes.")
+    shutil.copytree(scratch.root, scratch.root.with_name("pristine"))
+    return scratch
+
+
+@pytest.fixture
+def scratch(made):
+    return made.copied(made.root.with_name("pristine"))
+
+
+def facts(scratch):
+    return sorted(one["content"] for one in scratch.json("facts", "list"))
+
+
+def lose(scratch):
+    for path in scratch.state.glob("memoryd.db*"):
+        path.unlink()
+
+
+def rows(scratch):
+    return {
+        name: scratch.query(f'SELECT * FROM "{name}" ORDER BY 1')  # noqa: S608
+        for name in ("memory", "audit", "content", "core_file")
+    }
+
+
+@pytest.mark.parametrize("copies", [True, False], ids=["with a copy", "by the journal alone"])
+def test_a_lost_database_comes_back_with_its_facts_and_its_history(scratch, copies):
+    before = rows(scratch)
+    if not copies:
+        shutil.rmtree(scratch.state / "backups")
+        Journal(scratch.state / "journal.jsonl", sealed=True).rewrite(lambda lines: lines)
+    core = scratch.core
+    lose(scratch)
+    scratch.json("run", "--once")
+    assert facts(scratch) == ["Wears size 43 shoes."]
+    after = rows(scratch)
+    for name in ("memory", "core_file") if copies else ("memory",):
+        assert [row for row in after[name] if row in before[name]] == before[name] or not copies
+    assert scratch.core == core
+    told = scratch.query("SELECT kind, text FROM alarm WHERE cleared_at IS NULL")
+    assert [(kind, "was gone" in text) for kind, text in told] == [(ALARM, True)]
+    if copies:
+        assert scratch.json("verify") == {"ok": True, "problems": []}
+    else:
+        assert "before the journal begins" in told[0][1]
+
+
+def test_a_database_behind_its_journal_gets_what_it_lost(scratch):
+    old = (scratch.state / "memoryd.db").read_bytes()
+    scratch.json("facts", "add", "Drinks oolong tea.")
+    before = facts(scratch)
+    (scratch.state / "memoryd.db").write_bytes(old)
+    scratch.json("run", "--once")
+    assert facts(scratch) == before
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+def test_what_the_disk_refused_reaches_the_journal_later(scratch, monkeypatch):
+    log = get_logger("memoryd.test")
+    engine = sqlite.connect(scratch.state / "memoryd.db", Keeper(scratch.state, log).tell)
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("memoryd.files.journal.extend", refuse)
+        sqlite.write(engine, query.run, "UPDATE agent SET paused = 1")
+    engine.dispose()
+    scratch.json("run", "--once")
+    lose(scratch)
+    scratch.json("run", "--once")
+    assert scratch.query("SELECT paused FROM agent") == [(1,)]
+
+
+def test_a_backup_of_before_brings_nothing_back_that_was_forgotten(scratch, tmp_path):
+    scratch.json("backup", str(tmp_path / "b"))
+    (fact,) = (one["id"] for one in scratch.json("facts", "list"))
+    scratch.json("forget", "--yes", "session:one")
+    scratch.json("forget", "--yes", fact)
+    scratch.json("restore", str(tmp_path / "b"))
+    words = ("flowerpot in Uppsala", "size 43 shoes")
+    assert [one for one in words if any(one.encode() in path.read_bytes() for path in files_of(scratch))] == []
+    assert facts(scratch) == []
+    scratch.json("run", "--once")
+    assert [one for one in words if any(one.encode() in path.read_bytes() for path in files_of(scratch))] == []
+
+
+def files_of(scratch):
+    return [path for path in scratch.root.rglob("*") if path.is_file() and scratch.sessions not in path.parents]
+
+
+def test_copies_are_made_each_day_and_the_oldest_go(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", retention={"backups": 2})
+    for day in range(4):
+        with in_process(scratch, lambda day=day: NOW + timedelta(days=day)) as app:
+            run_once(app)
+            run_once(app)
+    found = backups.list_copies(scratch.state)
+    assert [backups.made_at(one).date() for one in found] == [(NOW + timedelta(days=n)).date() for n in (3, 2)]
+    lines = Journal(scratch.state / "journal.jsonl", sealed=True).entries()
+    assert lines[0]["from"] == backups.read_seq(found[-1])
+    found[0].write_bytes(found[0].read_bytes()[:-1])
+    (check,) = (one for one in scratch.json("doctor")["checks"] if one["name"] == "copies")
+    assert (check["level"], "1 newer are damaged" in check["text"]) == ("warn", True)
+
+
+def test_an_error_of_sqlite_is_told_without_what_it_quotes():
+    class OperationalError(Exception):
+        pass
+
+    quoting = OperationalError("Could not decode to UTF-8 column 'text' with text 'my secret'")
+    assert "secret" not in describe(quoting)
+    assert describe(OperationalError("database disk image is malformed")) == "database disk image is malformed"
