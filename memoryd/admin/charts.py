@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pygal
@@ -24,6 +25,8 @@ _STYLE = Style(
     legend_font_size=18,
     title_font_size=18,
 )
+# What pygal leaves to find its plugins is of an old kind, about which Python warns at every import.
+sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__.partition(".")[0] != "pygal"]
 _ACTIVE = re.compile(r"<script\b.*?</script>|<script\b[^>]*/>|<\?xml[^>]*\?>|<!--.*?-->", re.DOTALL)
 
 

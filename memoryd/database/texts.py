@@ -62,7 +62,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "audit": _kinds(ours="at agent_id actor run_id operation memory_id before after prev_hash hash"),
     "content": _kinds(json="text", ours="sha256"),
     "profile_section": _kinds(names="sources", text="text", ours="agent_id section updated_at run_id salt"),
-    "grant": _kinds(text="purpose", ours="id agent_id requested_at decided_at expires_at state"),
+    "grant": _kinds(
+        text="purpose person scope", ours="id agent_id requested_at decided_at expires_at state reported_at"
+    ),
     "core_file": _kinds(ours="agent_id sha256 agreed_at"),
     "job_run": _kinds(
         session="session_id key", text="why error refused", json="options receipt reply claims",

@@ -29,7 +29,7 @@ _COOKIE_HEADER = re.compile(rb"[Cc][Oo][Oo][Kk][Ii][Ee][ \t\"'\\]{0,4}[:=]")
 _COOKIE_VALUE = re.compile(rb"[\w.\-]{1,80}=([^;\s,]{12,4096})")
 _USER = re.compile(
     rb"(?:er)?(?:=|[ \t]{1,4}|(?<= -u)(?=[\w.@\"']))(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):"
-    rb"(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\")"
+    rb"(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\"|'[^'\n]{1,256}')"
 )
 _COMMAND_WORDS = (*b"curl wget http xh ftp smbclient mysql mongo psql twine helm docker".split(), b"://")
 _COMMAND = re.compile(rb"(?i)\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mysql|mongo|psql|twine|helm|docker)\b|://")
@@ -131,7 +131,7 @@ def _user_flag(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         return
     if not _command_words().find_matches_as_indexes(around.lower()) or not _COMMAND.search(around):
         return
-    password = trim(found["password"].strip(b'"'))
+    password = trim(found["password"].strip(b"\"'"))
     user = found["user"].strip(b'"')
     at = found.start("password") + found["password"].find(password)
     if not password and len(user) >= 8 and looks_random(user):

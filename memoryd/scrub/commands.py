@@ -55,7 +55,25 @@ _IDENTIFIED = _Rule(
     b"", re.compile(rb"(?i)\s{1,8}(?:with\s{1,8}[\w']{1,40}\s{1,8})?(?:by|as)\s{1,8}(?=['\"])" + _SECRET),
     _is_sql_password, within=400, matches=True, lines=True,
 )  # fmt: skip
+_USER_AND_PASSWORD = _Rule(
+    b"%", re.compile(rb"(?<=\s)(?:-U|--user=?)[ \t]{0,4}['\"]?[\w.\\/@-]{1,64}%" + _SECRET), _is_glued
+)
+_ARCHIVE = _Rule(b" -P", re.compile(rb"(?<=\s)-P[ \t]{0,4}" + _SECRET))
+_BOUND = _Rule(b" -w", re.compile(rb"(?<=\s)-w[ \t]{1,4}" + _SECRET))
+_STORE = _Rule(
+    b"pass", re.compile(rb"(?<=\s)-(?:src|dest|new)?(?:store|key)pass(?:wd)?[ \t]{1,4}" + _SECRET)
+)  # fmt: skip
+_SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}" + _SECRET)
 _RULES: dict[bytes, _Rule] = {
+    **dict.fromkeys((b"keytool", b"jarsigner"), _STORE),
+    **dict.fromkeys((b"ldapsearch", b"ldapmodify", b"ldapadd", b"ldapdelete", b"ldappasswd", b"ldapwhoami"), _BOUND),
+    **dict.fromkeys((b"smbclient", b"rpcclient"), _USER_AND_PASSWORD),
+    b"zip": _ARCHIVE,
+    **dict.fromkeys((b"7z ", b"7za ", b"7zz "), _DATABASE),
+    b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
+    b"twine": _Rule(b" -", re.compile(rb"(?<=\s)(?:-p|--password)[ \t=]{1,4}" + _SECRET)),
+    b"authtoken ": _Rule(b"", re.compile(_SECRET), _is_key, matches=True),
+    b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
     **dict.fromkeys((b"mysql", b"mysqldump", b"mysqladmin", b"mariadb"), _DATABASE),
     **{name + b" login": _LOGIN for name in b"docker podman registry skopeo buildah nerdctl az oc".split()},
     b"sshpass": _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t]{0,4}" + _SECRET)),

@@ -98,6 +98,11 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "access_token$production$": ("paypal-token", rb"[a-z0-9]{16}\$[0-9a-f]{32}"),
     "FLWSECK": ("flutterwave-key", rb"(?:_TEST)?-[0-9a-zA-Z]{12,}(?:-X)?"),
     "live_": ("payment-key", rb"(?:pub_[0-9a-f]{28,}|[0-9a-f]{32,}|[A-Za-z0-9_=-]{36,})"),
+    # hashes that crypt(3) makes of passwords, and a key that Django makes
+    "$2a$ $2b$ $2y$": ("password-hash", rb"[0-9]{2}\$[A-Za-z0-9./]{53}"),
+    "$5$ $6$": ("password-hash", rb"(?:rounds=[0-9]{1,9}\$)?[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{43,86}"),
+    "$y$": ("password-hash", rb"[A-Za-z0-9./]{1,9}\$[A-Za-z0-9./]{1,64}\$[A-Za-z0-9./]{43}"),
+    "django-insecure-": ("django-key", rb"[^\s\"'`]{30,}"),
     # chat and mail
     "xoxb- xoxp- xoxa- xoxs- xoxr- xoxo-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
     "xoxe": ("slack-token", rb"(?:\.xox[bp])?-[0-9]-?[0-9A-Za-z-]{20,}"),

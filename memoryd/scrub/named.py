@@ -15,6 +15,7 @@ from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import (
     is_chosen,
     is_key,
+    is_made_up,
     is_mixed,
     is_number,
     is_odd_password,
@@ -38,11 +39,16 @@ _KINDS = {
         "пароль пароля ПАРОЛЬ Пароль 密码 密碼 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
     ),
     TOKEN: "token secret apikey credential creds bearer jwt",
-    KEY: "key auth signature dsn clave chiave schlüssel ключ",
+    KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
 }
-_TOKEN_ENDS = (b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat",
-               b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey")  # fmt: skip
-_SHORT = {word.encode(): kind for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN}.items()}
+_TOKEN_ENDS = (
+    *(b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat", b"authkey"),
+    *(b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey"),
+)
+_SHORT = {
+    word.encode(): kind
+    for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()
+}
 # They are names of values only where one of these stands behind them.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
 _PASS_OWNERS = frozenset(
@@ -58,13 +64,15 @@ _KEY_OWNERS = frozenset(
     b"application admin license licence webhook hmac deploy subscription consumer storage bot write read ingest live "
     b"prod production personal integration developer dev project server user root decryption aes jwt".split()
 )
+_SURE_OWNERS = _KEY_OWNERS.difference(b"project server user app application client read write bot storage".split())
+_SECOND_WORDS = frozenset({b"key", b"token"})  # of names that people write in two words
 _HARMLESS_OWNERS = frozenset(
     b"public pub cache primary foreign sort partition idempotency i18n translation locale unique composite map dict "
     b"object hash row index lookup group routing message query registry storage_ property attribute event ref".split()
 )
 _TRAILING = frozenset(
     b"value val env prod production dev development staging stage test live string text str plain plaintext raw "
-    b"default base64 b64 old new current primary secondary backup main override here for".split()
+    b"base default base64 b64 old new current primary secondary backup main override here for".split()
 )
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
 _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-" + bytes(range(0x80, 0x100))
@@ -96,7 +104,7 @@ _LONG = 4096
 # How far a name's rules look: back to who told a secret before its name, on to the end of a value behind a sentence.
 BEHIND, AHEAD = 320, 400 + _LONG + 400
 _CUT = re.compile(
-    rb"\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
+    rb"\\+n(?=[0-9]{1,2}\.(?:\s|\Z))|\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
     rb"[,;]\s|\x1b|[\"'],"
 )
 _GOES_ON = re.compile(rb"[ \t]{1,4}(?:if|else|and|or|for|is|in|not|==|!=|\+)(?!\w)")
@@ -157,6 +165,8 @@ def kind_of(name: bytes) -> str | None:
 def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | None:
     if last == b"pin":
         return PIN
+    if last in {b"psk", b"mdp"}:
+        return PASSWORD
     if last.endswith(b"pass") and last[:-4] in _PASS_OWNERS:
         return PASSWORD
     if last not in {b"pass", b"pw"}:
@@ -170,11 +180,27 @@ def name_before(place: KeywordPlace) -> bytes:
     return before[len(before.rstrip(_NAME_LETTERS)) :]
 
 
+def owner_before(place: KeywordPlace) -> bytes:
+    """Return "api_" for what stands before the key of "API key", which is one name in two words."""
+    owner = place.buffer[max(place.begin, place.first - 24) : place.first - 1].rsplit(None, 1)[-1:]
+    if not owner or owner[0].lower() not in _SURE_OWNERS:
+        return b""
+    return owner[0] + b"_"
+
+
+def _find_before(place: KeywordPlace, keyword: bytes) -> bytes:
+    """Return what stands before a keyword and belongs to its name, also if the name is written in two words."""
+    before = name_before(place)
+    if not before and place.buffer[place.first - 1] in b" -" and keyword in _SECOND_WORDS:
+        return owner_before(place)
+    return before
+
+
 def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the value that a name with this keyword has, or is said to have, if it is a secret."""
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
-    before = name_before(place)
+    before = _find_before(place, keyword)
     buffer, last, end = place.buffer, place.last, place.end
     found = _AFTER.match(buffer, last, end) if _MAY_BE_GIVEN.match(buffer, last, end) else None
     if found is None and before.startswith(b"-"):
@@ -189,7 +215,7 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
             yield from _set_apart(place, before)
         if keyword not in _NEVER_SAID and (found is None or (not before and operator == b":")):
             yield from _find_told(place, keyword, before)
-    if not before and place.buffer[place.first - 1 : place.first] == b" ":
+    if place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)
 
 
@@ -224,10 +250,16 @@ def _is_variable(place: KeywordPlace, value: Value) -> bool:
     return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, behind, place.end))
 
 
+def _is_harmless(kind: str, name: bytes, value: bytes) -> bool:
+    """Return True for a folder, for the signature of an XML document, which everybody may read, and for a name."""
+    if (name in _DIRECTORIES and is_path(value)) or name.endswith(b"signaturevalue"):
+        return True
+    return kind == TOKEN and b"_" in value and value.replace(b"_", b"").isalpha() and kind_of(value) is not None
+
+
 def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: bool) -> bool:
     low = name.lower()
-    # A folder; the signature of an XML document, where everybody may read it.
-    if (low in _DIRECTORIES and is_path(value)) or low.endswith(b"signaturevalue"):
+    if _is_harmless(kind, low, value):
         return False
     if low.endswith(b"dsn"):
         return b"@" in value and is_key(value, quoted=quoted)
@@ -260,6 +292,8 @@ def value_at(place: KeywordPlace, at: int, quote: bytes, *, to_space: bool = Fal
 def _find_closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
     line = buffer.find(b"\n", at, end)
     limit = end if line < 0 else line
+    line = buffer.find(b"\\n ", at, limit)  # code in JSON: what follows is another line
+    limit = limit if line < 0 else line
     close = buffer.find(quote, at, limit)
     while quote in {b'"', b"'", b"`"} and close > at and buffer[close - 1 : close] == b"\\":
         close = buffer.find(quote, close + 1, limit)
@@ -279,30 +313,47 @@ def trim(text: bytes) -> bytes:
 # --- set apart ---
 
 # On a line of its own below the name, or in the second column of a table of two.
-_SET_APART = re.compile(
-    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:[ \t]{0,4}[:?]?[\"'`*]{0,2}[ \t]{0,4}"
-    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})|"
-    rb"(?:[ ]{2,40}|\t))(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+_APART_VALUE = rb"(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+_APART = (
+    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})(?:[>*-][ \t]{1,4})?(?P<sure>\w{1,8}:[ \t]{1,4}|it's[ \t])?" + _APART_VALUE
+)
+_BELOW = re.compile(
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|[ \t]{0,4}[:?]?)[\"'`*]{0,2}[ \t]{0,4}"
+    + _APART
+)
+_BESIDE = re.compile(
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?P<below>\x00)?"
+    rb"(?:[ ]{2,40}|\t|[ \t]{0,4}(?P<sure>\.{3,80}|_{3,80}|-{3,80})[ \t]{1,4})" + _APART_VALUE
 )
 
 
 def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
-    found = _SET_APART.match(place.buffer, place.last, min(place.end, place.last + _WORDS_MAX))
+    """Yield a secret that stands on the next line below its name, or in a column beside it."""
+    end = min(place.end, place.last + _WORDS_MAX)
+    line = place.buffer.find(b"\n", place.last, end)
+    is_below = line > 0 and (line - place.last < 44 or place.buffer[line - 1] in b":?.)*`\r")
+    found = (is_below and _BELOW.match(place.buffer, place.last, end)) or _BESIDE.match(place.buffer, place.last, end)
     if found is None:
         return
     if found["below"] is None:
         start = place.first - len(before)
-        line = place.buffer[max(place.begin, start - 40) : start]
-        if line[line.rfind(b"\n") + 1 :].strip(b" \t|*-\x1e"):
+        text = place.buffer[max(place.begin, start - 40) : start]
+        if text[text.rfind(b"\n") + 1 :].strip(b" \t|*-\x1e"):
             return
     kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
     value = found["value"]
-    if kind == PASSWORD:
-        told = is_odd_password(value, quoted=False)
-    else:
-        told = kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
-    if told and not value.endswith((b":", b",", b"{", b"(")):
+    if _is_apart(kind, value, is_sure=bool(found["sure"])) and not value.endswith((b":", b",", b"{", b"(")):
         yield SecretSpan(found.start("value"), found.end("value"), f"{kind}-told")
+
+
+def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
+    """Return True if what stands apart from its name is a secret.
+
+    `is_sure` says that words or dots lead from the name to the value; then a password may be plainer.
+    """
+    if kind == PASSWORD:
+        return is_odd_password(value, quoted=False) or (is_sure and is_made_up(value))
+    return kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
 
 
 # --- prose ---
@@ -346,6 +397,8 @@ def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[S
     if found is None or (found["rest"] not in {b"", b"s", b"e"} and kind_of(before + keyword + found["rest"]) is None):
         return
     quote = found["quote"]
+    if found["link"] is None and keyword.isascii() and found.start("quote") == found.end("rest"):
+        return  # it closes the string that the name is in
     if found["link"] is None and quote[-1:] not in {b'"', b"'", b"`"} and not introduced:
         return
     value = value_at(place, found.end(), quote if quote[-1:] in {b'"', b"'", b"`"} else b"")

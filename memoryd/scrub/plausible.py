@@ -31,7 +31,8 @@ _HEXADECIMAL = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(rb"(?i)(?:sha|md|blake)[0-9]{1,3}[a-z]?[:=_-]|ssh-|ecdsa-sha2|AAAA[BCE]3Nz")
 _MASKED = re.compile(
-    rb"(?i)redacted|censored|xxxx|\*\*\*|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|<[^>]*>|example(?:key)?\Z"
+    rb"(?i)redacted|censored|xxxx|\*\*\*|\.\.\.|!?\[[^\]]*\]\(|\[[^\]]*[a-z]-[a-z][^\]]*\][+*{)]|\xe2\x80\xa6"
+    rb"|\xe2\x80\xa2\xe2\x80\xa2|<[^>]*>|example(?:key)?\Z"
 )
 _STAND_IN = re.compile(
     rb"(?i)(?:^|[^a-z])(?:your|my|insert|enter|replace|put|change)(?:[-_ ]?(?:me|this|it|here))?[-_ ]?"
@@ -49,6 +50,7 @@ _FILLED_IN = re.compile(rb"\$[\w({\[]|\$\$|\{\{|\{%|%\(|%[sdvqr]\b|%\{|<%|#\{|\\
 _ASKED_FOR = re.compile(rb"your|change|insert|replace|enter|put|placeholder|example|dummy|xxx|redacted|(.)\1{5}")
 _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
 _CAPITAL_BEHIND = re.compile(rb"(?=.*[a-z].*[0-9][A-Z])[A-Za-z0-9]{8,64}")
+_WORD_NUMBER = re.compile(rb"[A-Za-z]{3,24}[0-9]{2,8}[A-Za-z!]{0,16}")  # no version has two digits in a row
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
 _ALGORITHM = re.compile(
     rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
@@ -96,7 +98,9 @@ def is_stand_in(value: bytes) -> bool:
     bare = re.sub(rb"[^0-9a-z]+", b"", value.lower())
     if len(bare) < 3 and len(set(value)) < 5:
         return True
-    if len(set(bare)) <= 3 or bool(_MASKED.search(value)) or bool(_FILLED_IN.match(value)):
+    behind = value.rpartition(b"_")[2]
+    is_one_letter = len(behind) >= 8 and len(set(behind)) == 1  # phc_0000000000
+    if len(set(bare)) <= 3 or is_one_letter or bool(_MASKED.search(value)) or bool(_FILLED_IN.match(value)):
         return True
     found = _STAND_IN.search(value)
     return bool(found) and not _is_meant(value, found[0] if found else b"")
@@ -248,6 +252,11 @@ def is_spoken(value: bytes, *, quoted: bool = False) -> bool:
     return is_odd_password(value, quoted=quoted) or bool(_CAPITAL_BEHIND.fullmatch(value[:LENGTH_MAX]))
 
 
+def is_made_up(value: bytes) -> bool:
+    """Return whether a value is a password where the words around it name one: `winter2024x`, `hunter22`."""
+    return is_spoken(value) or (bool(_WORD_NUMBER.fullmatch(value)) and is_password(value, quoted=False))
+
+
 def is_number(value: bytes, *, quoted: bool) -> bool:
     """Return whether a value is the number of a card or a lock."""
     return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
@@ -270,6 +279,13 @@ def is_given(value: bytes) -> bool:
     return not value.startswith((b"-", b"env:", b"file:", b"fd:", b"stdin", b"@"))
 
 
+def _is_place_or_prose(value: bytes) -> bool:
+    """Return whether a value is a path, an address or some words; services draw their tokens in ASCII."""
+    if not value.isascii() or value.count(b" ") > 2:
+        return True
+    return value.startswith((b"/", b"./", b"../", b"~/", b"http://", b"https://", b"@/", b"arn:"))
+
+
 def is_token(value: bytes, *, quoted: bool) -> bool:
     """Return whether a value in the place of a token, a secret or a key to some service is one."""
     value = value[:LENGTH_MAX]
@@ -279,7 +295,7 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
         return False
     if value.isdigit():
         return len(value) >= 12
-    if value.count(b" ") > 2 or value.startswith((b"/", b"./", b"../", b"~/", b"http://", b"https://", b"@/", b"arn:")):
+    if _is_place_or_prose(value):
         return False
     words = sum(len(word) > 2 and is_wordy(word) for word in value.split()) if b" " in value else 0
     return looks_random(value) and not is_made_of_words(value) and words * 2 <= value.count(b" ")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from memoryd.scrub import carried, columns, commands, formats, named, personal, private
+from memoryd.scrub import carried, columns, commands, formats, named, personal, private, told
 from memoryd.scrub.encoded import View, list_views, view_stripped
 from memoryd.scrub.finding import (
     PLACEHOLDER,
@@ -184,7 +184,8 @@ def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
         key, around = (keyword, first - begin, buffer[first : first + 64]), buffer[begin:end]
         surrounding, spans = known.get(key, (b"", []))
         if surrounding != around:
-            found = named.find(place._replace(begin=begin, end=end), keyword)
+            inner = place._replace(begin=begin, end=end)
+            found = [*named.find(inner, keyword), *(told.find_password(inner, keyword) if keyword in told.LONG else ())]
             spans = [SecretSpan(span.first - begin, span.last - begin, span.rule) for span in found]
             if len(known) >= REMEMBERED_MAX:
                 known.clear()
@@ -214,7 +215,7 @@ def _private() -> BytesAhoCorasick:
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     """Return the automaton of all keywords, and for each keyword the rules of it and of those it contains."""
     finds: dict[bytes, list[Find]] = {word: [named.find] for word in named.KEYWORDS}
-    for module in (formats, columns, carried, commands):
+    for module in (formats, columns, carried, commands, told):
         for word, find in module.FINDS.items():
             finds.setdefault(word, []).append(find)
     words = sorted(finds)

@@ -354,7 +354,7 @@ def test_a_trouble_of_the_machine_is_told_as_what_it_is(slept, capsys, monkeypat
     def fail(*_arguments, **_options):
         raise error
 
-    monkeypatch.setattr("memoryd.interfaces.status.status", fail)
+    monkeypatch.setattr("memoryd.requests.status.status", fail)
     told = data(slept, capsys, "status", code=1)
     assert (told["code"], message in told["message"], hint in told["hint"]) == ("state", True, True)
     assert "defect" not in json.dumps(told)
