@@ -21,6 +21,7 @@ from memoryd.files.descriptor import extend
 from memoryd.files.durable import replace
 from memoryd.files.open_folder import Descriptor, follow_folder
 from memoryd.files.regular import as_state_error, compute_digest, read
+from memoryd.files.temporary import list_leftovers
 
 Entry = dict[str, Any]
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -61,6 +62,9 @@ class Journal:
             journal = folder / self.path.name
             old = read(journal) or b""
             found = make(_parse(old)[0])
+            for left in list_leftovers(folder):  # whoever was stopped here wrote under this lock
+                if left.target == journal.name:
+                    left.entry.unlink()
             replace(journal, b"".join(map(self._line, found)), compute_digest(old), mode=0o600)
             self._size = -1
 

@@ -136,3 +136,15 @@ def test_an_error_of_sqlite_is_told_without_what_it_quotes():
     quoting = OperationalError("Could not decode to UTF-8 column 'text' with text 'my secret'")
     assert "secret" not in describe(quoting)
     assert describe(OperationalError("database disk image is malformed")) == "database disk image is malformed"
+
+
+def test_a_rewrite_of_the_journal_removes_what_a_stopped_one_left(tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl", sealed=True)
+    journal.append({"seq": 1}, {"seq": 2})
+    left = tmp_path / ".memoryd-new-0123456789abcdef-journal.jsonl.tmp"
+    others = tmp_path / ".memoryd-new-0123456789abcdef-other.tmp"
+    for path in (left, others):
+        path.write_text("half", encoding="utf-8")
+    journal.rewrite(lambda entries: entries[1:])
+    assert journal.entries() == [{"seq": 2}]
+    assert (left.exists(), others.exists()) == (False, True)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def test_an_open_workspace_fails(scratch):
 
 def test_an_sqlite_with_the_bug_fails(scratch, monkeypatch):
     monkeypatch.setattr(library, "has_wal_reset_bug", lambda _version: True)
+    monkeypatch.setitem(sys.modules, "sqlite3", None)  # would be tried as well, and then stay for other tests
     assert found(scratch, "sqlite")[0][0] == "fail"
 
 

@@ -67,7 +67,9 @@ def files_of(root):
         if path.is_dir():
             found[name + "/"] = ""
         elif not re.search(
-            r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$|/\.late-|/backups/.|/journal\.jsonl$", name
+            r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$|/\.late-|/backups/."
+            r"|/(\.memoryd-new-\w+-)?journal\.jsonl(\.tmp)?$",  # the next rewrite removes what was left
+            name,
         ):
             text = path.read_text(encoding="utf-8", errors="replace")
             if path.name == "consolidation.log":  # tells when and by which run
