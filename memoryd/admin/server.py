@@ -270,11 +270,11 @@ class Server:
     def _render(self, page: Page, look: Look, session: BrowserSession) -> Response:
         """Make a page for a person; what was refused or is missing becomes a page that says so."""
         with access.act_as(look.view.person):
+            active: list[dict[str, Any]] = []
             try:
                 active = access.list_active(look.view.settings)
                 data, status, template = page.make(look), 200, page.template
             except MemorydError as error:
-                active = []
                 status = 404 if isinstance(error, NotFoundError) else 403
                 data, template = {"why": pages.describe_error(look.view, error)}, "message.html"
         told, session.told = session.told, []

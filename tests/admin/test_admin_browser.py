@@ -137,8 +137,8 @@ def test_the_exception_from_the_request_to_the_page_that_closes_itself(page, sil
     page.get_by_role("button", name="Request").click()
     page.wait_for_selector(".told.ok")
     consent(silo)
+    page.wait_for_selector(".banner")  # the open page shows by itself that the agent agreed
     page.goto(page.base + "/agent/demo/memories")
-    page.wait_for_selector(".banner")
     assert PLANTED["core"] in page.content()
     # The page ends by itself when the agent takes its consent back.
     consent(silo, "-")

@@ -2,9 +2,8 @@
 // Live values: context usage, new log records; and a page ends with the access that it was shown by.
 (function () {
   var body = document.body;
-  if (!window.EventSource || !body.dataset.live) return;
+  if (!window.EventSource || body.dataset.live === undefined) return;
   var rows = document.getElementById("records");
-  var known = null;
   var source = new EventSource("/live" + (rows ? "?log=1" : ""));
   function cell(row, text) {
     var made = document.createElement("td");
@@ -13,9 +12,7 @@
   }
   source.onmessage = function (event) {
     var told = JSON.parse(event.data);
-    var may = JSON.stringify(told.access);
-    if (known !== null && known !== may) { source.close(); window.location.replace(window.location.href); return; }
-    known = may;
+    if (body.dataset.live !== told.access.join(" ")) { source.close(); window.location.replace(window.location.href); return; }
     Object.keys(told.fill || {}).forEach(function (name) {
       document.querySelectorAll('[data-fill="' + name + '"]').forEach(function (one) { one.textContent = told.fill[name]; });
     });
