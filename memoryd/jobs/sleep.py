@@ -85,6 +85,7 @@ _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a com
 
 DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
 HEADING_WORDS = 12  # title, heading and first line of a daily block
+DENSE_WORDS = 300  # up to which a session of work may have twice the share
 FLOOR_WORDS = 80  # a short session may be dense: it is kept nearly as it was said, speakers and all
 CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
@@ -164,14 +165,19 @@ def decide(inputs: SleepInputs) -> job.Steps:
     return _save_result(inputs, told, dropped)
 
 
-def word_limit(said_words: int, share: float, days: int = 1) -> int:
-    """Return how many words the daily blocks of a session may hold in which `said_words` were said on `days` days."""
-    wanted = max(FLOOR_WORDS, int(share * said_words) - HEADING_WORDS * days)
+def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = False) -> int:
+    """Return how many words the daily blocks of a session may hold in which `said_words` were said on `days` days.
+
+    Where an agent worked and little was said, that may be twice the share: it tells of much that nobody sees said.
+    """
+    dense = min(DENSE_WORDS, int(2 * share * said_words)) if is_work else 0
+    wanted = max(FLOOR_WORDS, max(dense, int(share * said_words)) - HEADING_WORDS * days)
     return min(CEILING_WORDS * days, wanted)
 
 
 def _limit(inputs: SleepInputs, gathered: SleepEvidence) -> int:
-    return word_limit(gathered.said_words, inputs.daily_share, _days(inputs))
+    is_work = any(gathered.counts.get(f"{fate}.tool") for fate in ("taken", "aside"))
+    return word_limit(gathered.said_words, inputs.daily_share, _days(inputs), is_work=is_work)
 
 
 def _days(inputs: SleepInputs) -> int:

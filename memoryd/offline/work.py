@@ -10,17 +10,17 @@ greedily; a line whose words are mostly in the lines taken before is left out.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
-from memoryd.offline import cues, lasting, replacement, words, work_cues
+from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists
 from memoryd.offline.sentences import is_question
 from memoryd.offline.statements import REPORTER
 from memoryd.text import prose
-from memoryd.text.sentences import SentenceKind, split
 from memoryd.tiers.session_summary import Section
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ _SAME = 0.7  # share of its words that lines taken before already have
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _OPPOSITE = 0.6  # … or an earlier one that it denies
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
-_OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 _USER_SHARE = 0.6  # of the room, what the user said may take this much
+_OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
 # By sign; fitted, see above. "messages" is the logarithm of the sentences of the message, "parts" counts colons.
 _OF_ANSWER = {
@@ -163,7 +163,7 @@ def choose_work(
 def _repeats(one: WorkStatement, other: WorkStatement) -> bool:
     """Return True if a line says little that another does not; a request and its answer are two things."""
     shared = len(one.keys & other.keys)
-    return one.by_user is other.by_user and shared >= _SAME * min(len(one.keys), len(other.keys))
+    return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
 
 
 def _is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
@@ -244,7 +244,9 @@ class _WorkReading:
         signs = self._signs(turn, text, keys, sentences) | self._signs_of_request(turn, text)
         signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
         made = self._make(turn, one, unit, text, section, _weigh(signs, _OF_REQUEST))
-        asked_id, question = self._find_question(turn) if prose.count_words(text) <= _BARE else ("", "")
+        asked_id, question = self._find_choice(turn, text)
+        if not question and prose.count_words(text) <= _BARE:
+            asked_id, question = self._find_question(turn)
         return made._replace(asked=question, asked_id=asked_id, is_wish=steers)
 
     def _is_bare_answer(self, turn: int) -> bool:
@@ -268,17 +270,29 @@ class _WorkReading:
         asked = next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
         return (before.id, asked) if asked else ("", "")
 
+    def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
+        """Return the id of the answer with the list from which a text chooses by number, and its items; else empty."""
+        chosen = work_cues.CHOOSES.search(text)
+        names = re.findall(r"\d|[A-D]", chosen[1]) if chosen else []
+        for one in reversed(self._said[max(0, turn - _NEAR) : turn] if names else ()):
+            items = {found[1]: found[2].strip() for found in work_cues.LISTED.finditer(one.text)}
+            if _is_answer(one) and all(name in items for name in names):
+                return one.id, "; ".join(items[name] for name in names)
+        return "", ""
+
     def _read_answer(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
-        below = _list_open(one)
+        below, offered = work_lists.list_open(one), work_lists.list_offered(one)
         # What is acted upon at once is so no longer when the session ends.
         acted = {part.number - 1 for part in one.sentences if cues.PROCESS.match(part.text)}
         parts = []
         for part in one.sentences:
             is_open = part.number in below
-            if turn == self._last and (weight := _weigh_open(part.text, is_open=is_open)) is not None:
+            is_offered = part.number in offered or work_lists.is_advice(part.text)
+            weight = _weigh_open(part.text, is_open=is_open, is_offered=is_offered) if turn == self._last else None
+            if weight is not None:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
-            elif not (is_open or self._is_passing(turn, part.text)):
+            elif not (is_open or is_offered or self._is_passing(turn, part.text)):
                 parts.append(part)
         for unit in _join(parts, _leans_on):
             text = _text_of(unit)
@@ -370,7 +384,6 @@ class _WorkReading:
             "refuted": self._is_refuted(turn) or self._is_overtaken(turn, text, keys),
             "outcome": turn == self._last and work_cues.DONE.search(text) is not None,
             "passing": not is_final and not work_cues.CAUSE.search(text) and not work_cues.DONE.search(text),
-            "progress": _is_progress(text),
         }
         return _weigh(signs, _OF_ANSWER)
 
@@ -382,6 +395,7 @@ class _WorkReading:
             "words": min(20, len(keys)),
             "messages": math.log1p(sentences),
             "capitals": min(4, len(work_cues.CAPITAL.findall(text))),
+            "progress": _is_progress(text),
             "parts": text.count(":") + text.count(";"),
             "choice": work_cues.CHOICE.search(text) is not None,
             "denies": replacement.denies(text),
@@ -413,23 +427,6 @@ def _says_enough(text: str, fewest: int) -> bool:
 def _is_answer(one: ConversationMessage) -> bool:
     """Return True for a message of the assistant, not of a subagent."""
     return not one.by_user and one.speaker != REPORTER
-
-
-def _list_open(one: ConversationMessage) -> set[int]:
-    """Return the numbers of the sentences below a line or heading which only says that what comes after it is open."""
-    labels = {part.number for part in one.sentences if unfinished.is_label(part.text)}
-    found: set[int] = set()
-    is_open = is_listed = False
-    for number, part in enumerate(split(one.text), 1):
-        is_item = part.kind is SentenceKind.ITEM
-        if number in labels or unfinished.is_label(unfinished.with_labels(part.text).strip()):
-            is_open, is_listed = True, False
-        elif part.kind is SentenceKind.HEADING or (is_listed and not is_item):
-            is_open = False
-        elif is_open:
-            is_listed = is_listed or is_item
-            found.add(number)
-    return found
 
 
 def _seq_of(one: ConversationMessage) -> int:
@@ -535,13 +532,13 @@ def _leans_on(before: int, part: NumberedSentence) -> bool:
     return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
 
 
-def _weigh_open(text: str, *, is_open: bool) -> float | None:
+def _weigh_open(text: str, *, is_open: bool, is_offered: bool) -> float | None:
     """Return what a sentence of the last answer is worth as an open point; None where it is none."""
     if unfinished.is_label(text):
         return None
     if is_open or unfinished.is_open(text):
         return _OF_OPEN
-    return 0.0 if _is_offered(text) else None
+    return 0.0 if is_offered or _is_offered(text) else None
 
 
 def _is_offered(text: str) -> bool:

@@ -41,10 +41,23 @@ OFFERS = re.compile(
     r"|feel free|happy to)\b|是否要|要不要|若你|如果你|需要我",
     re.IGNORECASE,
 )
+# What begins a list of things that nobody has agreed to yet.
+PROPOSES = re.compile(
+    r"\b(?:i(?:'d| would)? (?:also )?(?:recommend|suggest|propose)|recommend(?:ation|ed)s?|suggest(?:ion|ed)s?"
+    r"|proposals?|options|approaches|alternatives|ideas|consider|remaining|could|would|you can"
+    r"|want me to|if you (?:want|like)|next (?:steps?|upgrades?|up))\b|建议|方案|可选",
+    re.IGNORECASE,
+)
+# What is advised as a sentence of its own.
+ADVISES = re.compile(
+    r"\b(?:i(?:'d| would)? (?:also )?(?:recommend|suggest|propose|start with|leave|defer)"
+    r"|my (?:recommendation|suggestion)|recommended:|next i(?:'d| would))\b|我建议",
+    re.IGNORECASE,
+)
 PLANS = re.compile(r"^我?(?:将|会|先|准备|正在)|^(?:接下来|现在)|^(?:ich werde|je vais|voy a)\b", re.IGNORECASE)
 HEDGES = re.compile(
-    r"\b(?:might|maybe|perhaps|possibly|probably|likely|could|i suspect|i think|i assume|seems?|appears?"
-    r"|looks? like|let's see|hmm|may (?:be|have|not)|(?:i|we) (?:should|need to|can|would|must)"
+    r"\b(?:might|maybe|perhaps|possibly|probably|likely|could(?! (?:not|never))|i suspect|i think|i assume"
+    r"|seems?|appears?|looks? like|let's see|hmm|may (?:be|have|not)|(?:i|we) (?:should|need to|can|would|must)"
     r"|would (?:be|have|also|need))\b"
     r"|可能|也许|应该是|似乎",
     re.IGNORECASE,
@@ -125,3 +138,12 @@ LEANS = re.compile(
 DECISION_MARK = re.compile(r"(?<![\w@./])@decision\b", re.IGNORECASE)
 FINDING_MARK = re.compile(r"(?<![\w@./])@(?:discovery|pattern|bug)\b", re.IGNORECASE)
 GOAL_MARK = re.compile(r"^\W*goal alignment\b\W*:", re.IGNORECASE)
+# A choice by number or letter: "let's do 1+2", "option B", "on 3: …"; and what it may choose from.
+CHOOSES = re.compile(
+    r"(?:^|\b(?i:do|on|options?|go (?:with|for)|choose|pick|take|use|number)\s)[#(]?"
+    r"((?:\d|[A-D])(?:\s?(?:\+|,|&|and)\s?(?:\d|[A-D]))*)(?=[\s.,:;!?)]|$)(?!\.\d| [a-z]+s\b)"
+)
+LISTED = re.compile(
+    r"^[ \t]{0,3}(?:[-*] )?(?:\*\*)?(?:Option )?(\d|[A-D])(?:[.):]| [\u2013\u2014-])[ \t*]+(?=\S)([^\n*]{4,160})",
+    re.MULTILINE,
+)

@@ -223,3 +223,46 @@ def test_lines_are_whole_sentences_within_their_room_each_once(said, budget):
     keys = [(one.by_user, one.keys) for one in chosen]
     assert len(keys) == len(set(keys))
     assert work.choose_work(found, budget) == chosen
+
+
+PROPOSED = (
+    "Assistant: The importer reads CRLF now.\n\nRecommended next steps:\n\n"
+    "- Move the parser into src/parse.py for the depots of Riga.\n- Cache the tables of the gauge for a whole day."
+)
+
+
+def test_what_is_only_proposed_is_an_open_point_at_the_end_and_no_line_before():
+    assert [text for text in texts(lines(REQUEST, PROPOSED, LAST, ANSWER)) if "Riga" in text or "Cache" in text] == []
+    left = texts(lines(REQUEST, PROPOSED), Section.OPEN)
+    assert [("Riga" in text, "Cache" in text) for text in left] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        "I would recommend a cache for the tables of the gauge in Riga.",
+        "My suggestion: a cache for the tables of the gauge in Riga.",
+    ],
+)
+def test_what_an_answer_advises_is_no_decision(advice):
+    assert advice not in texts(lines(REQUEST, f"Assistant: {advice}", LAST, ANSWER))
+
+
+@pytest.mark.parametrize(
+    ("said", "chosen"),
+    [
+        ("let's do 2", "Convert the files of the depot before the import"),
+        ("go with 1 and 2", "Split at CRLF in src/load.py; Convert the files of the depot before the import"),
+    ],
+)
+def test_a_choice_by_number_comes_with_what_was_chosen(said, chosen):
+    offered = (
+        "Assistant: There are two ways:\n1. Split at CRLF in src/load.py\n"
+        "2. Convert the files of the depot before the import\n\nWhich one?"
+    )
+    assert [one.asked for one in lines(REQUEST, offered, said, ANSWER) if one.text == f"{said}."] == [chosen]
+
+
+def test_what_could_not_be_done_is_no_guess():
+    assert work.is_doubtful("The importer could split at CRLF.")
+    assert not work.is_doubtful("The importer could not split at CRLF.")
