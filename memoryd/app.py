@@ -209,7 +209,7 @@ def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keep
         keeper.found.append(f"the database was gone; {caught_up}")
     elif caught_up.lines:
         count = count_noun(len(caught_up.lines), "change")
-        keeper.found.append(f"the database was behind its journal, from which {count} came back")
+        keeper.found.append(f"the database was older than its journal, as after a restore; {count} came back from it")
     if keeper.found:
         alarms.set_alarm(engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 

@@ -426,12 +426,25 @@ def error_words(module):
         if handler.name is None or all(ast.unparse(one).split(".")[-1] in our_errors() for one in caught):
             continue
         for node in ast.walk(handler):
-            is_text = isinstance(node, ast.Call) and called(node) == (None, "str") and node.args
-            part = node.args[0] if is_text else node.value if isinstance(node, ast.FormattedValue) else None
-            if isinstance(node, ast.Attribute) and node.attr == "args":
-                part = node.value
-            if isinstance(part, ast.Name) and part.id == handler.name:
+            if any(isinstance(part, ast.Name) and part.id == handler.name for part in worded(node)):
                 yield f"line {node.lineno} uses the words of an error of others: call errors.describe"
+    for node in (*module.nodes(ast.Attribute), *module.nodes(ast.ImportFrom)):
+        if ast.unparse(node).startswith(("traceback.format_", "traceback.print_", "from traceback import")):
+            yield f"line {node.lineno} shows a trace with its error's words: call errors.describe"
+
+
+def worded(node):
+    """The values that a node makes words of."""
+    if isinstance(node, ast.Call):
+        is_text = called(node) in {(None, name) for name in ("str", "repr", "ascii", "format")}
+        is_text = is_text or (isinstance(node.func, ast.Attribute) and node.func.attr in {"format", "join"})
+        return node.args if is_text else []
+    if isinstance(node, ast.BinOp):
+        return [node.right, *getattr(node.right, "elts", ())] if isinstance(node.op, ast.Mod) else []
+    if isinstance(node, ast.FormattedValue):
+        return [node.value]
+    says = {"args", "msg", "message", "reason", "doc", "object", "orig", "output", "stderr", "stdout", "cmd"}
+    return [node.value] if isinstance(node, ast.Attribute) and node.attr in says else []
 
 
 @cache
@@ -777,6 +790,10 @@ def test_the_page_about_the_tests_names_every_world():
         (sleeps, "memoryd.running.x", "import time\ntime.sleep(1)"),
         (sleeps, "memoryd.running.x", "from time import sleep\nsleep(1)"),
         (error_words, "memoryd.jobs.x", "try: f()\nexcept ValueError as error: log(why=str(error))"),
+        (error_words, "memoryd.jobs.x", "try: f()\nexcept ValueError as error: log(why=repr(error))"),
+        (error_words, "memoryd.jobs.x", "try: f()\nexcept ValueError as error: log(why='%s: %s' % (1, error))"),
+        (error_words, "memoryd.jobs.x", "try: f()\nexcept ValueError as error: log(why=error.msg)"),
+        (error_words, "memoryd.jobs.x", "try: f()\nexcept ValueError: log(why=traceback.format_exc())"),
         (error_words, "memoryd.jobs.x", "try: f()\nexcept (StateError, KeyError) as error: g(f'no: {error}')"),
         (documented, "memoryd.jobs.x", "x = 1"),
         (documented, "memoryd.jobs.x", '"""X."""\ndef f(): ...'),
@@ -814,6 +831,7 @@ def test_a_rule_refuses(rule, name, source):
         (no_promises, "memoryd.jobs.x", "tools = 'TodoWrite'  # a todo list"),
         (no_promises, "memoryd.jobs.x", "TODO = 1"),
         (prints, "memoryd.interfaces.x", "print('x')"),
+        (error_words, "memoryd.jobs.x", "try: f()\nexcept OSError as error: log(why=error.strerror, code=error.errno)"),
         (error_words, "memoryd.jobs.x", "try: f()\nexcept StateError as error: log(why=str(error))"),
         (error_words, "memoryd.jobs.x", "try: f()\nexcept ValueError as error: log(why=describe(error))"),
         (documented, "memoryd.jobs.x", '"""X."""\ndef _f(): ...\nclass _A: ...'),

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.app import LOCK, open_app
+from memoryd.changing import rescrub
 from memoryd.changing.recovery import list_erasing
 from memoryd.changing.restore import ACTS, WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import backups, schema, snapshot
+from memoryd.database import backups, query, schema, snapshot, sqlite
 from memoryd.database.reads import DATABASE
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
@@ -22,6 +23,7 @@ from memoryd.version import __version__
 
 NAMES = (DATABASE, WATERMARKS)
 SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")
+_SCRUBS = "SELECT id FROM job_run WHERE kind = ? AND state = 'queued'"
 
 
 def backup(settings: Settings, path: Path) -> dict[str, Any]:
@@ -57,6 +59,8 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         seq, lines = backups.read_seq(folder / DATABASE), Journal(state / ACTS, sealed=True).entries()
         erased = list_erasing(one for one in lines if one["seq"] > seq)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
-    if erased:  # what was forgotten since the backup goes again, before anybody looks
-        open_app(settings).close()
+    if erased:  # what was taken out since the backup goes again, before anybody looks
+        with open_app(settings) as app:
+            for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
+                app.runner.run_next(only=run_id)
     return {"path": str(path), "kept": None if kept is None else str(kept), **manifest}

@@ -1,9 +1,9 @@
 """A cut: what is taken out of texts when something is forgotten, so that nothing else of them changes.
 
 A forgotten text is found however its words are cased and spaced, where it stands alone or in the middle of a longer
-one, but not inside a word. What is too short to mean one thing only (`uses Vim`) is found only where it is a whole
-line, bullet or sentence. Who said it (`User: …`) makes no difference. A line with nothing left goes; in the middle of a
-longer one `[forgotten]` says that something was there.
+one, and where a long one was shortened, but not inside a word. What is too short to mean one thing only (`uses Vim`) is
+found only where it is a whole line, bullet or sentence. Who said it (`User: …`) makes no difference. A line with
+nothing left goes; in the middle of a longer one `[forgotten]` says that something was there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
@@ -33,6 +33,10 @@ _LABEL = rf"(?:\b(?:{LABELS}):\s+)"
 _LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_LABEL}\Z", re.IGNORECASE)
 _FARTHEST = 80  # characters that may precede the text of a line
+_LEAST_SHORTENED = 80  # characters of a text that may be shortened anywhere
+_START = 40  # of its characters are looked for
+_MOST_SHORTENED = 400  # are left of one, and some more
+_SHORTENED = re.compile(r"[ \t]*(?:\u2026|\.\.\.)")
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
 _LINE_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f]*[ \t]*(?:\r?\n|\Z)")
@@ -221,18 +225,20 @@ class _TextSearch(NamedTuple):
 
     automaton: AhoCorasick | None
     wheres: Sequence[_Where | None]  # of each pattern; None: it is spared
-    keys: frozenset[str]
+    keys: Mapping[str, _Where | None]  # and where each is looked for
+    long: Sequence[str]  # keys that may be shortened, in order; their beginnings are the last patterns
 
 
 @lru_cache(maxsize=8)
 def _ready(texts: tuple[str, ...], lines: tuple[str, ...], spared: tuple[str, ...]) -> _TextSearch:
     patterns: dict[str, _Where | None] = {_strip_text(text): _Where.LINE for text in lines}
     patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, texts)}
-    keys = frozenset(patterns)
     # What is spared as it is and forgotten as well is looked for twice: the automaton tells both.
     every = [*patterns.items(), *((_strip_text(text), None) for text in spared)]
-    automaton = AhoCorasick([key for key, _ in every]) if keys else None
-    return _TextSearch(automaton, [where for _, where in every], keys)
+    long = sorted(key for key in patterns if len(key) >= _LEAST_SHORTENED)
+    starts = {key[:_START] for key in long}
+    automaton = AhoCorasick([*(key for key, _ in every), *starts]) if patterns else None
+    return _TextSearch(automaton, [where for _, where in every], patterns, long)
 
 
 def _build_search(cut: TextRemoval) -> _TextSearch:
@@ -255,6 +261,9 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
     folded, places = _fold_with_places(text)
     for index, begin, end in searched.automaton.find_matches_as_indexes(folded, overlapping=True):
         first, last = places[begin], places[end - 1] + 1
+        if index >= len(searched.wheres):
+            hits += _find_shortened(searched, text, folded, places, begin)
+            continue
         where = searched.wheres[index]
         if _is_within(folded, places, begin) or _is_within(folded, places, end) or not _is_apart(text, first, last):
             continue
@@ -268,6 +277,27 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
         if first >= end:
             yield first, last
             end = last
+
+
+def _find_shortened(
+    searched: _TextSearch, text: str, folded: str, places: Sequence[int], begin: int
+) -> Iterator[tuple[int, int, _Where]]:
+    """Yield the span of a long text that was cut off: before an ellipsis, or at a line's end in its second half."""
+    told = folded[begin : begin + _MOST_SHORTENED]
+    at = bisect_right(searched.long, told)
+    # The key that has the most in common with what stands here is the one before or behind it.
+    size, key = max((_count_common(key, told), key) for key in searched.long[max(0, at - 1) : at + 1])
+    size = len(told[:size].rstrip())
+    if size == len(key) or _is_within(folded, places, begin) or _is_word(text[places[begin] - 1 : places[begin]]):
+        return
+    last, where = places[begin + size - 1] + 1, searched.keys[key]
+    cut = _SHORTENED.match(text, last)
+    if where is not None and (cut or (2 * size >= len(key) and _LINE_ENDS.match(text, last))):
+        yield places[begin], cut.end() if cut else last, where
+
+
+def _count_common(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _is_within(folded: str, places: Sequence[int], at: int) -> bool:

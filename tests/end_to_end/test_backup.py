@@ -68,6 +68,20 @@ def test_a_restored_state_goes_on_and_writes_nothing_twice(scratch, tmp_path):
     assert (scratch.core, scratch.dailies()) == before
 
 
+def test_a_secret_that_was_taken_out_since_the_backup_is_gone_when_the_restore_ends(scratch, tmp_path):
+    secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5"  # a token of GitHub by its form
+    scratch.append([message("user", f"The key is {secret}.", at=recent(1))])
+    scratch.json("run", "--once")
+    file = tmp_path / "state.tar.gz"
+    scratch.json("backup", str(file))
+    scratch.write_config(scrub={"secrets": "redact"})
+    scratch.json("scrub", "--again")
+    kept = Path(scratch.json("restore", str(file))["kept"])
+    files = [path for path in (*scratch.state.rglob("*"), *kept.rglob("*")) if path.is_file()]
+    assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
+    assert scratch.query("SELECT count(*) FROM turn WHERE instr(text, '[REDACTED:')") == [(1,)]
+
+
 def test_a_backup_beside_a_daemon_and_none_is_restored_beside_it(scratch, tmp_path):
     with scratch.daemon() as process:
         scratch.json("backup", str(tmp_path / "b"))

@@ -206,6 +206,33 @@ def test_of_lines_nothing_goes_that_only_quotes_them(text, left):
     assert lines_of(["User: Run all of the tests."]).of_text(text) == (text if left is None else left)
 
 
+LONG = "We keep the orders in PostgreSQL because the reports need it. Nobody asks for another database any more here."
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (
+            "- [General](x.md#a) - We keep the orders in PostgreSQL because the reports …\n",
+            f"- [General](x.md#a) - {MARK}\n",
+        ),
+        ("so we keep the orders in PostgreSQL because the rep… and more", f"so {MARK} and more"),
+        ("- User: we keep the orders in PostgreSQL because the reports need it. Nobody asks...\nmine\n", "mine\n"),
+        ("- We keep the orders in PostgreSQL because the reports need it.\n- mine\n", "- mine\n"),
+        ("- We keep the orders in PostgreSQL because the reports need it, he said.\n", None),
+        ("- We keep the orders in PostgreSQL because of speed …\n", None),
+        ("- We keep the orders …\n", None),
+    ],
+)
+def test_a_long_text_is_found_where_it_was_shortened(text, left):
+    for cut in (
+        cut_of([LONG, "We keep the orders in PostgreSQL for a hundred other reasons, most of which I forgot."]),
+        cut_of([LONG]),
+    ):
+        assert cut.of_text(text) == (text if left is None else left)
+        assert cut.says(text) == (left is not None)
+
+
 def test_what_stays_keeps_what_it_says():
     longer = "Anna never uses tabs in any file; the password rotates"
     cut = spare_texts(cut_of(["Uses tabs in any file."]), [longer, "other"])
