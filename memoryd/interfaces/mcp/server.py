@@ -132,7 +132,7 @@ def _knife(memory: MemoryTools) -> Iterator[McpTool]:
 
 
 def make_server(memory: MemoryTools, calls: Calls, log: Log) -> Server[Any]:
-    """Return the server of an agent's memory, for any transport."""
+    """Return the server of an agent's memory."""
     server = _ToolServer(memory, calls, log)
     return Server(
         "memoryd",
