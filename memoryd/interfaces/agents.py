@@ -47,7 +47,6 @@ def _describe_nothing(agent: Agent) -> str:
 @click.option("--write", is_flag=True, help="Change the files; without it, only show the changes.")
 @click.option("--project", is_flag=True, help="Connect only the sessions in the current folder.")
 @click.option("--remove", is_flag=True, help="Remove the connection.")
-@click.option("--instructions", "instruct", is_flag=True, help="Also name MEMORY.md in CLAUDE.md or AGENTS.md.")
 @agent_option
 @click.pass_obj
 def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:  # noqa: FBT001

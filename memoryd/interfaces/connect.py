@@ -11,8 +11,7 @@ import difflib
 import json
 import re
 import shlex
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +25,7 @@ from memoryd.interfaces import service
 from memoryd.interfaces.hook import COMPACT, END, PROMPT, START
 from memoryd.interfaces.json_settings import OPENCLAW, OPENCODE, Edit, HookSettings, JsonServers, OpenClawPlugins
 from memoryd.interfaces.mcp_server import NAME, McpServer
-from memoryd.interfaces.text_settings import SAID, AiderConf, Instructions, TomlServers
+from memoryd.interfaces.text_settings import AiderConf, TomlServers
 from memoryd.requests.daemon_client import SOCKET
 from memoryd.version import __version__
 
@@ -47,14 +46,12 @@ _WRITTEN = "Written by `memoryd connect openclaw`"
 class OwnFile(Edit):
     """Write or remove a file that belongs to memoryd alone: replace another version of it, leave a foreign file."""
 
-    content: str | None  # None of a file that an earlier version wrote, and this one has no use for
+    content: str
 
-    def put(self, old: bytes | None) -> bytes | None:
+    def put(self, old: bytes | None) -> bytes:
         if old is not None and _OURS.search(old) is None:
-            if self.content is None:
-                return old
             raise RefusedError("is there already, and not written by memoryd", str(self.path), self.by_hand())
-        return None if self.content is None else self.content.encode()
+        return self.content.encode()
 
     def take(self, old: bytes) -> bytes | None:
         return old if _OURS.search(old) is None else None
@@ -80,9 +77,6 @@ class BothEdits(Edit):
     def by_hand(self) -> str:
         return self.first.by_hand()
 
-    def doubts(self, old: bytes | None) -> Sequence[str]:
-        return self.first.doubts(old)
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectTarget:
@@ -93,7 +87,6 @@ class ConnectTarget:
     home: Path
     environ: Mapping[str, str]  # where the tools' own variables are looked up
     project: Path | None  # the folder of one project; None for all sessions of this user
-    imported: bool = False  # whether the tool loads `MEMORY.md` by itself, so that the hook leaves it out
 
     def folder(self, usual: str, variable: str | None = None) -> Path:
         """Return the tool's folder: in the project, where its variable points, or in the home folder."""
@@ -104,8 +97,7 @@ class ConnectTarget:
 
     def options(self) -> list[str]:
         """Return the options of the hook, so that it need not read the configuration."""
-        words = ["--socket", str(self.settings.state_dir / SOCKET), "--config", str(self.settings.source.absolute())]
-        return [*words, "--imported"] if self.imported else words
+        return ["--socket", str(self.settings.state_dir / SOCKET), "--config", str(self.settings.source.absolute())]
 
     def marks(self) -> frozenset[tuple[str, str]]:
         """Return the options that identify a hook of this configuration, whatever version wrote it."""
@@ -140,8 +132,6 @@ class ConnectableTool:
     served: tuple[str, ...] = ()  # for its MCP server; empty where it has none
     in_project: bool = True  # whether it has a configuration of a project
     shared: tuple[str, ...] = ()  # for an MCP server that a project's own file names
-    # the block of the file that it loads by itself; None where it needs none
-    instructions: Callable[[ConnectTarget], Instructions] | None = None
     loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is
 
     def steps(self, place: ConnectTarget) -> list[str]:
@@ -212,7 +202,6 @@ def _pi(place: ConnectTarget) -> Sequence[Edit]:
 
 def _openclaw(place: ConnectTarget) -> Sequence[Edit]:
     state = place.folder(".openclaw", "OPENCLAW_STATE_DIR")
-    former = [state / "hooks" / "memoryd" / name for name in ("HOOK.md", "handler.ts")]
     package = {"name": "memoryd", "description": _WRITTEN, "version": __version__, "type": "module"}
     manifest = {"id": "memoryd", "description": _WRITTEN, "name": "memoryd", "activation": {"onStartup": True}}
     plugin = {
@@ -222,56 +211,16 @@ def _openclaw(place: ConnectTarget) -> Sequence[Edit]:
     }
     named = place.environ.get("OPENCLAW_CONFIG_PATH")
     path = Path(named).expanduser() if named else state / "openclaw.json"
-    allowed = OpenClawPlugins(
-        path, tuple(foreign_config.list_kept(path, place.settings.state_dir / foreign_config.KEPT))
-    )
     # The gateway starts the server in a folder of its own, so the agent of OpenClaw's workspace is named.
     server = place.server(place.agent or choose(place.settings, str(state / "workspace")))
     return [
-        *(OwnFile(path, None) for path in former if path.exists()),
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
-        BothEdits(path, allowed, JsonServers(path, OPENCLAW, server)),
+        BothEdits(path, OpenClawPlugins(path), JsonServers(path, OPENCLAW, server)),
     ]
 
 
 def _aider(place: ConnectTarget) -> Sequence[Edit]:
     return [AiderConf((place.project or place.home) / ".aider.conf.yml", _owner(place).workspace / "MEMORY.md")]
-
-
-def _claude_md(place: ConnectTarget) -> Instructions:
-    return Instructions(
-        place.project / "CLAUDE.md" if place.project else place.folder(".claude", "CLAUDE_CONFIG_DIR") / "CLAUDE.md",
-        f"claude-code {_owner(place).id}",
-        _show_place(place),
-        loads=True,
-    )
-
-
-def _gemini_md(place: ConnectTarget) -> Instructions:
-    agent = _owner(place)
-    if place.project is None or not agent.workspace.is_relative_to(place.project):
-        what = "Gemini CLI imports nothing from outside of the project"
-        raise RefusedError(what, str(agent.workspace), "use --project in a folder that the workspace lies in")
-    return Instructions(place.project / "GEMINI.md", f"gemini {agent.id}", _show_place(place), loads=True)
-
-
-def _show_place(place: ConnectTarget) -> str:
-    path = _owner(place).workspace / "MEMORY.md"
-    if place.project is not None and path.is_relative_to(place.project):
-        path = path.relative_to(place.project)
-    if len(str(path).split()) != 1:
-        raise RefusedError("a path with spaces cannot be imported", str(path), "the hooks inject it as well")
-    return f"@{path}"
-
-
-def _agents_md(tool: str, usual: str, variable: str | None, place: ConnectTarget) -> Instructions:
-    folder = place.project or place.folder(usual, variable)
-    path = folder / "AGENTS.md"
-    if tool == "codex" and (folder / "AGENTS.override.md").exists():
-        path = folder / "AGENTS.override.md"  # Codex reads this one alone then
-    where = json.dumps(str(_owner(place).workspace), ensure_ascii=False)
-    said = f"{SAID}, and day by day in memory/, of the folder {where}."
-    return Instructions(path, f"{tool} {_owner(place).id}", said, loads=False)
 
 
 _ANEW = "restart {}: it reads its configuration when it starts"
@@ -282,7 +231,6 @@ TOOLS = {
         (_ANEW.format("Claude Code"), "/hooks shows what it runs"),
         ("/mcp shows the server memoryd; allow its tools when they are first used",),
         shared=("allow the server when Claude Code asks: it is the project's", _LEAVE.format(".mcp.json")),
-        instructions=_claude_md,
     ),
     "codex": ConnectableTool(
         _codex,
@@ -292,21 +240,18 @@ TOOLS = {
         ),
         ("/mcp shows the server memoryd; allow its tools when they are first used",),
         shared=(_LEAVE.format(".codex/"),),
-        instructions=partial(_agents_md, "codex", ".codex", "CODEX_HOME"),
     ),
     "gemini": ConnectableTool(
         _gemini,
         (_ANEW.format("Gemini CLI"), "/hooks panel shows what it runs"),
         ("/mcp list shows the server memoryd; allow its tools when they are first used",),
         shared=(_LEAVE.format(".gemini/settings.json"),),
-        instructions=_gemini_md,
     ),
     "opencode": ConnectableTool(
         _opencode,
         (_ANEW.format("OpenCode"),),
         ("opencode mcp list shows the server memoryd",),
         shared=(_LEAVE.format("opencode.json"),),
-        instructions=lambda place: _agents_md("opencode", str(_opencode_folder(place)), None, place),
     ),
     "openclaw": ConnectableTool(
         _openclaw,
@@ -317,9 +262,7 @@ TOOLS = {
         ("openclaw mcp list shows the server memoryd",),
         in_project=False,
     ),
-    "pi": ConnectableTool(
-        _pi, ("restart pi, or enter /reload in it",), instructions=partial(_agents_md, "pi", ".pi/agent", None)
-    ),
+    "pi": ConnectableTool(_pi, ("restart pi, or enter /reload in it",)),
     "aider": ConnectableTool(
         _aider,
         (_ANEW.format("Aider"), "it has no hooks: it reads MEMORY.md at its start, and no more than that"),
@@ -335,12 +278,8 @@ def tool_of(name: str) -> ConnectableTool:
     return TOOLS[name]
 
 
-def connect(
-    tool: str, place: ConnectTarget, now: str, *, write: bool, remove: bool, instruct: bool = False
-) -> dict[str, Any]:
+def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: bool) -> dict[str, Any]:
     """Return the changes that connect a tool, and write them if asked.
-
-    With `instruct`, also name the memory in the file of instructions. It stays there until `remove`.
 
     Returns:
         `tool`, `written`, `files` (each with `path`, `changed`, `diff`, `backup`), `next` (steps for a person),
@@ -353,24 +292,20 @@ def connect(
         _require_own(tool, place)
     keep = place.settings.state_dir / foreign_config.KEPT
     planned: list[tuple[Path, bytes | None, bytes | None]] = []
-    doubts: list[str] = []
-    for edit in _edits(tool, place, instruct=instruct and not remove):
+    for edit in known.edits(place):
         if remove and _is_without(edit.path):
             planned.append((edit.path, None, None))
             continue
         old = foreign_config.read(edit.path)
         new = _remove_edit(edit, old, foreign_config.list_kept(edit.path, keep)) if remove else edit.put(old)
         planned.append((edit.path, old, new))
-        doubts += edit.doubts(old) if remove else ()
     files = []
     for path, old, new in planned:
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
     changed = any(one["changed"] for one in files)
-    ahead = doubts if remove else known.steps(place) if changed else []
-    if ahead and instruct and not remove:
-        ahead.append("MEMORY.md reaches the model unchanged this way: it is not scanned for secrets again")
+    ahead = known.steps(place) if changed and not remove else []
     told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}
     return told | {"unread": None if remove else _describe_unread(tool, place)}
 
@@ -391,27 +326,6 @@ def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
             return None
     path = json.dumps(pattern, ensure_ascii=False)
     return f"sessions of {tool} are not read: run memoryd init, or add to transcripts of an agent: - path: {path}"
-
-
-def _edits(tool: str, place: ConnectTarget, *, instruct: bool) -> Sequence[Edit]:
-    known = TOOLS[tool]
-    try:
-        named = _instructions(tool, place)
-    except (RefusedError, ConfigError):
-        if instruct:
-            raise
-        return known.edits(place)
-    if not instruct and not named.is_in(foreign_config.read(named.path)):
-        return known.edits(place)
-    return [*known.edits(replace(place, imported=named.loads)), named]
-
-
-def _instructions(tool: str, place: ConnectTarget) -> Instructions:
-    make = TOOLS[tool].instructions
-    if make is None:
-        raise RefusedError(f"{tool} loads MEMORY.md already", hint="leave out --instructions")
-    _require_own(tool, place)
-    return make(place)
 
 
 def _require_own(tool: str, place: ConnectTarget) -> None:

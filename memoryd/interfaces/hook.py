@@ -7,11 +7,10 @@ results. The secret scanner loads too slowly for this, so lines that look like s
 
 `memoryd connect` writes the whole command:
 
-    memoryd hook TOOL EVENT --socket PATH --config FILE [--imported]
+    memoryd hook TOOL EVENT --socket PATH --config FILE
 
 The folder of the session chooses the agent, so one hook serves all projects, and those that come later. `--config` is
-read only without a daemon. `--imported` leaves out `MEMORY.md` because the tool loads it by itself. Hooks of earlier
-versions name their agent by `--workspace DIR` instead.
+read only without a daemon. Hooks of earlier versions name their agent by `--workspace DIR` instead.
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ class Hook(NamedTuple):
     socket: str
     config: str
     workspace: str = ""  # of the only agent that may answer; empty: the session's folder chooses
-    imported: bool = False
 
     @property
     def dialect(self) -> Dialect:
@@ -133,7 +131,7 @@ def parse(arguments: Sequence[str]) -> Hook:
     socket, config, workspace = (_option(arguments, name, "") for name in ("--socket", "--config", "--workspace"))
     if not (os.path.isabs(socket) and os.path.isabs(config or workspace)):  # noqa: PTH117
         raise HookError("--socket and --config take absolute paths; memoryd connect writes them")
-    return Hook(arguments[0], arguments[1], socket, config, workspace, "--imported" in arguments)
+    return Hook(arguments[0], arguments[1], socket, config, workspace)
 
 
 def _option(arguments: Sequence[str], name: str, default: str) -> str:
@@ -171,7 +169,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     if hook.event in {START, PROMPT}:
         verb = "context" if hook.event == START else "prompt"
         about |= {"units": hook.dialect.units, "files": hook.dialect.files}
-        about |= {"imported": hook.imported, "keeps": hook.dialect.keeps}
+        about["keeps"] = hook.dialect.keeps
         if hook.dialect.names is not None:
             about["source"] = _text(payload, "source")
         about["prompt"] = _extract_prompt(hook.dialect, payload)[:MOST_PROMPT] if hook.event == PROMPT else None
@@ -232,7 +230,7 @@ def _from_files(hook: Hook, cwd: str | None = None) -> str:
     with open_folder(agent.workspace) as folder:
         is_one = len(folders_of(agent)) == 1 or (cwd and Path(cwd).resolve().is_relative_to(agent.folder))
         recent = (RECENT_FILE,) if is_one else ()
-        for name in (*recent, *(() if hook.imported else ("MEMORY.md",)), *_days()):
+        for name in (*recent, "MEMORY.md", *_days()):
             with contextlib.suppress(StateError):
                 data = read_below(folder, name)
                 if data:

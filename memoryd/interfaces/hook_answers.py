@@ -13,7 +13,6 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.agent_choice import choose, is_within
-from memoryd.changing.core_import import CORE_FILE
 from memoryd.database import reads, sqlite, turns
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.finding.recall import Narrowing
@@ -56,7 +55,6 @@ class _InjectionRequest(NamedTuple):
     agent_id: str
     files: bool
     units: int | None
-    imported: bool  # the tool loads MEMORY.md by itself
     asker: Asker = Asker()
 
 
@@ -198,7 +196,7 @@ class HookAnswerer:
         agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
         gathered: dict[tuple[str, Asker], contexts.InjectionMaterial] = {}
         first = [
-            _InjectionRequest(agent.id, files, units, imported=False, asker=Asker(root=root))
+            _InjectionRequest(agent.id, files, units, asker=Asker(root=root))
             for agent in agents.values()
             for root in (None, *self._list_roots(agent))
             for files, units in _SHAPES
@@ -250,8 +248,6 @@ class HookAnswerer:
                 one for one in remembered.parts if one.name in {RECENT_FILE, contexts.ASKED}
             )  # the others it loads itself
             remembered = remembered._replace(parts=recent, unreadable=())
-        elif asked.imported:
-            remembered = remembered._replace(parts=tuple(one for one in remembered.parts if one.name != CORE_FILE))
         budget = contexts.budget_of(app.settings, units=asked.units)
         if (last := self._last.get(asked)) is not None and last[:3] == (remembered, policy, budget):
             return last[3]
@@ -291,8 +287,8 @@ def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> 
     units, folder = request.get("units"), request.get("cwd")
     # Whose project it is, nobody knows without a folder: then it gets what is of no project alone.
     root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else projects.OTHER
-    files, imported = bool(request.get("files", True)), bool(request.get("imported"))
-    return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, imported, Asker(own, root))
+    files = bool(request.get("files", True))
+    return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, Asker(own, root))
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:

@@ -25,7 +25,7 @@ import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -61,10 +61,6 @@ class Edit(ABC):
     @abstractmethod
     def by_hand(self) -> str:
         """Return what a person would do instead."""
-
-    def doubts(self, _old: bytes | None) -> Sequence[str]:
-        """Return what a person should check after the removal, because the earlier state is unknown."""
-        return ()
 
     def text(self, old: bytes | None) -> str:
         """Decode a file; return an empty text if there is none."""
@@ -301,8 +297,6 @@ class HookSettings(JsonEdit):
 class OpenClawPlugins(JsonEdit):
     """The entry of memoryd's plugin of OpenClaw."""
 
-    before: Sequence[bytes] = ()  # what was kept of it, the newest first
-
     def required_settings(self) -> dict[str, Any]:
         return {"plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowConversationAccess": True}}}}}
 
@@ -312,31 +306,11 @@ class OpenClawPlugins(JsonEdit):
             allowed.append(NAME)
 
     def take_from(self, document: dict[str, Any]) -> bool:
-        """Take the entry out; the plugin stays allowed where it was so before its entry was put in."""
         plugins = document.get("plugins", {})
         if NAME not in plugins.get("entries", {}):
             return False
         del plugins["entries"][NAME]
-        if NAME in (allowed := plugins.get("allow", [])) and not self._was_allowed():
+        if NAME in (allowed := plugins.get("allow", [])):
             allowed.remove(NAME)
         _drop_empty(document, ("plugins", "entries"))
         return True
-
-    def doubts(self, old: bytes | None) -> list[str]:
-        """Return what a person looks at once the entry is taken away."""
-        with self.expect_shape():
-            plugins = self.read(old).get("plugins", {})
-            both = NAME in plugins.get("entries", {}) and NAME in plugins.get("allow", [])
-        if not both or self._was_allowed() is not None:
-            return []
-        what = f"plugins.allow of {self.path} names {NAME} no more, and nothing is kept that says"
-        return [f"{what} whether it did before it was connected: put it back if so"]
-
-    def _was_allowed(self) -> bool | None:
-        """Return whether the file allowed the plugin before it had the entry; None where nobody knows."""
-        for data in self.before:
-            with suppress(RefusedError), self.expect_shape():
-                plugins = self.read(data).get("plugins", {})
-                if NAME not in plugins.get("entries", {}):
-                    return NAME in plugins.get("allow", [])
-        return None

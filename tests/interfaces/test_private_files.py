@@ -121,7 +121,7 @@ def test_what_is_private_reaches_nothing(scratch):
         assert "private" in agent("memory_get", path=f"memory/{TODAY}.md")
         assert agent.is_refused
     dialect = SimpleNamespace(files=True, units=None)
-    call = SimpleNamespace(dialect=dialect, config=str(scratch.config), workspace="", imported=False)
+    call = SimpleNamespace(dialect=dialect, config=str(scratch.config), workspace="")
     assert WORD not in hook._from_files(call, str(scratch.workspace))
     # The state folder and all other files, byte by byte.
     assert files_with(scratch.state, WORD) == []
