@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,80 +96,44 @@ def read(path: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
 
 
 def follow(path: Path, wanted: LogFilter, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-    """Return the last records and then each new one, whatever file it is in.
+    """Return the last records and then each new one, as `tail -F` does.
 
-    `wait` is called when there is nothing new; it returns False to end.
+    A file that is renamed twice between two looks is not read. `wait` is called when there is nothing new; it returns
+    False to end.
     """
     lines = _RecordLines(wanted)
-    with closing(_Tail(path)) as tail:
-        tail.skip_to_last(_FOLLOW_FROM)
-        while True:
-            moved = tail.has_moved()  # asked before the read: a file that has a successor gets no more lines
-            if data := tail.read():
-                yield from lines.take(data)
-            elif tail.was_cut() or (moved and tail.go_on()):
-                lines.drop_rest()
-            else:
-                yield from lines.damage()
-                if not wait():
-                    return
+    file = _open(path)
+    if file is not None:
+        _skip_to_last(file, _FOLLOW_FROM)
+    while True:
+        is_current = file is not None and _is_current(file, path)  # before the read: a renamed file gets no more lines
+        if file is not None and (data := os.read(file.fd, _CHUNK)):
+            yield from lines.take(data)
+        elif not is_current and (successor := _open(path)):
+            lines.drop_rest()
+            if file is not None:
+                file.close()
+            file = successor
+        else:
+            yield from lines.damage()
+            if not wait():
+                return
 
 
-class _Tail:
-    """Hold an open log file, and how far it is read."""
+def _skip_to_last(file: Descriptor, size: int) -> None:
+    """Go to the first line that begins within the last `size` bytes."""
+    if os.fstat(file.fd).st_size > size:
+        os.lseek(file.fd, -size - 1, os.SEEK_END)
+        while os.read(file.fd, 1) not in {b"\n", b""}:
+            pass
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = _open(path)
 
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def skip_to_last(self, size: int) -> None:
-        """Go to the first line that begins within the last `size` bytes."""
-        if self._file is not None and os.fstat(self._file.fd).st_size > size:
-            os.lseek(self._file.fd, -size - 1, os.SEEK_END)
-            while os.read(self._file.fd, 1) not in {b"\n", b""}:
-                pass
-
-    def read(self) -> bytes:
-        return b"" if self._file is None else os.read(self._file.fd, _CHUNK)
-
-    def was_cut(self) -> bool:
-        """Return True if the file is shorter than what was read of it, and go back to its start."""
-        if self._file is None or os.fstat(self._file.fd).st_size >= os.lseek(self._file.fd, 0, os.SEEK_CUR):
-            return False
-        os.lseek(self._file.fd, 0, os.SEEK_SET)
-        return True
-
-    def has_moved(self) -> bool:
-        return self._file is None or self._successor() is not None
-
-    def go_on(self) -> bool:
-        """Open the file that followed this one; return False if there is none yet."""
-        while path := self._successor():
-            file = _open(path)
-            if file is None:
-                return False
-            if self._successor() == path:  # else a rotation shifted the names meanwhile: look again
-                self.close()
-                self._file = file
-                return True
-            file.close()
-        return False
-
-    def _successor(self) -> Path | None:
-        if not self._path.exists() or self._is(self._path):
-            return None
-        rotations = (number for number in range(1, KEPT_FILES) if self._is(name_rotated(self._path, number)))
-        number = next(rotations, 1)
-        return name_rotated(self._path, number - 1) if number > 1 else self._path
-
-    def _is(self, path: Path) -> bool:
-        with suppress(OSError):
-            return self._file is not None and os.path.samestat(os.fstat(self._file.fd), path.stat())
-        return False
+def _is_current(file: Descriptor, path: Path) -> bool:
+    """Return True if a file is still the one at the path, and no shorter than what was read of it."""
+    with suppress(OSError):
+        status = path.stat()
+        return os.path.samestat(os.fstat(file.fd), status) and status.st_size >= os.lseek(file.fd, 0, os.SEEK_CUR)
+    return False
 
 
 def _open(path: Path) -> Descriptor | None:
