@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from sqlalchemy import Engine, RowMapping
 
+from memoryd.changing import now_folder
+from memoryd.changing.now_folder import NowSession
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Agent, Settings
 from memoryd.database import query, sqlite, turns
@@ -31,11 +32,6 @@ _SESSIONS = (
     " AND s.format <> 'now' AND s.parent_id IS NULL AND s.turns > 0 AND s.last_turn_at >= ?"
     " ORDER BY s.started_at, s.id"
 )
-
-
-class _CaptureFile(NamedTuple):
-    name: str
-    data: bytes
 
 
 class Captures:
@@ -59,10 +55,10 @@ class Captures:
             if moment_of(row["last_turn_at"]) > moment_of(row["seen_at"]) - settings.sessions.idle_end  # no history
         ]
         states = {row["id"]: (row["last_seq"], row["state"], row["told"]) for row in rows}
-        held = dict(_list_captures(agent.workspace))
+        held = {one.header.session_id: one for one in now_folder.list_files(agent.workspace) if one.is_capture}
         late = clock.now() - settings.sessions.now_keep
         changes: list[tuple[str, bytes | None, bytes | None]] = []
-        changes += [(one.name, one.data, None) for one in held.values() if _is_over(one.data, late)]
+        changes += [(one.name, one.data, None) for one in held.values() if _is_over(one, late)]
         changes += [
             change
             for row in rows
@@ -77,26 +73,17 @@ class Captures:
 
 
 def _list_changes(
-    engine: Engine, workspace: Path, row: RowMapping, old: _CaptureFile | None
+    engine: Engine, workspace: Path, row: RowMapping, old: NowSession | None
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
     """Yield what is to be done about the file of a session; nothing where somebody has edited it."""
     new = _render(engine, row)
     if old is None and row["told"] is None:
-        yield _free_name(workspace, moment_of(row["started_at"] or row["last_turn_at"])), None, new
+        began = moment_of(row["started_at"] or row["last_turn_at"])
+        yield now_folder.find_free_name(began, lambda name: (workspace / FOLDER / name).exists()), None, new
     elif old is not None and _is_ours(old.data, new):
         wanted = new if row["told"] is None else now.clear(new)
         if wanted != old.data:
             yield old.name, old.data, wanted
-
-
-def _list_captures(workspace: Path) -> Iterator[tuple[str, _CaptureFile]]:
-    """Yield the files that are there, each with its session."""
-    folder = workspace / FOLDER
-    for name in sorted(path.name for path in folder.glob("NOW-*.md")) if folder.is_dir() else ():
-        data = regular.read_in(workspace, f"{FOLDER}/{name}") or b""
-        header = now.parse(data).header
-        if header is not None and header.memory_type == CAPTURE:
-            yield header.session_id, _CaptureFile(name, data)
 
 
 def _render(engine: Engine, row: RowMapping) -> bytes:
@@ -121,15 +108,8 @@ def _is_ours(old: bytes, new: bytes) -> bool:
     return now.parse(new).body.startswith(now.parse(old).body)
 
 
-def _is_over(data: bytes, late: datetime) -> bool:
-    document = now.parse(data)
-    end = document.header.timestamp_end if document.header else None
-    return now.is_cleared(document) and end is not None and moment_of(end) < late
-
-
-def _free_name(workspace: Path, began: datetime) -> str:
-    names = (f"NOW-{began:%Y-%m-%dT%H-%M}{'' if number == 1 else f'-{number}'}.md" for number in range(1, 10_000))
-    return next(name for name in names if not (workspace / FOLDER / name).exists())
+def _is_over(file: NowSession, late: datetime) -> bool:
+    return now.is_cleared(file.document) and file.end is not None and moment_of(file.end) < late
 
 
 def _put(folder: OpenFolder, name: str, before: bytes | None, after: bytes | None) -> None:

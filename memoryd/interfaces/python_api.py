@@ -383,7 +383,7 @@ class MemorySessions:
 
     def list(self) -> list[dict[str, Any]]:
         """Return the sessions that have a NOW file, the oldest first."""
-        return [one.describe() for one in sessions.list_sessions(self._agent)]
+        return [sessions.describe(one) for one in sessions.list_sessions(self._agent)]
 
 
 class MemoryFacts:

@@ -20,10 +20,10 @@ from memoryd.transcripts import now_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from memoryd.changing.now_folder import NowSession
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader
     from memoryd.finding.recall import Narrowing
-    from memoryd.requests.sessions import NowSession
     from memoryd.transcripts.turn import Turn
 
 FORMAT = now_file.NAME

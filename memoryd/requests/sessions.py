@@ -6,25 +6,24 @@ while they change. An entry is one append; the header alone is rewritten.
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from memoryd.clock import moment_of, text_of, utc_now
-from memoryd.errors import ConfigError, NotFoundError, StateError
+from memoryd.changing import now_folder
+from memoryd.changing.now_folder import NowSession
+from memoryd.clock import text_of, utc_now
+from memoryd.errors import ConfigError, NotFoundError
 from memoryd.files import appends, durable, folders, regular, temporary
-from memoryd.files.open_folder import open_folder
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import scanner
 from memoryd.text.private import is_private
 from memoryd.text.tags import find_tags
 from memoryd.tiers import now
-from memoryd.tiers.archive import FOLDER
-from memoryd.tiers.now import NowDocument, NowHeader
+from memoryd.tiers.now import NowHeader
 from memoryd.transcripts import now_file
 from memoryd.transcripts.now_file import EXIT, EXIT_AND_CONSOLIDATE
 
@@ -38,92 +37,29 @@ ROLES = ("user", "agent", "tool")
 PRIVATE = "private: true"
 _MOST_TAGS = 50
 _ATTEMPTS = 5  # to change a header while an agent writes into its file
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class NowSession:
-    """Hold a session and its NOW file as it was read."""
-
-    name: str
-    data: bytes
-    document: NowDocument
-
-    @property
-    def header(self) -> NowHeader:
-        """Return the header; of a file without one, what its name tells."""
-        stem = self.name.removesuffix(".md")
-        found = self.document.header or NowHeader("", None)
-        began = found.timestamp_start or now.read_name(stem)[0]
-        return replace(found, session_id=found.session_id or stem, timestamp_start=began)
-
-    @property
-    def path(self) -> str:
-        """Return the path in the workspace."""
-        return f"{FOLDER}/{self.name}"
-
-    @property
-    def is_open(self) -> bool:
-        """Return True if entries may be appended; a file without a header is its writer's own."""
-        return self.document.header is not None and self.document.header.timestamp_end is None
-
-    @property
-    def is_private(self) -> bool:
-        """Return True if nobody may read, send or index it."""
-        return is_private(self.name, self.document.head)
-
-    @property
-    def order(self) -> tuple[datetime, str, int]:
-        """Return what sorts sessions from the oldest to the newest."""
-        stem = self.name.removesuffix(".md")
-        began = self.header.timestamp_start
-        return (moment_of(began) if began else _EARLIEST, stem[: len("NOW-YYYY-MM-DDTHH-MM")], now.read_name(stem)[1])
-
-    def describe(self) -> dict[str, Any]:
-        """Return the session for programs."""
-        found = self.header
-        return {
-            "session": found.session_id, "path": self.path, "parent_session": found.parent_session,
-            "started_at": found.timestamp_start, "ended_at": found.timestamp_end,
-            "duration_minutes": found.duration_minutes, "project_path": found.project_path, "tags": list(found.tags),
-            "related_tasks": list(found.related_tasks), "private": self.is_private,
-        }  # fmt: skip
+def describe(one: NowSession) -> dict[str, Any]:
+    """Return a session for programs."""
+    found = one.header
+    return {
+        "session": found.session_id, "path": one.path, "parent_session": found.parent_session,
+        "started_at": found.timestamp_start, "ended_at": found.timestamp_end,
+        "duration_minutes": found.duration_minutes, "project_path": found.project_path, "tags": list(found.tags),
+        "related_tasks": list(found.related_tasks), "private": one.is_private,
+    }  # fmt: skip
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------
 
 
 def list_sessions(agent: Agent) -> list[NowSession]:
-    """Return the sessions that have a NOW file, from the oldest to the newest; no folder is made."""
-    with regular.as_state_error("cannot be read", agent.workspace):
-        try:
-            with (
-                open_folder(agent.workspace) as top,
-                top.folder(".continuum") as outer,
-                outer.folder("memory") as place,
-            ):
-                return _read_sessions(place)
-        except FileNotFoundError:
-            return []
-
-
-def find_current(agent: Agent) -> Path | None:
-    """Return the NOW file of the newest open session; None if no session is open."""
-    found = _newest_open(list_sessions(agent))
-    return None if found is None else agent.workspace / found.path
+    """Return the sessions that have a NOW file, from the oldest to the newest."""
+    return [one for one in now_folder.list_files(agent.workspace) if not one.is_capture]
 
 
 def _read_sessions(folder: OpenFolder) -> list[NowSession]:
-    found = []
-    for name in folder.names():
-        if now_file.is_now_path(PurePosixPath(name)):
-            try:
-                data = regular.read(folder / name)
-            except StateError:  # a link, or what nobody may read: no session of ours
-                continue
-            if data is not None:
-                found.append(NowSession(name, data, now.parse(data)))
-    return sorted((one for one in found if one.header.memory_type != now_file.CAPTURE), key=lambda one: one.order)
+    return [one for one in now_folder.read_files(folder) if not one.is_capture]
 
 
 def _newest_open(found: Sequence[NowSession]) -> NowSession | None:
@@ -165,7 +101,7 @@ def start(
     named = tuple(dict.fromkeys(tag for word in words[: len(tags)] if (tag := word.strip().lstrip("#@"))))
     header = NowHeader("", None, project_path=folder, tags=named, related_tasks=tuple(about), extra=extra)
     with _lock_files(settings, agent) as place:
-        return _begin(place, header, _read_sessions(place), utc_now()).describe()
+        return describe(_begin(place, header, _read_sessions(place), utc_now()))
 
 
 def append(
@@ -206,11 +142,12 @@ def append(
         appends.append(entry, now.seam(chosen.data) + now.render_entry(role, text, tool, summary))
         tags = () if role == "tool" else find_tags(text)
         data = _change(entry, lambda data: _add_tags(data, tags))
-        if not _is_due(settings, data, at):
-            return NowSession(chosen.name, data, now.parse(data)).describe() | {"continued_in": None}
+        written = NowSession(chosen.name, data, now.parse(data))
+        if not written.is_due(settings, at):
+            return describe(written) | {"continued_in": None}
         closed = _close(place, chosen, at)
         later = _begin(place, _next_header(closed.header), [closed], at)
-        return closed.describe() | {"continued_in": later.header.session_id}
+        return describe(closed) | {"continued_in": later.header.session_id}
 
 
 def end(
@@ -227,7 +164,7 @@ def end(
         chosen = _newest_open(found) if session_id is None else _choose(found, session_id)
         if chosen is None:
             raise NotFoundError("no session is open", agent.id, "memoryd session start starts one")
-        told = _close(place, chosen, utc_now()).describe()
+        told = describe(_close(place, chosen, utc_now()))
     if consolidate:
         from memoryd.requests import consolidating
 
@@ -265,10 +202,8 @@ def _begin(folder: OpenFolder, header: NowHeader, found: Sequence[NowSession], a
     new_id = f"sess_{secrets.token_hex(8)}"
     made = replace(header, session_id=new_id, timestamp_start=text_of(at), parent_session=parent)
     data = now.render_header(made)
-    for number in itertools.count(1):
-        name = f"NOW-{at.astimezone(UTC):%Y-%m-%dT%H-%M}{'' if number == 1 else f'-{number}'}.md"
-        if (folder / name).exists():  # also as a link, or as a folder
-            continue
+    while True:
+        name = now_folder.find_free_name(at, lambda name: (folder / name).exists())
         with suppress(durable.MovedError):  # taken at this moment
             durable.replace(folder / name, data, None)
             break
@@ -309,11 +244,3 @@ def _add_tags(data: bytes, tags: Sequence[str]) -> bytes:
     if header is None or not new or len(header.tags) >= _MOST_TAGS:
         return data
     return now.set_fields(data, {"tags": (*header.tags, *new)[:_MOST_TAGS]})
-
-
-def _is_due(settings: Settings, data: bytes, at: datetime) -> bool:
-    """Return True if a file is so long or so old that a new one is to continue its session."""
-    header = now.parse(data).header
-    began = header.timestamp_start if header is not None else None
-    is_old = began is not None and at - moment_of(began) >= settings.sessions.now_max_age
-    return is_old or data.count(b"\n") >= settings.sessions.now_max_lines

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
 from sqlalchemy import Connection, RowMapping
 
+from memoryd.changing import now_folder
+from memoryd.changing.now_folder import NowSession
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Settings
 from memoryd.database import query, turns
-from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.job import WriteFile
-from memoryd.text.private import is_private
 from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER, SaidEntry
-from memoryd.tiers.now import NowDocument, NowHeader
+from memoryd.tiers.now import NowHeader
 from memoryd.transcripts import now_file
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.turn import Origin, Role, StoredTurn
@@ -39,20 +39,6 @@ _READ = (
 )
 
 
-class KeptFile(NamedTuple):
-    """Hold a NOW file of a workspace."""
-
-    path: str  # in the workspace
-    data: bytes
-    document: NowDocument
-    began: datetime | None
-
-    @property
-    def end(self) -> str | None:
-        """Return when its session ended, if it says so."""
-        return self.document.header.timestamp_end if self.document.header else None
-
-
 class DueNowFile(NamedTuple):
     """Hold a file that is to be rolled over."""
 
@@ -61,23 +47,9 @@ class DueNowFile(NamedTuple):
     writes: tuple[WriteFile, ...]  # the cleared file, and the one that continues its session
 
 
-def list_files(workspace: Path) -> Iterator[KeptFile]:
-    """Yield the NOW files that people and agents write, without private ones, in order of their names."""
-    folder = workspace / FOLDER
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    for name in names:
-        if not now_file.is_now_path(PurePosixPath(name)):
-            continue
-        try:
-            data = regular.read_in(workspace, f"{FOLDER}/{name}")
-        except StateError:  # a link, or what nobody may read
-            continue
-        document = now.parse(data or b"")
-        header = document.header
-        if data is None or is_private(name, data) or (header is not None and header.memory_type == now_file.CAPTURE):
-            continue
-        began = (header.timestamp_start if header else None) or now.read_name(name.removesuffix(".md"))[0]
-        yield KeptFile(f"{FOLDER}/{name}", data, document, moment_of(began) if began else None)
+def list_files(workspace: Path) -> list[NowSession]:
+    """Return the NOW files that people and agents write, without private ones, from the oldest to the newest."""
+    return [one for one in now_folder.list_files(workspace) if not (one.is_private or one.is_capture)]
 
 
 def list_due(
@@ -88,7 +60,7 @@ def list_due(
     found = []
     for file in list_files(workspace):
         is_asked = asked_before is not None and (file.began is None or file.began < asked_before)
-        is_long = not file.end and _is_due(settings, clock, file)
+        is_long = not file.end and file.is_due(settings, clock.now())
         is_wanted = bool(file.end) or is_asked or is_long
         if is_wanted and not now.is_fresh(file.document) and not now.is_cleared(file.document):
             row = _find_read(connection, agent_id, file)
@@ -105,16 +77,14 @@ def _workspace_of(settings: Settings, agent_id: str) -> Path:
 
 def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
     """Return True if an open NOW file has nine tenths of the lines or the age at which another one continues it."""
-    limits = settings.sessions
     return any(
-        file.data.count(b"\n") >= _NEAR * limits.now_max_lines
-        or (file.began is not None and clock.now() - file.began >= _NEAR * limits.now_max_age)
+        file.is_due(settings, clock.now(), _NEAR)
         for file in list_files(workspace)
         if not file.end and not now.is_fresh(file.document)
     )
 
 
-def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[KeptFile]:
+def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowSession]:
     """List the files of an agent that began before a moment and were never rolled over."""
     workspace = _workspace_of(settings, agent_id)
     return [
@@ -155,17 +125,12 @@ def _said_by_tool(turn: StoredTurn) -> str:
     return f"{first.removeprefix(now_file.TOOL_MARK).removesuffix(']')}\n{rest}"
 
 
-def _rests_since(workspace: Path, file: KeptFile, late: datetime) -> bool:
+def _rests_since(workspace: Path, file: NowSession, late: datetime) -> bool:
     """Return True if a file was cleared before a moment: a session that was left behind ended long before that."""
     return (workspace / file.path).stat().st_mtime < late.timestamp()
 
 
-def _is_due(settings: Settings, clock: Clock, file: KeptFile) -> bool:
-    is_old = file.began is not None and clock.now() - file.began >= settings.sessions.now_max_age
-    return is_old or file.data.count(b"\n") >= settings.sessions.now_max_lines
-
-
-def _find_read(connection: Connection, agent_id: str, file: KeptFile) -> RowMapping | None:
+def _find_read(connection: Connection, agent_id: str, file: NowSession) -> RowMapping | None:
     """Return the session of a file whose every byte was read as it is now."""
     digest = regular.compute_digest(file.data)
     session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
@@ -177,11 +142,9 @@ def _find_read(connection: Connection, agent_id: str, file: KeptFile) -> RowMapp
     return None
 
 
-def _list_writes(workspace: Path, clock: Clock, file: KeptFile, is_live: bool) -> Iterator[WriteFile]:  # noqa: FBT001
-    stem = PurePosixPath(file.path).stem
+def _list_writes(workspace: Path, clock: Clock, file: NowSession, is_live: bool) -> Iterator[WriteFile]:  # noqa: FBT001
     at = clock.text()
-    header = file.document.header
-    closed = now.close(file.data, at, (header.session_id if header else "") or stem)
+    closed = now.close(file.data, at, file.header.session_id)
     yield WriteFile(file.path, file.data, now.clear(closed))
     last = now.parse(closed).header
     if is_live and last is not None:
@@ -189,10 +152,5 @@ def _list_writes(workspace: Path, clock: Clock, file: KeptFile, is_live: bool) -
             last, session_id=f"sess_{token_hex(8)}", timestamp_start=at, timestamp_end=None, duration_minutes=None,
             parent_session=last.session_id,
         )  # fmt: skip
-        name = _free_name(workspace, moment_of(at))
+        name = now_folder.find_free_name(moment_of(at), lambda name: (workspace / FOLDER / name).exists())
         yield WriteFile(f"{FOLDER}/{name}", None, now.render_header(begun))
-
-
-def _free_name(workspace: Path, at: datetime) -> str:
-    names = (f"NOW-{at:%Y-%m-%dT%H-%M}{'' if number == 1 else f'-{number}'}.md" for number in range(1, 10_000))
-    return next(name for name in names if not (workspace / FOLDER / name).exists())

@@ -42,6 +42,10 @@ class World:
     def end(self, **given):
         return sessions.end(self.settings, self.agent, **given)
 
+    def current(self):
+        """The path of the newest open session."""
+        return next((one.path for one in reversed(sessions.list_sessions(self.agent)) if one.is_open), None)
+
     def files(self):
         return sorted(path.name for path in (self.scratch.workspace / ".continuum/memory").glob("NOW-*.md"))
 
@@ -102,7 +106,7 @@ def test_an_entry_without_a_session_starts_one_and_the_newest_open_one_is_resume
     second = world.start()
     assert world.append("two")["session"] == second["session"]
     world.end()
-    assert sessions.find_current(world.agent) == world.scratch.workspace / first["path"]
+    assert world.current() == first["path"]
     assert world.append("three")["session"] == first["session"]
     assert world.said(first) == ["one", "three"]
     assert world.append("four", session_id=second["session"])["parent_session"] == second["session"]
@@ -128,7 +132,7 @@ def test_exit_ends_the_session_and_is_no_entry(world):
     assert world.append("/exit", "agent")["ended_at"] is None
     assert world.append(" /exit\n")["ended_at"] is not None
     assert world.said(first) == ["please /exit the loop", "/exit"]
-    assert sessions.find_current(world.agent) is None
+    assert world.current() is None
 
 
 def test_a_long_file_is_closed_and_continued_and_its_id_still_names_the_session(world):
@@ -274,7 +278,7 @@ def test_after_any_steps_each_entry_is_in_one_file_once_and_in_order(world, step
     for number, step in enumerate(steps):
         world.wait(seconds=7)
         text = f"entry {number}\n# {step} `x"
-        current = sessions.find_current(world.agent)
+        current = world.current()
         if step == "start":
             ids.append(world.start()["session"])
         elif step in {"say", "long", "old id"}:
@@ -287,9 +291,9 @@ def test_after_any_steps_each_entry_is_in_one_file_once_and_in_order(world, step
         elif current and step == "end":
             world.end()
         elif current:
-            with current.open("ab") as file:
+            with (world.scratch.workspace / current).open("ab") as file:
                 file.write(b"## Agent: by hand\n```\nopen" if step == "torn" else b"## Agent: by hand\n")
-    found = [world.said(one.describe()) for one in sessions.list_sessions(world.agent)]
+    found = [world.said(sessions.describe(one)) for one in sessions.list_sessions(world.agent)]
     assert sorted(text for texts in found for text in texts if text.startswith("entry")) == sorted(said)
     for texts in found:
         numbers = [int(text.split()[1]) for text in texts if text.startswith("entry")]

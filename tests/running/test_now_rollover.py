@@ -337,7 +337,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule()
     def end(self):
-        if sessions.find_current(self.world.agent):
+        if any(one.is_open for one in sessions.list_sessions(self.world.agent)):
             self.world.end()
 
     @rule()
