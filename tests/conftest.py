@@ -1,6 +1,7 @@
 """Hypothesis profiles: `default` for every day, `soak` (HYPOTHESIS_PROFILE=soak) for `make soak`.
 
-Tests marked `soak` run only with the second; those marked `real_model`, `hybrid` or `browser` only if `-m` names them.
+Tests marked `soak` run only with the second; those marked `real_model`, `hybrid`, `fleet` or `browser` only if `-m`
+names them.
 """
 
 import os
@@ -35,8 +36,26 @@ def workers(tmp_path_factory):
         shared.close()
 
 
+@pytest.fixture(scope="session")
+def fleet_server(tmp_path_factory):
+    """A PostgreSQL for all tests of the fleet."""
+    import pg_world
+
+    started = pg_world.start(tmp_path_factory.mktemp("pg"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def fleet(fleet_server, tmp_path):
+    """A database of that server with the schema of a fleet, and a key."""
+    import fleet_world
+
+    return fleet_world.make(fleet_server, tmp_path, f"test_{abs(hash(str(tmp_path)))}")
+
+
 def pytest_collection_modifyitems(config, items):
-    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "browser")} | {
+    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "fleet", "browser")} | {
         "soak": PROFILE == "soak"
     }
     left_out = [item for item in items if any(item.get_closest_marker(name) and not wanted[name] for name in wanted)]

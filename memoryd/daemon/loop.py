@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd import config
 from memoryd.agent_choice import choose
 from memoryd.changing.captures import Captures
+from memoryd.config_fleet import list_fixed
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, schedule, scheduled_times
 from memoryd.daemon.watch import OUT_OF_FILES, Watcher
@@ -58,7 +59,6 @@ MAX_THREADS = 64
 PROJECT_SECONDS = 0.4  # between two looks whether a new project has its agent
 MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
-LATE_SECONDS = 120.0
 
 
 class Timer:
@@ -158,6 +158,9 @@ class Loop:
         self.captures = Captures()
         self.discovering = _BackgroundTask(self.pool, app.log.warning, "new projects not added")
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
+        self.linking = _BackgroundTask(self.pool, app.log.warning, "fleet not told")
+        self.heeding = _BackgroundTask(self.pool, app.log.warning, "requests of the fleet not heeded")
+        self.heed: Callable[[], None] | None = None  # carries out what the fleet asks of this host
         self.telling = _BackgroundTask(self.pool, app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
@@ -283,7 +286,18 @@ class Loop:
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
-        beside = (self.chores, self.indexing, self.embedding, self.telling, self.discovering, self.capturing)
+        if self.app.link is not None:
+            self.app.link.asker.close()  # who waits for a reply finds it at the next start
+        beside = (
+            self.linking,
+            self.heeding,
+            self.chores,
+            self.indexing,
+            self.embedding,
+            self.telling,
+            self.discovering,
+            self.capturing,
+        )
         threads += [one.future for one in beside if one.future is not None]
         if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
@@ -552,9 +566,20 @@ class Loop:
             self.discovering.start(self._discover)
         if app.settings.sessions.capture and self.capture.is_due(now):
             self.capturing.start(self._capture)
+        self._tend_link()
         self._tell_alarms()
         if (self.watcher.method, self.watcher.polling_why) != before:
             self._note_watching()
+
+    def _tend_link(self) -> None:
+        link = self.app.link
+        if link is None:
+            return
+        if link.is_changed:
+            self._apply(link.restrict(self.app.settings))
+        self.linking.start(lambda: link.tick(self.app.settings))
+        if self.heed is not None:
+            self.heeding.start(self.heed)
 
     def _tell_alarms(self) -> None:
         if self.teller.is_wanted():
@@ -611,9 +636,7 @@ class Loop:
     def _run_schedules(self) -> None:
         app = self.app
         for slot in schedule.list_due(app.settings, app.clock.now()):
-            on_time = (app.clock.now() - slot.at).total_seconds() < LATE_SECONDS
-            trigger = "schedule" if on_time else "catch-up"
-            if scheduled_times.queue(app, slot, trigger):
+            if scheduled_times.queue_ready(app, slot):
                 self.queue.at = 0
         if scheduled_times.look_at_cores(app):
             self.queue.at = 0
@@ -686,6 +709,8 @@ class Loop:
             fresh = config.load(app.settings.source)
             if fresh.state_dir != app.settings.state_dir:
                 raise StateError("state_dir cannot change while memoryd runs", hint="stop it first")
+            if list_fixed(fresh.fleet) != list_fixed(app.settings.fleet):
+                raise StateError("the fleet and the host's name cannot change while memoryd runs", hint="stop it first")
             trust.require(fresh)
             make_memory_folders(fresh)
         except MemorydError as error:
@@ -693,6 +718,11 @@ class Loop:
             alarms.set_alarm(app.engine, alarming.CONFIG, str(error), self.clock.text())
             return
         alarms.set_alarm(app.engine, alarming.CONFIG, None, self.clock.text())
+        self._apply(fresh if app.link is None else app.link.restrict(fresh))
+        app.log.info("configuration reloaded", path=fresh.source)
+
+    def _apply(self, fresh: Settings) -> None:
+        app = self.app
         app.settings = app.runner.settings = fresh
         app.recall = replace(
             app.recall,
@@ -708,4 +738,3 @@ class Loop:
         self._reconsider_all()
         self.hints.all()
         self.discover.at = 0
-        app.log.info("configuration reloaded", path=fresh.source)

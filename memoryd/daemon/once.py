@@ -39,7 +39,7 @@ def run_once(app: App) -> dict[str, Any]:
                 app.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
     sleeping.end_idle(app.engine, app.settings, app.clock)
     for slot in schedule.list_due(app.settings, app.clock.now()):
-        scheduled_times.queue(app, slot, "catch-up")
+        scheduled_times.queue_ready(app, slot, is_late=True)
     scheduled_times.look_at_cores(app)
     app.ingest.changed.update(sleeping.list_unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
@@ -64,9 +64,16 @@ def run_once(app: App) -> dict[str, Any]:
     Captures().write_all(app.engine, app.settings, app.clock)
     app.keeper.keep(app.engine, app.settings, app.clock)
     alarming.review(app.runner)
+    _tell_end(app, teller)
+    return {"turns": sleeping.count_turns(app.engine) - before, "runs": carried_out}
+
+
+def _tell_end(app: App, teller: alarming.AlarmHook) -> None:
+    """Send what was done to the fleet, and the alarms to the user's command."""
+    if app.link is not None:
+        app.link.tick(app.settings)
     if teller.is_wanted():
         teller.tell()
-    return {"turns": sleeping.count_turns(app.engine) - before, "runs": carried_out}
 
 
 def await_settled(app: App, agent: Agent) -> None:

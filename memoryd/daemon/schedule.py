@@ -7,6 +7,7 @@ off is caught up once, and an hour that a clock change repeats does not repeat i
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from apscheduler.triggers.cron import CronTrigger
 from memoryd.cron import parse_cron
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from zoneinfo import ZoneInfo
 
     from memoryd.config import Settings
@@ -30,6 +32,7 @@ class Due:
 
     kind: str
     at: datetime  # aware, in the configured zone
+    gap: timedelta = timedelta()  # until the schedule fires again
 
     @property
     def slot(self) -> str:
@@ -103,11 +106,42 @@ def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
 
 def list_due(settings: Settings, now: datetime) -> list[Due]:
     """List the newest scheduled time of each schedule. Most have been used; the job table knows."""
-    last = {kind: last_fire(trigger, now) for kind, trigger in list_triggers(settings).items()}
-    return [Due(kind, at.astimezone(settings.zone)) for kind, at in last.items() if at is not None]
+    found = []
+    for kind, trigger in list_triggers(settings).items():
+        if (at := last_fire(trigger, now)) is not None:
+            after = _fires_after(trigger, at.astimezone(UTC)) if settings.fleet.database is not None else None
+            found.append(Due(kind, at.astimezone(settings.zone), timedelta() if after is None else after - at))
+    return found
+
+
+def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
+    """Return how much later than its schedule an agent of a fleet runs: always the same share of `fleet.spread`.
+
+    Never as late as the schedule's next time, after a `gap`, or an agent would miss its turn for ever.
+    """
+    if settings.fleet.database is None:
+        return timedelta()
+    digest = hashlib.sha256(f"{settings.fleet.host}/{agent_id}".encode()).digest()
+    return min(settings.fleet.spread, gap) * (int.from_bytes(digest[:8]) / 2**64)
 
 
 def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
-    """Return when each scheduled kind runs next."""
+    """Return when each scheduled kind runs next, for agents without a time of their own."""
     next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
     return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}
+
+
+def own_times(settings: Settings, now: datetime) -> Callable[[str], dict[str, datetime]]:
+    """Return a function from an agent to when each scheduled kind runs next for it, in a fleet at its own time."""
+    coming, last = next_times(settings, now), {due.kind: due for due in list_due(settings, now)}
+
+    def of_agent(agent_id: str) -> dict[str, datetime]:
+        found = {}
+        for kind, at in coming.items():
+            gap = last[kind].gap if kind in last else timedelta()
+            delay = delay_of(settings, gap, agent_id)
+            waits = kind in last and last[kind].at + delay > now
+            found[kind] = (last[kind].at if waits else at) + delay
+        return found
+
+    return of_agent

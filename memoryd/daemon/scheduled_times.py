@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,25 +12,48 @@ from memoryd.running import dreaming, evaluating, queueing, refinement_due, refi
 
 if TYPE_CHECKING:
     from memoryd.app import App
-    from memoryd.config import Settings
+    from memoryd.config import Agent, Settings
     from memoryd.daemon.schedule import Due
 
 MOST_MISSED = 400
+LATE = timedelta(minutes=2)
 
 
 UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, where none is scheduled
 _ASKS = {rollover.KIND: rollover.queue, ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.queue}
 
 
-def queue(app: App, slot: Due, trigger: str) -> int:
-    """Queue the runs of a scheduled time, once; return how many were queued."""
+def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> int:
+    """Queue the runs of a scheduled time for the agents whose own time has come; return how many were queued.
+
+    Args:
+        app: whose agents they are.
+        slot: the scheduled time.
+        is_late: all of them are caught up, not only those past their own time.
+    """
+    late: list[Agent] = []
+    on_time: list[Agent] = []
+    for agent in app.settings.agents:
+        since = app.clock.now() - slot.at - schedule.delay_of(app.settings, slot.gap, agent.id)
+        if since >= timedelta():
+            (late if is_late or since >= LATE else on_time).append(agent)
+    queued = 0
+    for agents, trigger in ((late, "catch-up"), (on_time, "schedule")):
+        if agents:
+            queued += queue(app, slot, trigger, replace(app.settings, agents=tuple(agents)))
+    return queued
+
+
+def queue(app: App, slot: Due, trigger: str, settings: Settings | None = None) -> int:
+    """Queue the runs of a scheduled time, once; return how many were queued. `settings` has some of the agents."""
+    settings = settings or app.settings
     if slot.kind == dreaming.KIND:
         missed = _count_missed(app, slot)
-        queued = dreaming.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger, missed)
-        queued += self_test.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
-        return queued + evaluating.queue(app.engine, app.settings, app.clock, slot.slot)
+        queued = dreaming.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger, missed)
+        queued += self_test.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger)
+        return queued + evaluating.queue(app.engine, settings, app.clock, slot.slot)
     ask = _ASKS.get(slot.kind, sleeping.flush_live)
-    return ask(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
+    return ask(app.engine, settings, app.clock, slot.slot, slot.at, trigger)
 
 
 def _count_missed(app: App, slot: Due) -> int:

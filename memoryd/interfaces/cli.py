@@ -18,6 +18,7 @@ from memoryd.interfaces import (
     consolidation,
     evidence,
     facts,
+    fleet,
     git,
     grants,
     history,
@@ -405,7 +406,7 @@ for _command in (
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
     *(consolidation.consolidate, consolidation.recover, git.git, git.resolve),
     *(upkeep.validate, upkeep.repair, upkeep.archive),
-    mcp.mcp,
+    *(fleet.fleet, mcp.mcp),
 ):
     cli.add_command(_command)
 

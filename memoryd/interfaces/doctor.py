@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memoryd.config_fleet import PROVIDER as FLEET
 from memoryd.counted import count_noun
 from memoryd.database import backups, library, reads
 from memoryd.database.reads import DATABASE
@@ -333,6 +334,9 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
     if settings.llm.provider == OFFLINE:
         yield Check("model", OK, "llm.provider is offline: no model, no endpoint and no key is needed")
         return
+    if settings.llm.provider == FLEET:
+        yield Check("model", OK, "llm.provider is fleet: the fleet's workers have the model and its key")
+        return
     from memoryd.llm.probe import probe  # the client's library is dear to import
 
     asked: dict[Endpoint, list[str]] = {}
@@ -348,6 +352,26 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
         for one in status.list_readers(settings, reader) if reader is not None else ():
             hint = "llm.verifier names another model at the same server" if one["fit"] is False else ""
             yield Check("reader", WARN if hint else OK, f"second reader: {status.reader_line(one)}", hint)
+
+
+def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:
+    if settings.fleet.database is None:
+        return
+    try:
+        from memoryd.fleet.connection import Database
+        from memoryd.fleet.sealing import read_seal
+
+        seal, database = read_seal(settings.fleet.key_file), Database(settings)
+        database.open()
+        try:
+            database.fetch("SELECT 1")
+        finally:
+            database.close()
+    except MemorydError as error:
+        yield Check("fleet", FAIL, f"{error.what}: {error.where}", error.hint)
+        return
+    told = f"{settings.fleet.host} reaches {database.place}, and its schema is that of this version"
+    yield Check("fleet", OK, told if seal.has_key else f"{told}; questions travel readable, without fleet.key_file")
 
 
 # What to do about each answer of llm.probe.Answer, by its name.
@@ -411,5 +435,5 @@ def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 _LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
     _sqlite, _daemon, _database, _copies, _transcripts, _index, _meaning, _clock, _file_systems, _watches, _space,
-    _permissions, _model, _leftovers, _proposals,
+    _permissions, _model, _fleet, _leftovers, _proposals,
 )  # fmt: skip

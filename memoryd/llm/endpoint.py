@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 OPENAI_URL = "https://api.openai.com/v1"
+FLEET_URL = "fleet:"  # no address: the workers of the fleet know it
 _CONNECT_SECONDS = 10.0  # more than three tries of a TCP handshake
 _IDLE_SECONDS = 60.0  # servers that think in silence send a comment or a space more often than that
 
@@ -54,7 +55,12 @@ class Endpoint:
     @property
     def name(self) -> str:
         """Return the name of the endpoint in rows, logs and alarms."""
-        return f"{self.model} at {self.url.host}:{self.url.port}"
+        return f"{self.model} in the fleet" if self.is_fleet else f"{self.model} at {self.url.host}:{self.url.port}"
+
+    @property
+    def is_fleet(self) -> bool:
+        """Return True if the workers of the fleet ask it."""
+        return self.base_url == FLEET_URL
 
     @property
     def deadlines(self) -> Deadlines:

@@ -28,7 +28,7 @@ from memoryd.recall.load_cap import CAPS
 from memoryd.transcripts.format import UNHEARD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from memoryd.config import Agent, Settings
@@ -53,6 +53,8 @@ _FIXES = {
     "dream-loses": "memoryd job trust dream{agent}",
     "drift": "update memoryd: git pull in its clone, then install it again",
     "emptied": "{command}",
+    "fleet": "memoryd doctor; if a migration is missing: memoryd fleet migrate",
+    "held": "memoryd fleet status shows the host; stop the agent there to move it here",
     "late-edit": "take over what you need, then rm {workspace}/{subject}",
     "model": "memoryd doctor",
     "nights": "memoryd job show {run}",
@@ -81,7 +83,7 @@ def status(
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
     agents = reads.read_agents(reader)
     known_texts = count_embedded(settings)
-    planned = _list_next(settings)
+    planned = _plan(settings)
     return {
         "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
         "stopped": known is not None and holder is None,  # a daemon has run here before, so one is expected
@@ -89,7 +91,7 @@ def status(
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [
             _agent(settings, reader, agent, agents.get(agent.id), everything=everything)
-            | {"next": planned if agent.enabled else {}, "embedded": known_texts.get(agent.id)}
+            | {"next": planned(agent.id) if agent.enabled else {}, "embedded": known_texts.get(agent.id)}
             | _import(settings, reader, agent, live)
             for agent in settings.agents
         ],
@@ -285,17 +287,18 @@ def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
     return {"lines": shown, "of": every, "max_tokens": most} if shown < every else None
 
 
-def _list_next(settings: Settings) -> dict[str, str]:
+def _plan(settings: Settings) -> Callable[[str], dict[str, str]]:
+    """Return a function from an agent to when its scheduled jobs run next."""
     kinds = ("sleep", "dedup", "dream", "refine")
     on = {kind for kind in kinds if getattr(settings, kind).schedule and getattr(settings.modes, kind) != "off"}
     if not on or not any(agent.enabled for agent in settings.agents):
-        return {}
-    from memoryd.daemon.schedule import next_times  # the clock's library is dear to import
+        return lambda _agent_id: {}
+    from memoryd.daemon.schedule import own_times  # the clock's library is dear to import
 
-    times = next_times(settings, datetime.now(UTC))
-    return {
+    times = own_times(settings, datetime.now(UTC))
+    return lambda agent_id: {
         kind: at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        for kind, at in times.items()
+        for kind, at in times(agent_id).items()
         if kind in on
     }
 

@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from memoryd.clock import moment_of
+from memoryd.config import Settings
 from memoryd.database import alarms, sqlite
 from memoryd.database.alarms import Alarm
 from memoryd.reading import drift
@@ -24,6 +25,7 @@ from memoryd.running.runner import Runner
 DATABASE, DISK, FILES, CONFIG, MODEL, SPEND, LATE = (
     "database", "disk", "open-files", "config", "model", "spend", "late-edit",
 )  # fmt: skip
+FLEET, HELD = "fleet", "held"  # PostgreSQL cannot be reached; another host works on the workspace
 TIMEOUT_SECONDS = 60.0
 TRIES = 3
 AGAIN_SECONDS = 120.0
@@ -61,7 +63,7 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
             or (one.kind == MODEL and one.subject not in endpoints)
             or (one.kind == self_test.KIND and one.subject not in flown)
             or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
-            or _is_gone(one, settings.state_dir, workspace)
+            or _is_gone(one, settings, workspace)
         )
         if is_over:
             yield one
@@ -72,10 +74,12 @@ def _day(runner: Runner, at: str | None = None) -> date:
     return (runner.clock.now() if at is None else moment_of(at)).astimezone(runner.settings.zone).date()
 
 
-def _is_gone(one: Alarm, state_dir: Path, workspace: Path | None) -> bool:
-    """Return True if a person has removed the file that an alarm names."""
+def _is_gone(one: Alarm, settings: Settings, workspace: Path | None) -> bool:
+    """Return True if a person has removed the file that an alarm names, or left the fleet that it is about."""
+    if one.kind in {FLEET, HELD}:
+        return settings.fleet.database is None
     if one.kind == DATABASE:
-        return bool(one.subject) and not (state_dir / one.subject).exists()
+        return bool(one.subject) and not (settings.state_dir / one.subject).exists()
     return one.kind == LATE and workspace is not None and not (workspace / (one.subject or "-")).exists()
 
 

@@ -19,9 +19,10 @@ import threading
 from collections import deque
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.clock import moment_of
+from memoryd.config_fleet import PROVIDER as FLEET
 from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.errors import StateError
 from memoryd.gauge import window
@@ -30,7 +31,7 @@ from memoryd.jobs.job import Ask, RejectedReply, Reply, ToolCall
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
-from memoryd.llm.endpoint import OPENAI_URL, Endpoint
+from memoryd.llm.endpoint import FLEET_URL, OPENAI_URL, Endpoint
 from memoryd.llm.failure import Failure, ModelError, Trouble
 from memoryd.worker.client import ClosedError, WorkerError
 
@@ -84,6 +85,16 @@ class EndpointLimits:
     room: int | None = None  # of a question
 
 
+class Remote(Protocol):
+    """Ask a model by way of the fleet's workers."""
+
+    def ask(self, run: Run, endpoint: Endpoint, ask: Ask, tokens: int) -> Reply | Failure:
+        """Return the answer to a question that costs at most so many tokens."""
+
+    def forget(self, run: Run, endpoint: Endpoint, ask: Ask) -> None:
+        """Let go of the answer, because it is kept here or cannot be used."""
+
+
 @dataclass(slots=True)
 class Answerer:
     """Answer questions. Safe to use from several threads."""
@@ -93,6 +104,7 @@ class Answerer:
     scrubber: Scrubber
     clock: Clock
     log: Log
+    remote: Remote | None = None  # of a fleet
     circuits: dict[str, Circuit] = field(default_factory=dict)
     takes: dict[str, EndpointLimits] = field(default_factory=dict)  # by endpoint
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -164,7 +176,8 @@ class Answerer:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
         self._require_clean(asked.ask, asked.run)
         asked.step("before:answer")
-        reply = self._redact_reply(replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead))
+        answered = replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
+        reply = redact_reply(self.scrubber, answered)
         asked.step("before:reply")
         with sqlite.begin_write(self.engine) as connection:
             self._keep(connection, asked, _offline_key(asked.ask), reply)
@@ -245,10 +258,9 @@ class Answerer:
         reservation = self._reserve(asked, endpoint, size + endpoint.output)
         asked.step("before:answer")
         try:
-            with self.models.one() as worker:
-                result = worker.answer_of(endpoint, part)
+            result = self._call(asked, part, endpoint, size + endpoint.output)
             if isinstance(result, Reply):
-                result = self._redact_reply(result)
+                result = redact_reply(self.scrubber, result)
         except ClosedError:
             self._change(endpoint, breaker.release)  # the process is ending; the endpoint is not to blame
             raise
@@ -259,15 +271,17 @@ class Answerer:
             self._change(endpoint, breaker.release)
             raise
         asked.step("before:reply")
-        self._note(endpoint, result)
+        self._note_result(endpoint, result)
         is_whole = isinstance(result, Reply) and result.finish_reason != "length"
         rejected = asked.merge([result]) if isinstance(result, Reply) and is_whole else None
-        spent, how = _cost(result, size, endpoint.output)
+        spent, how = compute_cost(result, size, endpoint.output)
         with sqlite.begin_write(self.engine) as connection:
             spend.settle(connection, reservation, spent, how)
             if isinstance(result, Reply) and is_whole and not isinstance(rejected, RejectedReply):
                 result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
                 self._keep(connection, asked, question_hash(part), result)
+        if endpoint.is_fleet and self.remote is not None:
+            self.remote.forget(asked.run, endpoint, part)
         if isinstance(rejected, RejectedReply) and isinstance(result, Reply):
             self._keep_refused(asked, [result])
             raise ModelError(Failure(Trouble.BAD_REPLY, rejected.why), endpoint.name)
@@ -276,6 +290,12 @@ class Answerer:
         if is_whole:
             asked.step("after:reply")
         return result
+
+    def _call(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, tokens: int) -> Reply | Failure:
+        if endpoint.is_fleet and self.remote is not None:
+            return self.remote.ask(asked.run, endpoint, part, tokens)
+        with self.models.one() as worker:
+            return worker.answer_of(endpoint, part)
 
     # --- secrets --------------------------------------------------------------------------------------------------
 
@@ -286,14 +306,6 @@ class Answerer:
         before += [text for one in ask.earlier for call in one.calls for text in (call.name, call.arguments)]
         told = [ask.instructions, ask.text, *quoted, *known, *before]
         self.scrubber.require_clean(told, f"the question of run {run.id}")
-
-    def _redact_reply(self, reply: Reply) -> Reply:
-        """Redact a reply: a model may decode redacted text on request, or invent a secret."""
-        called = [part for call in reply.calls for part in (call.id, call.name, call.arguments)]
-        text, model, *clean = self.scrubber.redact([reply.text, reply.model or "", *called])
-        parts = iter(clean)
-        calls = tuple(ToolCall(next(parts), next(parts), next(parts)) for _ in reply.calls)
-        return replace(reply, text=text, model=model or None, calls=calls)
 
     # --- sizes ----------------------------------------------------------------------------------------------------
 
@@ -408,6 +420,18 @@ class Answerer:
         what = circuit.blocked or "the endpoint is left alone for a while"
         raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
 
+    def _note_result(self, endpoint: Endpoint, result: Reply | Failure) -> None:
+        """Record the outcome of a call; the workers of a fleet share a circuit, and what they bounce is no fault."""
+        trouble = result.trouble if isinstance(result, Failure) else None
+        if endpoint.is_fleet and trouble is Trouble.EXHAUSTED and isinstance(result, Failure):
+            self._set_alarm("spend", "fleet", result.what)
+        if endpoint.is_fleet and trouble in {Trouble.EXHAUSTED, Trouble.BUSY}:
+            self._change(endpoint, breaker.release)
+            return
+        if endpoint.is_fleet and trouble is None:
+            self._set_alarm("spend", "fleet", None)
+        self._note(endpoint, result)
+
     def _note(self, endpoint: Endpoint, result: Reply | Failure) -> None:
         """Record the outcome of a call in the endpoint's circuit."""
         now = self.clock.monotonic()
@@ -474,6 +498,7 @@ def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
     if model is None:
         raise StateError("no model is configured", agent_id, "llm.model names one")
     base_url = (agent.base_url if agent else None) or llm.base_url or OPENAI_URL
+    base_url = FLEET_URL if llm.provider == FLEET else base_url
     return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds(), llm.max_output_tokens)
 
 
@@ -494,6 +519,15 @@ def question_hash(ask: Ask) -> str:
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
+def redact_reply(scrubber: Scrubber, reply: Reply) -> Reply:
+    """Redact a reply: a model may decode redacted text on request, or invent a secret."""
+    called = [part for call in reply.calls for part in (call.id, call.name, call.arguments)]
+    text, model, *clean = scrubber.redact([reply.text, reply.model or "", *called])
+    parts = iter(clean)
+    calls = tuple(ToolCall(next(parts), next(parts), next(parts)) for _ in reply.calls)
+    return replace(reply, text=text, model=model or None, calls=calls)
+
+
 def _stored_reply(data: dict[str, Any]) -> Reply:
     """Return the reply that `dataclasses.asdict` made these values of."""
     return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
@@ -503,7 +537,7 @@ def _offline_key(ask: Ask) -> str:
     return f"{OFFLINE}:{question_hash(ask)}"
 
 
-def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.SpentTokens, str]:
+def compute_cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.SpentTokens, str]:
     """Return what a call cost and how that is known: as the server reports where it can be true, else as estimated."""
     if isinstance(result, Failure) and not result.billed:
         return spend.SpentTokens(0, 0), "usage"

@@ -187,7 +187,8 @@ class Runner:
 
     def takeable_agents(self) -> list[str]:
         """List the agents whose runs may be taken now."""
-        return [agent.id for agent in self.settings.agents if agent.id not in self.unsettled]
+        agents = [agent for agent in self.settings.agents if agent.held_by is None]
+        return [agent.id for agent in agents if agent.id not in self.unsettled]
 
     def abandon(self) -> list[str]:
         """Requeue the running runs for the next start; their late results are refused."""

@@ -42,7 +42,8 @@ Opener = Callable[[Settings], AbstractContextManager[Sandbox]]
 def settings_of(settings: Settings, agent: Agent, place: TrialFolders) -> Settings:
     """Return the settings of a sandbox in `place`: it has this one agent, reads no transcripts and calls no hooks."""
     agents = (replace(agent, workspace=place.workspace, transcripts=()),)
-    return replace(settings, state_dir=place.state, agents=agents, hooks=HooksSettings())
+    fleet = replace(settings.fleet, is_trial=True)
+    return replace(settings, state_dir=place.state, agents=agents, hooks=HooksSettings(), fleet=fleet)
 
 
 def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:

@@ -193,3 +193,43 @@ def test_every_night_the_duplicates_of_each_agent_are_looked_for_once(tmp_path):
     with in_process(scratch, lambda: night + 2 * DAY) as app:
         run_once(app)
     assert scratch.query("SELECT count(*) FROM job_run WHERE kind = 'dedup'") == [(2,)]
+
+
+# --- a fleet ---
+
+
+def of_fleet(tmp_path, spread="2h", **settings):
+    database = "postgresql://db/memoryd"
+    scratch = Scratch(tmp_path, fleet={"database": database, "host": "host-a", "spread": spread}, **settings)
+    return config.load(scratch.config)
+
+
+def test_agents_of_a_fleet_run_at_times_of_their_own_within_the_spread(tmp_path):
+    settings = of_fleet(tmp_path)
+    (due,) = [one for one in schedule.list_due(settings, STARTED) if one.kind == "dream"]
+    assert due.gap == timedelta(days=1)
+    delays = [schedule.delay_of(settings, due.gap, f"agent-{number}") for number in range(1000)]
+    minutes = Counter(int(delay.total_seconds() // 60) for delay in delays)
+    assert max(delays) < timedelta(hours=2)
+    assert max(minutes.values()) < 25  # of a thousand, about 8 in each of 120 minutes
+    assert delays[7] == schedule.delay_of(of_fleet(tmp_path / "later"), due.gap, "agent-7")
+
+
+def test_no_agent_is_put_off_past_the_next_time_of_its_schedule(tmp_path):
+    settings = of_fleet(tmp_path, spread="2d", dream={"schedule": "*/10 * * * *"})
+    (due,) = [one for one in schedule.list_due(settings, STARTED) if one.kind == "dream"]
+    assert all(schedule.delay_of(settings, due.gap, str(number)) < timedelta(minutes=10) for number in range(100))
+
+
+def test_an_agents_next_time_is_its_own(tmp_path):
+    settings = of_fleet(tmp_path, timezone="UTC")
+    at = datetime(2026, 3, 4, 3, 0, tzinfo=UTC)
+    delay = schedule.delay_of(settings, timedelta(days=1), "demo")
+    before = schedule.own_times(settings, at)("demo")["dream"]
+    assert before == at + delay
+    assert schedule.own_times(settings, at + delay)("demo")["dream"] == at + timedelta(days=1) + delay
+
+
+def test_a_host_alone_keeps_the_schedule(tmp_path):
+    settings = config.load(Scratch(tmp_path).config)
+    assert schedule.delay_of(settings, timedelta(days=1), "demo") == timedelta()

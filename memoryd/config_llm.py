@@ -1,0 +1,43 @@
+"""Hold the keys of the model that answers, and tell what is missing or may not be."""
+# ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd import config_values as values
+from memoryd.config_keys import make_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmSettings:
+    """Configure what answers a job's questions."""
+
+    provider: str = make_key(values.one_of("offline", "openai", "fleet"), "offline")
+    model: str | None = make_key(values.or_null(values.parse_text), None)
+    base_url: str | None = make_key(values.or_null(values.base_url), None)
+    api_key_env: str = make_key(values.variable_name, "OPENAI_API_KEY")
+    timeout: timedelta = make_key(values.make_duration_parser(timedelta(seconds=1)), timedelta(seconds=120))
+    daily_tokens: int = make_key(values.make_integer_parser(0), 2_000_000)
+    run_tokens: int = make_key(values.make_integer_parser(0), 200_000)
+    max_output_tokens: int = make_key(values.make_integer_parser(256), 16_000)
+    verify: str = make_key(values.one_of("model", "off"), "model")
+    verifier: str | None = make_key(values.or_null(values.parse_text), None)
+    fallback: str = make_key(values.one_of("offline", "wait"), "offline")
+
+
+def find_mistakes(llm: LlmSettings, agents: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield key, mistake and hint of each missing name of a model, and of each model that may not read a memory."""
+    # A person must choose which model reads the sessions.
+    if llm.provider in {"openai", "fleet"} and llm.model is None and any(agent.model is None for agent in agents):
+        yield "llm.model", "is missing", "name the model to ask, here or for each agent"
+    for agent in agents if llm.verifier is not None else ():
+        if agent.privacy == "silo" and llm.verifier != (agent.model or llm.model):
+            what = f"{llm.verifier} would read what {agent.id} remembers, an agent with privacy: silo and another model"
+            hint = f"null, which is the agent's own model, or a configuration without {agent.id}"
+            yield "llm.verifier", what, hint

@@ -1,0 +1,93 @@
+"""Connect to the fleet's PostgreSQL: a pool of connections that survives an outage, and the check of the schema."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import RefusedError, StateError
+from memoryd.fleet.extra import psycopg, psycopg_pool
+from memoryd.fleet.schema import require_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.config import Settings
+
+PATIENCE_SECONDS = 3.0  # for a connection; a daemon must not hang on a server that is away
+STATEMENT_SECONDS = 30
+AWAY = "the fleet's database cannot be reached"
+
+
+class FleetAwayError(StateError):
+    """Report that PostgreSQL cannot be reached now; the caller tries again later."""
+
+
+class Database:
+    """Lend connections to one fleet's database. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings, most: int = 8) -> None:
+        if settings.fleet.database is None:
+            raise RefusedError("no fleet is configured", str(settings.source), "set fleet.database and fleet.host")
+        self.url: str = settings.fleet.database
+        self.host: str = settings.fleet.host or ""
+        self._is_checked = False
+        self._pool = psycopg_pool.ConnectionPool(
+            self.url,
+            min_size=1,
+            max_size=most,
+            timeout=PATIENCE_SECONDS,
+            reconnect_timeout=PATIENCE_SECONDS,  # then each caller tries anew, without a growing pause
+            open=False,
+            check=psycopg_pool.ConnectionPool.check_connection,
+            kwargs=connect_options(self.host),
+        )
+
+    def open(self) -> None:
+        """Begin to connect; never waits for the server."""
+        self._pool.open(wait=False)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close(timeout=PATIENCE_SECONDS)
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Any]:
+        """Begin a transaction, and commit it at the end.
+
+        Raises:
+            FleetAwayError: the server cannot be reached, or the connection was lost before the commit was confirmed.
+            StateError: the schema is not that of this version.
+        """
+        try:
+            with self._pool.connection() as connection:
+                if not self._is_checked:
+                    require_schema(connection)
+                    self._is_checked = True
+                yield connection
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise FleetAwayError(AWAY, self.place, "memoryd tries again") from error
+
+    @property
+    def place(self) -> str:
+        """Return the server and the database, for people."""
+        return self.url.partition("?")[0]
+
+    def fetch(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Carry out one statement in a transaction of its own, and return its rows."""
+        with self.begin() as connection:
+            cursor = connection.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+
+def connect_options(host: str) -> dict[str, Any]:
+    """Return what every connection is opened with."""
+    limits = f"-c statement_timeout={STATEMENT_SECONDS}s -c idle_in_transaction_session_timeout={STATEMENT_SECONDS}s"
+    return {
+        "connect_timeout": int(PATIENCE_SECONDS),
+        "application_name": f"memoryd {host}".strip(),
+        "options": limits,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+    }

@@ -1,0 +1,58 @@
+"""Hold workspaces: of two hosts that serve one workspace, only the one with the lease works on it.
+
+A workspace is known by a file in it, so that a disk that two hosts mount at different places is one workspace, and an
+agent that moved is still the same. Times are those of PostgreSQL. The lock beside the files stays: it guards each
+write, the lease keeps two hosts from doing the same work twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.errors import StateError
+from memoryd.files.token_file import read_or_make
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memoryd.config import Agent
+    from memoryd.fleet.connection import Database
+
+FILE = ".workspace-id"
+HELD_SECONDS = 90.0
+RENEW_SECONDS = 20.0
+_TAKE = (
+    "INSERT INTO fleet_lease AS l (workspace, host, agent, until)"
+    " SELECT workspace, %s, agent, clock_timestamp() + %s * interval '1 s'"
+    " FROM unnest(%s::text[], %s::text[]) AS wanted (workspace, agent) ORDER BY workspace"
+    " ON CONFLICT (workspace) DO UPDATE SET host = excluded.host, agent = excluded.agent, until = excluded.until"
+    " WHERE l.host = excluded.host OR l.until < clock_timestamp()"
+)
+
+
+def name_workspaces(agents: Sequence[Agent]) -> dict[str, str]:
+    """Return the agents by the name of their workspace; without those whose memory no other host can reach."""
+    found = {}
+    for agent in agents:
+        if not agent.is_wanted or agent.memory == "state" or not agent.workspace.is_dir():
+            continue
+        try:
+            found[read_or_make(agent.workspace / ".continuum" / "memory" / FILE)] = agent.id
+        except (StateError, OSError):
+            continue  # what is wrong with the workspace is told by the runs that need it
+    return found
+
+
+def take(database: Database, workspaces: Mapping[str, str]) -> dict[str, str]:
+    """Take or renew the leases of workspaces; return the agents whose workspace another host holds, with its name."""
+    with database.begin() as connection:
+        values = [database.host, HELD_SECONDS, [*workspaces], [*workspaces.values()]]
+        connection.execute(_TAKE, values)
+        sql = "SELECT workspace, host FROM fleet_lease WHERE workspace = ANY(%s) AND host <> %s"
+        rows = connection.execute(sql, [[*workspaces], database.host]).fetchall()
+    return {workspaces[workspace]: host for workspace, host in rows}
+
+
+def release(database: Database) -> None:
+    """Give up all leases of this host, so that another one need not wait for them to end."""
+    database.fetch("DELETE FROM fleet_lease WHERE host = %s", database.host)

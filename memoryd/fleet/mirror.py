@@ -1,0 +1,155 @@
+"""Mirror a host's job table, alarms and context usage into the fleet's: numbers, names and times, never content.
+
+Each row travels when it changes. What the fleet has is known by a digest of each row, which is read again after a loss
+of the connection: so the mirror goes on after days offline, and both tables become equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import text_of
+from memoryd.database import alarms, query, runs, sqlite
+from memoryd.gauge.fill import fill_of
+from memoryd.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Engine, RowMapping
+
+    from memoryd.clock import Clock
+    from memoryd.config import Settings
+    from memoryd.fleet.connection import Database
+
+COLUMNS = (
+    "id", "kind", "agent_id", "actor", "trigger", "state", "scheduled_for", "started_at", "finished_at", "attempt",
+    "tokens_in", "tokens_out",
+)  # fmt: skip
+BATCH = 500
+WHOLE_SECONDS = 3600.0  # between two comparisons of all rows, which find what was deleted
+_NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
+_MOVING = json.dumps([*runs.OPEN, runs.PROPOSED])
+_ALL = f"SELECT rowid AS place, {_NAMES} FROM job_run WHERE coalesce(finished_at, '9') >= ?"  # noqa: S608
+_CHANGED = (
+    f"SELECT rowid AS place, {_NAMES} FROM job_run"  # noqa: S608
+    " WHERE rowid > ? OR state IN (SELECT value FROM json_each(?)) OR id IN (SELECT value FROM json_each(?))"
+)
+_WRITE = (
+    f"INSERT INTO fleet_run (host, {_NAMES.replace('agent_id', 'agent')}, digest)"  # noqa: S608
+    f" VALUES ({', '.join(['%s'] * (len(COLUMNS) + 2))}) ON CONFLICT (host, id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in ("state", "scheduled_for", "started_at", "finished_at"))
+    + ", actor = excluded.actor, attempt = excluded.attempt, tokens_in = excluded.tokens_in"
+    ", tokens_out = excluded.tokens_out, digest = excluded.digest"
+)
+_SESSIONS = (
+    "SELECT s.* FROM session s JOIN agent a ON a.id = s.agent_id WHERE s.state = 'active' AND s.parent_id IS NULL"
+    " ORDER BY s.last_turn_at DESC LIMIT 500"
+)
+
+
+@dataclass(slots=True)
+class Mirror:
+    """Send what has changed on this host; `forget` after any doubt about what has arrived."""
+
+    engine: Engine
+    database: Database
+    clock: Clock
+    known: dict[str, int] | None = None  # digests of the rows that the fleet has; None: not known
+    moving: set[str] = field(default_factory=set)  # rows that had not ended at the last look
+    place: int = 0  # of the newest row at the last look
+    whole_at: float = 0.0
+    told: str = ""
+
+    def forget(self) -> None:
+        """Compare everything at the next time."""
+        self.known, self.told = None, ""
+
+    def send(self, settings: Settings) -> int:
+        """Send all changes; return the number of rows that travelled."""
+        now = self.clock.monotonic()
+        try:
+            is_whole = self.known is None or now >= self.whole_at
+            if self.known is None:
+                sql = "SELECT id, digest FROM fleet_run WHERE host = %s"
+                self.known = dict(self.database.fetch(sql, self.database.host))
+            sent = self._send_runs(self.known, settings, is_whole=is_whole)
+            self._tell(settings)
+        except BaseException:
+            self.forget()
+            raise
+        if is_whole:
+            self.whole_at = now + WHOLE_SECONDS
+        return sent
+
+    def _send_runs(self, known: dict[str, int], settings: Settings, *, is_whole: bool) -> int:
+        if is_whole:
+            oldest = text_of(self.clock.now() - settings.fleet.keep)
+            rows = sqlite.read(self.engine, query.fetch_mappings, _ALL, oldest)
+        else:
+            moving = json.dumps([*self.moving])
+            rows = sqlite.read(self.engine, query.fetch_mappings, _CHANGED, self.place, _MOVING, moving)
+        digests = {row["id"]: compute_digest(row) for row in rows}
+        changed = [row for row in rows if known.get(row["id"]) != digests[row["id"]]]
+        for start in range(0, len(changed), BATCH):
+            self._write(known, changed[start : start + BATCH], digests)
+        if is_whole and (gone := [one for one in known if one not in digests]):
+            self.database.fetch("DELETE FROM fleet_run WHERE host = %s AND id = ANY(%s)", self.database.host, gone)
+            for one in gone:
+                del known[one]
+        self.place = max((row["place"] for row in rows), default=self.place)
+        self.moving = {row["id"] for row in rows if row["finished_at"] is None}
+        return len(changed)
+
+    def _write(self, known: dict[str, int], rows: Sequence[RowMapping], digests: dict[str, int]) -> None:
+        host = self.database.host
+        values = [(host, *(row[name] for name in COLUMNS), digests[row["id"]]) for row in rows]
+        with self.database.begin() as connection, connection.cursor() as cursor:
+            cursor.executemany(_WRITE, values)
+        known.update((row["id"], digests[row["id"]]) for row in rows)
+
+    def _tell(self, settings: Settings) -> None:
+        """Say that this host is alive, and what it tells of itself if that has changed."""
+        told = json.dumps(describe_host(self.engine, settings), sort_keys=True)
+        is_new = told != self.told
+        sql = (
+            "UPDATE fleet_host SET seen_at = clock_timestamp(), version = %s, told = coalesce(%s::jsonb, told)"
+            " WHERE host = %s"
+        )
+        self.database.fetch(sql, __version__, told if is_new else None, self.database.host)
+        self.told = told
+
+
+def compute_digest(row: RowMapping) -> int:
+    """Return a number that differs if any mirrored column does."""
+    data = json.dumps([row[name] for name in COLUMNS]).encode()
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], signed=True)
+
+
+def describe_host(engine: Engine, settings: Settings) -> dict[str, Any]:
+    """Return what a host tells of itself; an alarm's text may name files of an agent, so it stays here."""
+    paused = {
+        row["id"]: bool(row["paused"]) for row in sqlite.read(engine, query.fetch_mappings, "SELECT * FROM agent")
+    }
+    windows = {agent.id: agent.context_window for agent in settings.agents}
+    sessions = []
+    for row in sqlite.read(engine, query.fetch_mappings, _SESSIONS):
+        fill = fill_of(row, windows.get(row["agent_id"]))
+        sessions.append({
+            "id": row["id"], "agent": row["agent_id"], "tokens": fill.live.tokens, "window": fill.window.tokens,
+            "ratio": round(fill.ratio, 4), "gauge": fill.live.exactness, "last_turn_at": row["last_turn_at"],
+        })  # fmt: skip
+    return {
+        "agents": [
+            {"id": agent.id, "enabled": agent.enabled, "paused": paused.get(agent.id, False), "held_by": agent.held_by}
+            for agent in settings.agents
+        ],
+        "alarms": [
+            {"kind": one.kind, "agent": one.agent_id or None, "since": one.since}
+            for one in sqlite.read(engine, alarms.list_open)
+        ],
+        "sessions": sessions,
+    }

@@ -1,0 +1,160 @@
+"""Ask the fleet's workers: store a question, wait for its reply, and forget both once the host has kept the reply.
+
+A question's name is made of what is asked. So a host that died while it waited finds the reply that came in between,
+and no model is asked twice. A reply that comes after the deadline waits for the next attempt of its run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import MemorydError, RefusedError
+from memoryd.fleet import question as values
+from memoryd.fleet.connection import AWAY, Database, FleetAwayError
+from memoryd.fleet.extra import procrastinate, psycopg
+from memoryd.llm.failure import Failure, Trouble
+from memoryd.worker.client import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memoryd.fleet.question import FleetQuestion
+    from memoryd.fleet.sealing import Seal
+    from memoryd.jobs.job import Reply
+
+TASK = "memoryd.answer"
+QUEUE = "memoryd"
+WAITS_SECONDS = 60.0  # for a worker that is free, besides the model's own time
+LOOK_SECONDS = 5.0  # between two looks, if no notification comes
+DEFER_SECONDS = 30.0  # until a question whose task may be lost is handed over again
+AGAIN_SECONDS = 30.0  # until a run asks again
+
+
+def channel_of(host: str) -> str:
+    """Return the channel on which a host hears of replies: a safe identifier, whatever the host is called."""
+    return f"memoryd_{hashlib.sha256(host.encode()).hexdigest()[:24]}"
+
+
+class FleetAsker:
+    """Ask questions of one host. Safe to use from several threads."""
+
+    def __init__(self, database: Database, seal: Seal, monotonic: Callable[[], float]) -> None:
+        self.database = database
+        self.seal = seal
+        self.monotonic = monotonic
+        self._waiting: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._listener = threading.Thread(target=self._listen, name="fleet-replies", daemon=True)
+        self._tasks = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
+
+    def start(self) -> None:
+        """Begin to listen for replies."""
+        self._listener.start()
+
+    def close(self) -> None:
+        """Let everybody who waits go with an error; their runs ask again at the next start."""
+        self._stopped.set()
+        self._wake_all()
+        if self._listener.is_alive():
+            self._listener.join(LOOK_SECONDS)
+
+    def ask(self, question_id: str, asked: FleetQuestion) -> Reply | Failure:
+        """Return the answer to a question; a failure if the database is away or no worker answers in time.
+
+        Raises:
+            ClosedError: the daemon ends.
+        """
+        event = threading.Event()
+        with self._lock:
+            self._waiting[question_id] = event
+        try:
+            return self._wait(question_id, asked, event)
+        except FleetAwayError:
+            return Failure(Trouble.BUSY, AWAY, retry_after=AGAIN_SECONDS)
+        except RefusedError as error:
+            self.forget(question_id)  # somebody has changed it; the next attempt asks anew
+            return Failure(Trouble.UNAVAILABLE, error.what)
+        finally:
+            with self._lock:
+                self._waiting.pop(question_id, None)
+
+    def forget(self, question_id: str) -> None:
+        """Delete a question whose answer the host has kept, or cannot use; one that stays is deleted by its age."""
+        try:
+            self.database.fetch("DELETE FROM fleet_question WHERE id = %s", question_id)
+        except MemorydError:
+            return
+
+    def _wait(self, question_id: str, asked: FleetQuestion, event: threading.Event) -> Reply | Failure:
+        until, defer_at = self.monotonic() + asked.timeout + WAITS_SECONDS, 0.0
+        while not self._stopped.is_set():
+            event.clear()
+            now = self.monotonic()
+            text = self._look(question_id, asked, is_deferred=now < defer_at)
+            if text is not None:
+                return self._open(question_id, text)
+            if now >= until:
+                return Failure(Trouble.BUSY, "no worker of the fleet has answered in time", retry_after=AGAIN_SECONDS)
+            if now >= defer_at:
+                defer_at = now + DEFER_SECONDS
+            event.wait(LOOK_SECONDS)
+        raise ClosedError("the fleet is left", "", "memoryd is ending; the work is done at its next start")
+
+    def _look(self, question_id: str, asked: FleetQuestion, *, is_deferred: bool) -> str | None:
+        """Return the reply to a question if there is one; else store the question, and hand it to the workers."""
+        with self.database.begin() as connection:
+            row = connection.execute("SELECT reply FROM fleet_question WHERE id = %s", [question_id]).fetchone()
+            if row is not None and row[0] is not None:
+                return str(row[0])
+            if row is None:
+                body = self.seal.wrap(f"question {question_id}", values.as_value(asked))
+                connection.execute(
+                    "INSERT INTO fleet_question (id, host, body) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                    [question_id, self.database.host, body],
+                )
+            if row is None or not is_deferred:
+                self._defer(connection, question_id, asked)
+        return None
+
+    def _open(self, question_id: str, text: str) -> Reply | Failure:
+        try:
+            return values.answer_of(self.seal.unwrap(f"answer {question_id}", text))
+        except (KeyError, TypeError, ValueError):
+            raise RefusedError("an answer of the fleet is none", question_id) from None
+
+    def _defer(self, connection: Any, question_id: str, asked: FleetQuestion) -> None:
+        """Hand a question to the workers; no-op while it waits for one. Of an agent, one is answered at a time."""
+        task = self._tasks.configure_task(
+            TASK, queue=QUEUE, lock=asked.agent, queueing_lock=question_id, priority=asked.priority,
+            connection=connection,
+        )  # fmt: skip
+        with contextlib.suppress(procrastinate.exceptions.AlreadyEnqueued), connection.transaction():
+            task.defer(question_id=question_id)
+
+    # --- replies ----------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Wake those whose reply has come; after a lost connection wake all, as what came in between is not known."""
+        while not self._stopped.is_set():
+            try:
+                with psycopg.connect(self.database.url, autocommit=True, connect_timeout=3) as connection:
+                    channel = psycopg.sql.Identifier(channel_of(self.database.host))
+                    connection.execute(psycopg.sql.SQL("LISTEN {}").format(channel))
+                    self._wake_all()
+                    while not self._stopped.is_set():
+                        for notice in connection.notifies(timeout=1.0):
+                            with self._lock:
+                                event = self._waiting.get(notice.payload)
+                            if event is not None:
+                                event.set()
+            except psycopg.Error:
+                self._stopped.wait(1.0)
+
+    def _wake_all(self) -> None:
+        with self._lock:
+            for event in self._waiting.values():
+                event.set()

@@ -1,0 +1,97 @@
+"""Ask a host to run, pause, resume, cancel or roll back; the host decides by its own rules.
+
+A request is sealed with the fleet's key, names the host, and holds for a day: somebody who can only write PostgreSQL
+can ask for nothing, move nothing to another host, and repeat nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import moment_of, text_of
+from memoryd.errors import NotFoundError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from memoryd.fleet.connection import Database
+    from memoryd.fleet.sealing import Seal
+
+ACTIONS = ("run", "pause", "resume", "cancel", "rollback")
+HOLDS = timedelta(days=1)  # far more than clocks differ
+
+
+@dataclass(frozen=True, slots=True)
+class HostRequest:
+    """Hold what somebody asks a host to do."""
+
+    id: str
+    action: str
+    by: str  # who asks, and from which host
+    at: str
+    agent: str | None = None
+    run: str | None = None  # of cancel and rollback
+    kind: str | None = None  # of run
+
+
+def post(database: Database, seal: Seal, host: str, asked: HostRequest) -> None:
+    """Leave a request for a host.
+
+    Raises:
+        RefusedError: the fleet has no key, or the action is unknown or lacks what it is about.
+        NotFoundError: the fleet does not know the host.
+    """
+    if not seal.has_key:
+        raise RefusedError("requests to hosts are signed, and this fleet has no key", "fleet.key_file")
+    needs = {"run": (asked.agent, asked.kind), "cancel": (asked.run,), "rollback": (asked.run,)}
+    if asked.action not in ACTIONS or not all(needs.get(asked.action, (asked.agent,))):
+        hint = "run needs an agent and a kind, pause and resume an agent, cancel and rollback a run"
+        raise RefusedError(f"the request {asked.action!r} is not complete", host, hint)
+    if not database.fetch("SELECT 1 FROM fleet_host WHERE host = %s", host):
+        raise NotFoundError(f"the fleet knows no host {host!r}", database.place, "memoryd fleet status lists them")
+    body = seal.wrap(f"request {host}", asdict(asked))
+    database.fetch("INSERT INTO fleet_request (id, host, body) VALUES (%s, %s, %s)", asked.id, host, body)
+
+
+def new_request_id() -> str:
+    """Return an id that nobody can guess."""
+    return secrets.token_hex(12)
+
+
+def list_waiting(database: Database, seal: Seal, now: datetime) -> Iterator[tuple[str, HostRequest | RefusedError]]:
+    """Yield the requests to this host with the ids of their rows; a refusal in place of one that does not hold."""
+    sql = "SELECT id, body FROM fleet_request WHERE host = %s AND answered_at IS NULL ORDER BY asked_at LIMIT 20"
+    for row_id, body in database.fetch(sql, database.host):
+        try:
+            yield row_id, _open(seal, database.host, body, now)
+        except RefusedError as error:
+            yield row_id, error
+
+
+def _open(seal: Seal, host: str, body: str, now: datetime) -> HostRequest:
+    if not seal.has_key:
+        raise RefusedError("this host has no key, so it cannot know who asks", "fleet.key_file")
+    value: Any = seal.unwrap(f"request {host}", body)
+    try:
+        asked = HostRequest(**value)
+        age = abs(now - moment_of(asked.at))
+    except (TypeError, ValueError):
+        raise RefusedError("the request cannot be read", host) from None
+    if age > HOLDS:
+        raise RefusedError(f"the request is of {asked.at} and holds for a day", host)
+    return asked
+
+
+def answer(database: Database, row_id: str, outcome: str) -> None:
+    """Store what a host has done about a request."""
+    sql = "UPDATE fleet_request SET answered_at = clock_timestamp(), outcome = %s WHERE id = %s"
+    database.fetch(sql, outcome[:500], row_id)
+
+
+def stamp(now: datetime) -> str:
+    """Return the time of a request."""
+    return text_of(now)

@@ -1,0 +1,34 @@
+"""Keep the fleet's tables small: delete what nobody reads any more. Times are those of PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memoryd.clock import text_of
+
+if TYPE_CHECKING:
+    from memoryd.fleet.connection import Database
+
+QUESTIONS = timedelta(days=7)  # longer than a host is away; a question is deleted as soon as its host has the reply
+SPEND = timedelta(days=7)  # single calls; the sums of each day stay
+_AGED = {
+    "fleet_question": ("asked_at", QUESTIONS),
+    "fleet_spend": ("at", SPEND),
+}
+_KEPT = {"fleet_request": "asked_at", "fleet_day": "day", "fleet_lease": "until", "fleet_host": "seen_at"}
+
+
+def prune(database: Database, keep: timedelta) -> int:
+    """Delete rows past their age; return how many. A host that was not seen for as long is forgotten."""
+    deleted: int = 0
+    with database.begin() as connection:
+        for table, (column, age) in (_AGED | {table: (column, keep) for table, column in _KEPT.items()}).items():
+            sql = f"DELETE FROM {table} WHERE {column} < clock_timestamp() - %s"  # noqa: S608 - names from above
+            deleted += connection.execute(sql, [age]).rowcount
+        (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
+        sql = "DELETE FROM fleet_run WHERE finished_at < %s"
+        deleted += connection.execute(sql, [text_of(now - keep)]).rowcount
+        sql = "DELETE FROM fleet_run r WHERE NOT EXISTS (SELECT 1 FROM fleet_host h WHERE h.host = r.host)"
+        deleted += connection.execute(sql).rowcount
+    return deleted

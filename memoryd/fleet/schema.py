@@ -1,0 +1,36 @@
+"""Know the migrations of the fleet's schema: procrastinate's own, then memoryd's; check what a database has of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from memoryd.errors import StateError
+from memoryd.fleet.extra import procrastinate
+
+FOLDER = Path(__file__).with_name("migrations")
+
+
+def list_files() -> dict[str, Path]:
+    """Return the files of all migrations by name, in the order in which they are applied."""
+    theirs = Path(procrastinate.schema.SchemaManager.get_migrations_path())
+    own = {path.name: path for path in sorted(FOLDER.glob("*.sql"))}
+    return {f"procrastinate/{path.name}": path for path in sorted(theirs.glob("*.sql"))} | own
+
+
+def list_applied(connection: Any) -> set[str]:
+    """Return the names of the migrations that the database has; none if it is new."""
+    if connection.execute("SELECT to_regclass('fleet_migration')").fetchone()[0] is None:
+        return set()
+    return {name for (name,) in connection.execute("SELECT name FROM fleet_migration").fetchall()}
+
+
+def require_schema(connection: Any) -> None:
+    """Raise unless all migrations that this version knows are applied, and none that it does not know."""
+    known, applied = list_files(), list_applied(connection)
+    if missing := [name for name in known if name not in applied]:
+        what = f"the fleet's schema lacks {len(missing)} migrations, first {missing[0]}"
+        raise StateError(what, "fleet.database", "memoryd fleet migrate")
+    if newer := sorted(applied - set(known)):
+        what = f"the fleet's schema is of a newer memoryd: it has {newer[-1]}"
+        raise StateError(what, "fleet.database", "update memoryd on this host")

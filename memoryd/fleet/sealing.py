@@ -1,0 +1,83 @@
+"""Seal what travels: with a key, who reads PostgreSQL learns no text, and who writes it forges none.
+
+Fernet (AES-CBC with HMAC-SHA-256) does the work. What a text is for is sealed with it, so that a reply cannot be moved
+to another question. Without a key texts travel readable, as configured for open agents; with one, a readable text is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import ConfigError, RefusedError, StateError, describe
+from memoryd.fleet.extra import fernet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HINT = "a line of 32 random bytes: openssl rand -base64 32 | tr '+/' '-_'"
+
+
+class Seal:
+    """Seal and open values with the keys of a fleet: the first seals, all of them open."""
+
+    def __init__(self, keys: list[str]) -> None:
+        self._keys = keys
+        self._box = fernet.MultiFernet([fernet.Fernet(key) for key in keys]) if keys else None
+
+    @property
+    def has_key(self) -> bool:
+        """Return True if texts are sealed."""
+        return self._box is not None
+
+    def wrap(self, purpose: str, value: Any) -> str:
+        """Return a value as the text that travels."""
+        text = json.dumps({"for": purpose, "value": value}, separators=(",", ":"))
+        return text if self._box is None else str(self._box.encrypt(text.encode()).decode())
+
+    def unwrap(self, purpose: str, text: str) -> Any:
+        """Return the value of a text that travelled.
+
+        Raises:
+            RefusedError: it is not sealed with a key of this fleet, or was made for something else.
+        """
+        try:
+            found = json.loads(text if self._box is None else self._box.decrypt(text.encode()))
+        except (fernet.InvalidToken, ValueError):
+            raise RefusedError("a text of the fleet is not sealed with its key", purpose, "fleet.key_file") from None
+        if not isinstance(found, dict) or found.get("for") != purpose or "value" not in found:
+            raise RefusedError("a text of the fleet was made for something else", purpose)
+        return found["value"]
+
+    def name(self, *parts: str) -> str:
+        """Return a name for these parts, always the same; with a key nobody else can find the parts by it."""
+        data = json.dumps(parts).encode()
+        return hmac.new(self._keys[0].encode() if self._keys else b"", data, hashlib.sha256).hexdigest()
+
+
+def read_seal(key_file: Path | None) -> Seal:
+    """Read the keys of the fleet, one on each line; without a file nothing is sealed.
+
+    Raises:
+        StateError: the file cannot be read, or others may read it.
+        ConfigError: a line of it is no key.
+    """
+    if key_file is None:
+        return Seal([])
+    try:
+        mode = key_file.stat().st_mode
+        lines = key_file.read_text(encoding="ascii").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StateError(f"the key of the fleet cannot be read: {describe(error)}", str(key_file), HINT) from error
+    if mode & 0o077:
+        raise StateError("others may read the key of the fleet", str(key_file), f"chmod 600 {key_file}")
+    try:
+        seal = Seal(lines)
+    except ValueError:
+        raise ConfigError("a line of the file is no key", str(key_file), HINT) from None
+    if not lines:
+        raise ConfigError("the file holds no key", str(key_file), HINT)
+    return seal

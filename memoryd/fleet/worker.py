@@ -1,0 +1,229 @@
+"""Answer the questions of all hosts: take a task, reserve its cost, ask the model, and store the reply.
+
+It runs anywhere near the model, and it alone has the model's address and key: a question names a model, never an
+address. A reply is stored before its task is acknowledged, so a question is not asked twice because a worker dies
+after it. A worker that dies while it asks leaves its task to the others: `retry_stalled` takes the agent's lock off it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import MemorydError, RefusedError, describe
+from memoryd.fleet import budget, question, retention
+from memoryd.fleet.connection import Database, FleetAwayError, connect_options
+from memoryd.fleet.extra import procrastinate
+from memoryd.fleet.questions import QUEUE, TASK, channel_of
+from memoryd.fleet.sealing import Seal, read_seal
+from memoryd.jobs.job import Reply
+from memoryd.llm.endpoint import OPENAI_URL, Endpoint
+from memoryd.llm.failure import Failure, Trouble
+from memoryd.reading.scrubbing import Scrubber
+from memoryd.running.answering import compute_cost, redact_reply
+from memoryd.worker.client import ClosedError, Worker
+from memoryd.worker.pool import Pool
+
+if TYPE_CHECKING:
+    from memoryd.config import Settings
+    from memoryd.files.log import Log
+    from memoryd.fleet.question import FleetQuestion
+
+HEARTBEAT_SECONDS = 5.0
+STALLED_SECONDS = 20.0  # without a heartbeat, a worker counts as killed
+LOOK_SECONDS = 1.0  # between two looks for tasks: one that waited for its agent's lock is not announced
+AGAIN_SECONDS = 2.0  # between two tries to reach the database
+KEPT_TRIES = 300  # of storing a reply that is paid while the database is away: ten minutes
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a task is due at once, whatever this host's clock says
+
+
+@dataclass(slots=True)
+class FleetWorker:
+    """Answer questions on several threads until it is stopped."""
+
+    settings: Settings
+    log: Log
+    concurrency: int
+    database: Database
+    seal: Seal
+    models: Pool
+    scrubber: Scrubber
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    # --- one question -------------------------------------------------------------------------------------------------
+
+    def answer(self, question_id: str) -> None:
+        """Answer a question and store the reply; no-op if it has one, or if its host no longer waits."""
+        sql = "SELECT host, body, reply IS NOT NULL FROM fleet_question WHERE id = %s"
+        rows = self.database.fetch(sql, question_id)
+        if not rows or rows[0][2]:
+            return
+        host, body, _ = rows[0]
+        try:
+            asked = question.question_of(self.seal.unwrap(f"question {question_id}", body))
+        except (RefusedError, KeyError, TypeError) as error:
+            self.log.warning("question refused", question=question_id, host=host, why=describe(error))
+            return
+        if asked.model not in self.list_models():
+            what = f"no worker of the fleet asks {asked.model}: llm.model and fleet.models of its workers name others"
+            self._store(question_id, host, Failure(Trouble.BLOCKED, what))
+            return
+        reservation = self._reserve(asked)
+        if isinstance(reservation, Failure):
+            self._store(question_id, host, reservation)
+            return
+        result = self._ask(asked)
+        tokens = compute_cost(result, asked.tokens - asked.output, asked.output)[0]
+        self._store(question_id, host, result, (asked.model, reservation, *tokens))
+
+    def list_models(self) -> set[str]:
+        """Return the models that this worker asks."""
+        llm, fleet = self.settings.llm, self.settings.fleet
+        return {name for name in (llm.model, llm.verifier, *fleet.models) if name is not None}
+
+    def _reserve(self, asked: FleetQuestion) -> int | Failure:
+        call = budget.ModelCall(asked.agent, asked.model, asked.tokens, asked.timeout)
+        with self.database.begin() as connection:
+            return budget.reserve(connection, call, self.settings.fleet)
+
+    def _ask(self, asked: FleetQuestion) -> Reply | Failure:
+        llm = self.settings.llm
+        timeout = min(asked.timeout, llm.timeout.total_seconds())
+        endpoint = Endpoint(llm.base_url or OPENAI_URL, asked.model, llm.api_key_env, timeout, asked.output)
+        try:
+            with self.models.one() as worker:
+                result = worker.answer_of(endpoint, asked.ask)
+            return redact_reply(self.scrubber, result) if isinstance(result, Reply) else result
+        except ClosedError:
+            raise
+        except MemorydError as error:  # nobody knows what was paid: the reservation counts as spent
+            self.log.warning("no answer", why=describe(error), model=asked.model)
+            spent = asked.tokens - asked.output, asked.output
+            return Failure(Trouble.UNAVAILABLE, error.what, None, *spent, billed=True)
+
+    def _store(
+        self, question_id: str, host: str, result: Reply | Failure, spent: tuple[str, int, int, int] | None = None
+    ) -> None:
+        """Store a reply, its cost and its outcome, and notify its host, all or nothing; outlast an outage."""
+        text = self.seal.wrap(f"answer {question_id}", question.answer_as_value(result))
+        for _ in range(KEPT_TRIES):
+            try:
+                with self.database.begin() as connection:
+                    if spent is not None:
+                        model, *cost = spent
+                        budget.note(connection, model, result)  # before the day's rows, as `reserve` locks them
+                        budget.settle(connection, *cost)
+                    sql = (
+                        "UPDATE fleet_question SET reply = %s, replied_at = clock_timestamp()"
+                        " WHERE id = %s AND reply IS NULL"
+                    )
+                    connection.execute(sql, [text, question_id])
+                    connection.execute("SELECT pg_notify(%s, %s)", [channel_of(host), question_id])
+            except FleetAwayError:
+                self.stopped.wait(AGAIN_SECONDS)
+            else:
+                return
+        self.log.error("a reply could not be stored", question=question_id)
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until `SIGTERM` or `SIGINT`; begin again after each outage of the database."""
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(self.concurrency + 2, thread_name_prefix="answer"))
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        waiting = asyncio.ensure_future(stop.wait())
+        while not stop.is_set():
+            working = asyncio.ensure_future(self._work())
+            await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set():
+                self._let_go()
+                working.cancel()
+            try:
+                await working
+            except asyncio.CancelledError:
+                break
+            except Exception as error:  # noqa: BLE001 - an outage ends a worker of procrastinate in many ways
+                self.log.warning("the database of the fleet is away", error_type=type(error).__name__)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(waiting), AGAIN_SECONDS)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """End the model calls under way; their hosts hand the questions to others."""
+        self.stopped.set()
+        self.models.close()
+
+    async def _work(self) -> None:
+        async with _build_tasks(self).open_async() as tasks:
+            await tasks.run_worker_async(
+                queues=[QUEUE],
+                concurrency=self.concurrency,
+                delete_jobs="always",
+                install_signal_handlers=False,
+                fetch_job_polling_interval=LOOK_SECONDS,
+                update_heartbeat_interval=HEARTBEAT_SECONDS,
+                stalled_worker_timeout=STALLED_SECONDS,
+            )
+
+
+def _build_tasks(worker: FleetWorker) -> Any:
+    """Return procrastinate's app with the tasks of a worker."""
+    connector = procrastinate.PsycopgConnector(
+        conninfo=worker.database.url, min_size=1, max_size=4, kwargs=connect_options("worker")
+    )
+    tasks = procrastinate.App(connector=connector)
+
+    def answer(question_id: str) -> None:
+        worker.answer(question_id)
+
+    async def retry_stalled(timestamp: int) -> None:
+        del timestamp
+        for job in await tasks.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+            worker.log.warning("a worker was lost; its question is asked again", job=job.id)
+            await tasks.job_manager.retry_job(job, retry_at=_LONG_AGO)
+
+    def tidy(timestamp: int) -> None:
+        del timestamp
+        retention.prune(worker.database, worker.settings.fleet.keep)
+
+    tasks.task(name=TASK, queue=QUEUE)(answer)
+    often = tasks.task(name="memoryd.retry_stalled", queue=QUEUE, queueing_lock="memoryd.retry_stalled")(retry_stalled)
+    tasks.periodic(cron="*/1 * * * * */10")(often)
+    hourly = tasks.task(name="memoryd.tidy", queue=QUEUE, queueing_lock="memoryd.tidy")(tidy)
+    tasks.periodic(cron="17 * * * *")(hourly)
+    return tasks
+
+
+def serve(settings: Settings, log: Log, concurrency: int) -> None:
+    """Answer questions until a signal.
+
+    Raises:
+        RefusedError: no fleet or no model is configured.
+        StateError: the key or the schema of the fleet cannot be used, or the database cannot be reached.
+    """
+    if settings.llm.provider != "openai" or settings.llm.model is None:
+        raise RefusedError("a worker needs the model that it asks", "llm", "provider: openai, model, base_url")
+    database = Database(settings, most=concurrency + 2)
+    scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
+    models = Pool(lambda: Worker(settings.state_dir, name="model"))
+    worker = FleetWorker(settings, log, concurrency, database, read_seal(settings.fleet.key_file), models, scrubber)
+    database.open()
+    try:
+        with database.begin() as connection:
+            budget.renew(connection)
+        log.info("worker started", models=sorted(worker.list_models()), concurrency=concurrency)
+        asyncio.run(worker.run())
+    finally:
+        models.close()
+        scrubber.close()
+        database.close()
+        log.info("worker stopped")
