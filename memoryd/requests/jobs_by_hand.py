@@ -9,7 +9,7 @@ from memoryd.changing import ledger_runs
 from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock
 from memoryd.counted import count_noun
-from memoryd.database import query, reads, runs, snapshot, sqlite
+from memoryd.database import reads, runs, snapshot, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
 from memoryd.requests import opening, permission, waiting
@@ -115,14 +115,14 @@ def _require_read(settings: Settings) -> None:
 def _queue_runs(
     settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: JobRequest
 ) -> list[str]:
+    chosen = None if asked.session_id is None else _find_session(settings, agent_id, asked.session_id)
     if kind == refining.KIND:
         return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
     if kind == extraction.KIND:
-        chosen = None if asked.session_id is None else session_id_of(engine, agent_id, asked.session_id)
         queued = extraction.ask_now(engine, clock, agent_id, chosen)
         return queued or [_explain_nothing(engine, clock, agent_id, chosen, kind)]
     if kind == SLEEP:
-        return queue_sleeps(engine, clock, agent_id, asked.session_id, force=asked.force)
+        return queue_sleeps(engine, clock, agent_id, chosen, force=asked.force)
     if kind == dreaming.KIND:
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
@@ -133,6 +133,14 @@ def _queue_runs(
         return [*flushed, waiting.request(engine, clock, agent_id, kind, about, key=f"{kind}:{agent_id}")]
     forced = {"force": True} if asked.force and kind == ledger_runs.DEDUP else None
     return [waiting.request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
+
+
+def _find_session(settings: Settings, agent_id: str, wanted: str) -> str:
+    """Return the full id of an agent's session; a unique beginning is enough."""
+    row = reads.ask(reads.database_path(settings), reads.find_session, wanted)
+    if row["agent_id"] != agent_id:
+        raise NotFoundError(f"this is not the agent {agent_id!r}'s", where=wanted, hint="memoryd session list")
+    return str(row["id"])
 
 
 def _find_agent(settings: Settings, agent_id: str) -> Agent:
@@ -178,8 +186,7 @@ def queue_sleeps(
     """
     rows = queueing.list_candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
-        chosen = session_id_of(engine, agent_id, session_id)
-        rows = [row for row in rows if row["id"] == chosen]
+        rows = [row for row in rows if row["id"] == session_id]
     queued = []
     for row in rows:
         usual = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
@@ -187,19 +194,6 @@ def queue_sleeps(
         queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))
     found = [run_id for run_id in queued if run_id is not None]
     return found or [_explain_nothing(engine, clock, agent_id, session_id)]
-
-
-def session_id_of(engine: Engine, agent_id: str, wanted: str) -> str:
-    """Return the full id of an agent's session; a unique beginning is enough."""
-    sql = (
-        "SELECT id FROM session WHERE agent_id = ?1 AND (id = ?2 OR substr(id, 1, length(?2)) = ?2)"
-        " ORDER BY id <> ?2, id LIMIT 2"
-    )
-    rows = sqlite.read(engine, query.fetch_rows, sql, agent_id, wanted)
-    if not rows or (len(rows) > 1 and rows[0][0] != wanted):
-        what = f"{wanted!r} begins several sessions' ids" if rows else f"there is no session {wanted!r}"
-        raise NotFoundError(what, hint="memoryd session list shows them")
-    return str(rows[0][0])
 
 
 def _explain_nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:

@@ -5,13 +5,14 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 import pytest
 from scratch import Scratch, filler, recent, said
 
-from memoryd.database import schema, sqlite
+from memoryd.database import reads, schema, sqlite
 from memoryd.database.library import load_library
 from memoryd.errors import NotFoundError
 from memoryd.interfaces import cli as commands
@@ -246,11 +247,12 @@ def test_a_session_whose_id_begins_anothers_is_meant_by_its_whole_id(tmp_path):
                 " gauge, counted_seq) VALUES (?, 'demo', 'abc', 'messages', 'active', '2026', '2026', 0, 0, '{}', 0)",
                 (name,),
             )
-    assert jobs_by_hand.session_id_of(engine, "demo", "abc") == "abc"
-    assert jobs_by_hand.session_id_of(engine, "demo", "abc~") == "abc~2"
+    find = partial(reads.ask, tmp_path / "memoryd.db", reads.find_session)
+    assert find("abc")["id"] == "abc"
+    assert find("abc~")["id"] == "abc~2"
     for wanted in ("ab", "%", "_bc", "nothing"):
         with pytest.raises(NotFoundError):
-            jobs_by_hand.session_id_of(engine, "demo", wanted)
+            find(wanted)
 
 
 # --- exit codes and errors ---
