@@ -15,7 +15,7 @@ INSPECTOR = ("npx", "--yes", "-p", "node@22", "-p", "@modelcontextprotocol/inspe
 CALLS = {
     "tools": (("--method", "tools/list"), '"memory_search"'),
     "search": (("--method", "tools/call", "--tool-name", "memory_search", "--tool-arg", "query=a"), '"hits"'),
-    "resources": (("--method", "resources/list"), '"memory://core"'),
+    "prompts": (("--method", "prompts/list"), '"consolidate"'),
 }
 
 
