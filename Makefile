@@ -55,7 +55,7 @@ fleet: .venv/ready
 browser: .venv/ready
 	.venv/bin/pytest -n 0 -m "browser or not browser" tests/admin
 
-# The Inspector of the Model Context Protocol against `memoryd mcp`; needs npx; fetched by this target alone, with its Node.js.
+# The protocol's own conformance suite against `memoryd mcp --http`; needs npx; fetched by this target alone, with its Node.js.
 conformance: .venv/ready
 	PYTHONPATH=tests/worlds .venv/bin/python tests/conformance.py
 

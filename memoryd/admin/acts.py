@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memoryd.requests.views import PersonView
 
 KINDS = ("sleep", "dream", "refine", "dedup", "facts", "rollover")
+_MOST_SECONDS = 24 * 3600
 
 
 class Order(NamedTuple):

@@ -137,14 +137,17 @@ class FactStore:
                 gone = [("profile", chain.PROFILE + section.value, None)]
                 audit.note(connection, gone, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
 
-    def dump(self) -> str:
-        """Return the facts and the profile as a file."""
+    def dump(self, *, deerflow: bool = False) -> str:
+        """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""
         with sqlite.begin_read(self.engine) as connection:
             facts = _store(connection, self.agent_id).all()
-            return portable.dump(facts, profile.read(connection, self.agent_id))
+            held_profile = profile.read(connection, self.agent_id)
+        if deerflow:
+            return portable.dump_deerflow(facts, held_profile, self.clock.text())
+        return portable.dump(facts, held_profile)
 
     def bring(self, text: str, where: str = "") -> FactImport:
-        """Import such a file, all or none. A profile section that has a text stays.
+        """Import a file of either format, all or none. A profile section that has a text stays.
 
         Raises:
             MalformedError: the file is not what it should be.

@@ -111,14 +111,15 @@ def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> 
 
 
 @facts.command("export")
+@click.option("--deerflow", is_flag=True, help="Write the format of DeerFlow's memory.json.")
 @of_agent
-def facts_export(call: Call, settings: Settings, agent: Agent) -> None:
+def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -> None:  # noqa: FBT001
     """Print the facts and the profile as JSON, for `facts import`."""
     import json
 
     access.require(settings, agent, "facts export")
     with _store(settings, agent, None) as store:
-        text = store.dump()
+        text = store.dump(deerflow=deerflow)
     call.output.result(json.loads(text), text.rstrip("\n"))
 
 
@@ -126,7 +127,7 @@ def facts_export(call: Call, settings: Settings, agent: Agent) -> None:
 @click.argument("file", type=text_file)
 @of_agent
 def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> None:
-    """Import an export, all or nothing. Equal facts stay unchanged."""
+    """Import an export or DeerFlow's memory.json, all or nothing. Equal facts stay unchanged."""
     text = text_of(file)
     with _store(settings, agent, "facts import") as store:
         brought = store.bring(text, str(file))

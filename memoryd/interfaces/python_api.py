@@ -441,11 +441,11 @@ class MemoryFacts:
         with memory_changes.fact_store(self._settings, self._agent, "profile edit") as store:
             store.write_section(ProfileSection(section), text)
 
-    def dump(self) -> str:
-        """Return facts and profile as JSON, for `bring`."""
+    def dump(self, *, deerflow: bool = False) -> str:
+        """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow."""
         access.require(self._settings, self._agent, "python: facts")
         with memory_changes.fact_store(self._settings, self._agent, None) as store:
-            return store.dump()
+            return store.dump(deerflow=deerflow)
 
     def bring(self, text: str) -> FactImport:
         """Import an export of `dump`, all or nothing. Equal facts stay unchanged."""

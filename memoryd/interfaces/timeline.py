@@ -102,6 +102,8 @@ def render_lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] 
     undone = "; reverted" if refined.get("rolled_back") else ""
     yield f"refinement     {refined['mode']}, {size}, {how}{why}{undone}"
     yield f"counted        {count_refined(refined)}"
+    if refined.get("unfounded"):
+        yield f"unfounded      {', '.join(refined['unfounded'])}: the summary claims otherwise"
     said = {row["id"]: row for row in texts}
     for number, call in enumerate(refined["timeline"], 1):
         tokens = f" {call['before']} → {call['after']} tokens" if "before" in call else ""

@@ -282,10 +282,13 @@ def restore_session(
     return made if refused else replace(made, mutations=made.mutations + 1)
 
 
-def describe_end(session: RefinementSession, *, undo: bool, conflict: bool) -> tuple[str, str | None, str | None]:
+def describe_end(
+    session: RefinementSession, *, undo: bool, changed: bool, conflict: bool
+) -> tuple[str, str | None, str | None]:
     """Return the state of the run, the reason for it, and the words for the journal."""
     if session.ended == COMPLETED:
-        return "succeeded", None, None
+        why = None if changed else "nothing was changed, whatever the summary says"
+        return "succeeded", why, None
     broke = session.ended == BREAKER
     what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"
     became = "all of it was taken back" if undo else "what was done is kept"

@@ -1,10 +1,11 @@
-"""The tally of a refinement: what its audit says was done."""
+"""The tally of a refinement: what its audit says was done, beside what its model says it did."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from memoryd.gauge.estimate import estimate
@@ -23,7 +24,10 @@ class Audited(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RefinementTally:
-    """What was done. Tokens are the rough estimate; `saved` is how much smaller the core is by it."""
+    """What was done. Tokens are the rough estimate; `saved` is how much smaller the core is by it.
+
+    `details` are the numbers in the texts that were changed: a summary that names one of them counts nothing.
+    """
 
     merged: int = 0  # memories that were consolidated …
     into: int = 0  # … into so many
@@ -32,6 +36,7 @@ class RefinementTally:
     protected: int = 0
     duplicates: int = 0  # ended ahead of it, without looking at what they say
     saved: int = 0
+    details: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
     @property
     def changes(self) -> int:
@@ -40,7 +45,7 @@ class RefinementTally:
 
     def row(self) -> dict[str, int]:
         """Return the counts as run reports show them."""
-        return asdict(self)
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
 
     def describe(self) -> str:
         """Return it in words, for the journal, the audit and `job show`."""
@@ -56,6 +61,7 @@ class RefinementTally:
 def count_entries(entries: Iterable[Audited]) -> RefinementTally:
     """Count the entries of one run."""
     counts = Counter[str]()
+    details: set[int] = set()
     for one in entries:
         after = None if one.after is None else from_json(one.after)
         before = None if one.before is None else from_json(one.before)
@@ -65,9 +71,10 @@ def count_entries(entries: Iterable[Audited]) -> RefinementTally:
         if name is None:
             continue
         counts[name] += 1
+        details.update(*(_numbers(side.content) for side in (before, after) if side is not None))
         gone = estimate(before.content) if before is not None and before.is_live else 0
         counts["saved"] += gone - (estimate(after.content) if after.is_live else 0)
-    return RefinementTally(**counts)
+    return RefinementTally(**counts, details=frozenset(details))
 
 
 def of_changes(changes: Iterable[Change]) -> RefinementTally:
@@ -86,15 +93,37 @@ def _name(operation: str, *, is_new: bool, ended_as: Ending | None) -> str | Non
     return {"update": "updated", "protect": "protected"}.get(operation)
 
 
+# --- what the model says ----------------------------------------------------------------------------------------------
+
+_COUNTED = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d+)(?![\w-]|[.,]\d)")
+_NEAR = 12  # a share of a number: what is said roughly may be off by a twelfth
 _SAID = ' It said: "'
 
 
-def write_entry(day: str, done: RefinementTally, how: str | None, summary: str | None) -> str:
+def is_miscounted(summary: str, done: RefinementTally, others: Iterable[int] = ()) -> bool:
+    """Return True if a summary gives a number that was not counted, and that is no detail of what was changed.
+
+    Args:
+        summary: as the model wrote it.
+        done: what was counted.
+        others: further true numbers, such as the core's tokens before and after.
+    """
+    true = [*done.row().values(), *others]
+    said = _numbers(summary) - done.details
+    return any(not any(abs(number - one) * _NEAR <= max(one, 1) for one in true) for number in said)
+
+
+def _numbers(text: str) -> set[int]:
+    return {int(number.replace(",", "")) for number in _COUNTED.findall(text)}
+
+
+def write_entry(day: str, done: RefinementTally, tokens: tuple[int, int], how: str | None, summary: str | None) -> str:
     """Return the entry of the journal: what was counted, and beside it what the model says.
 
     Args:
         day: local, YYYY-MM-DD.
         done: what was counted.
+        tokens: of the core before and after.
         how: how it ended, where that is worth telling.
         summary: the model's own; None where it gave none.
     """
@@ -102,7 +131,8 @@ def write_entry(day: str, done: RefinementTally, how: str | None, summary: str |
     text += f" {_capital(how)}." if how else ""
     if not summary:
         return text
-    return f'{text}{_SAID}{neutralize(summary)}"'
+    wrong = " Its numbers are not those that were counted." if is_miscounted(summary, done, tokens) else ""
+    return f'{text}{_SAID}{neutralize(summary)}"{wrong}'
 
 
 def _capital(text: str) -> str:

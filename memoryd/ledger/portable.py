@@ -1,4 +1,12 @@
-"""Facts and profile as a file that is carried from one place to another.
+"""Facts and profile as files that are carried from one place to another.
+
+Two shapes are read and written: memoryd's own, and DeerFlow's `memory.json` as its frontend types it and its gateway
+documents it (github.com/bytedance/deer-flow, `frontend/src/core/memory/types.ts`, "Get Memory Data"):
+
+    {"version": "1.0", "lastUpdated": TIME,
+     "user": {"workContext": {"summary", "updatedAt"}, "personalContext": …, "topOfMind": …},
+     "history": {"recentMonths": …, "earlierContext": …, "longTermBackground": …},
+     "facts": [{"id", "content", "category", "confidence", "createdAt", "source"}]}
 
 A file with anything malformed is refused as a whole.
 """
@@ -18,6 +26,18 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 FORMAT = "memoryd-facts"
 _VERSION = 1
+_DEERFLOW = {
+    "user": {
+        "workContext": ProfileSection.WORK,
+        "personalContext": ProfileSection.PERSONAL,
+        "topOfMind": ProfileSection.TOP_OF_MIND,
+    },
+    "history": {
+        "recentMonths": ProfileSection.RECENT,
+        "earlierContext": ProfileSection.EARLIER,
+        "longTermBackground": ProfileSection.BACKGROUND,
+    },
+}
 _FACT_KEYS = {"created_at": "createdAt"}  # the fields of a fact whose name in a file differs
 _ID = re.compile(r"fact_[0-9a-f]{8}")
 _MOST = 100_000  # facts of one file
@@ -38,13 +58,23 @@ class FactFile:
 
 
 def dump(facts: Iterable[Fact], profile: Mapping[ProfileSection, ProfileEntry]) -> str:
-    """Return the facts and the profile as text; `load` gives them back."""
+    """Return the facts and the profile in memoryd's own shape; `load` gives them back."""
     sections = {section.value: _entry(profile[section]) for section in ProfileSection if section in profile}
     return _text({"format": FORMAT, "version": _VERSION, "profile": sections, "facts": [_fact(one) for one in facts]})
 
 
+def dump_deerflow(facts: Iterable[Fact], profile: Mapping[ProfileSection, ProfileEntry], now: str) -> str:
+    """Return the facts and the profile as a `memory.json` of DeerFlow, where sections may be empty."""
+    empty = ProfileEntry("", "")
+    groups = {
+        group: {name: _entry(profile.get(section, empty)) for name, section in names.items()}
+        for group, names in _DEERFLOW.items()
+    }
+    return _text({"version": "1.0", "lastUpdated": now, **groups, "facts": [_fact(one) for one in facts]})
+
+
 def load(text: str, where: str = "") -> FactFile:
-    """Return what a file holds; a bare list of facts is taken as well.
+    """Return what a file of either shape holds; a bare list of facts is taken as well.
 
     Args:
         text: of the file.
@@ -56,7 +86,9 @@ def load(text: str, where: str = "") -> FactFile:
     try:
         value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise MalformedError("the file is not JSON", where, "it must be an export of facts") from error
+        raise MalformedError(
+            "the file is not JSON", where, "it must be an export of facts, or a memory.json"
+        ) from error
     held = {"facts": value} if isinstance(value, list) else value
     if not isinstance(held, dict) or not isinstance(held.get("facts"), list):
         raise MalformedError("the file has no list of facts", where, 'it needs a key "facts"')
@@ -69,20 +101,22 @@ def load(text: str, where: str = "") -> FactFile:
 
 
 def _profile(held: dict[str, Any], where: str) -> dict[ProfileSection, ProfileEntry]:
-    given = held.get("profile") or {}
-    if not isinstance(given, dict):
-        raise MalformedError("the profile is not an object", f"{where} profile".strip())
+    own = {"profile": {section.value: section for section in ProfileSection}}
     profile: dict[ProfileSection, ProfileEntry] = {}
-    for section in ProfileSection:
-        entry = given.get(section.value)
-        if entry is None:
-            continue
-        at = f"{where} profile.{section.value}".strip()
-        if not isinstance(entry, dict) or not isinstance(entry.get("summary", ""), str):
-            raise MalformedError("a section of the profile has no summary", at, 'it needs {"summary": "…"}')
-        summary = entry.get("summary", "").strip()
-        if summary:
-            profile[section] = ProfileEntry(summary, _time(entry.get("updatedAt"), at) or "")
+    for group, names in (own | _DEERFLOW).items():
+        given = held.get(group) or {}
+        if not isinstance(given, dict):
+            raise MalformedError("the profile is not an object", f"{where} {group}".strip())
+        for name, section in names.items():
+            entry = given.get(name)
+            if entry is None:
+                continue
+            at = f"{where} {group}.{name}".strip()
+            if not isinstance(entry, dict) or not isinstance(entry.get("summary", ""), str):
+                raise MalformedError("a section of the profile has no summary", at, 'it needs {"summary": "…"}')
+            summary = entry.get("summary", "").strip()
+            if summary:
+                profile[section] = ProfileEntry(summary, _time(entry.get("updatedAt"), at) or "")
     return profile
 
 

@@ -123,19 +123,23 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
     told = done.receipt[KIND]
     counts = tally.of_changes(planned.changes)
     refused = refused_by(done.edits, planned.passed)
+    sizes = (told["start"]["tokens"], told["start"]["tokens"] - counts.saved)
     told = told | {
         "counted": counts.row(),
-        "end": {"tokens": told["start"]["tokens"] - counts.saved},
+        "end": {"tokens": sizes[1]},
         "timeline": list(rejudge_timeline(told["timeline"], refused)),
         "mutations": len(refused) - sum(map(bool, refused)),
     }
+    if done.summary:
+        told["unfounded"] = ["numbers"] if tally.is_miscounted(done.summary, counts, sizes) else []
     if left_out := sum(map(bool, refused)):
         how = f"{how}; the guards refused {left_out} of its changes"
-    text = tally.write_entry(day, counts, how, done.summary)
+    text = tally.write_entry(day, counts, sizes, how, done.summary)
     edits = (*done.edits, make_entry(text, now))
     return replace(done, edits=edits, receipt=done.receipt | {KIND: told})
 
 
 def told_of(done: Done, planned: Preview, day: str) -> str:
     """Return the counts and the model's summary of a refinement, for the person who decides about it."""
-    return tally.write_entry(day, tally.of_changes(planned.changes), None, done.summary)
+    counts, start = tally.of_changes(planned.changes), done.receipt[KIND]["start"]["tokens"]
+    return tally.write_entry(day, counts, (start, start - counts.saved), None, done.summary)

@@ -389,8 +389,11 @@ class Refiner:
             session = self.sandbox.judged_again(session, planned)
         done = self.tally()
         after = core_tokens(self.core(), estimate)
+        summary = session.summary if session.ended == COMPLETED else None
         told = session.row() | {"counted": done.row(), "end": {"tokens": after}}
-        if not done.changes:
+        if summary:
+            told["unfounded"] = ["numbers"] if tally.is_miscounted(summary, done, (session.tokens, after)) else []
+        if not done.changes and not told.get("unfounded"):
             if session.ended == COMPLETED:
                 self.end("skipped", "nothing could be condensed safely", {KIND: told}, session.claims)
             else:
@@ -400,7 +403,7 @@ class Refiner:
         undo = session.ended == BREAKER or (
             session.ended != COMPLETED and self.source.settings.refine.unfinished == "rollback"
         )
-        if undo:
+        if done.changes and undo:
             try:
                 self.write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
             except RefusedError as error:  # somebody has changed one of these memories since
@@ -422,16 +425,18 @@ class Refiner:
         if self.proposes and (undo or session.ended == CANCELLED):
             undo, receipt[KIND]["rolled_back"] = True, True
         elif self.sandbox.changes:
-            _, why, _ = describe_end(session, undo=False, conflict=False)
+            _, why, _ = describe_end(session, undo=False, changed=True, conflict=False)
             cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
             seen = session.ids | {one.memory_id for one in self.sandbox.changes}
-            note = self.note(done, f"{cut}{WAITS}", summary)
+            note = self.note(done, (session.tokens, after), f"{cut}{WAITS}", summary)
             proposed = self._propose_edits(receipt, why, seen, summary)
             self.close([note], runs.PROPOSED, why, receipt, session.claims, proposed=proposed)
             return
-        state, why, how = describe_end(session, undo=undo, conflict="conflict" in receipt[KIND])
+        state, why, how = describe_end(
+            session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND]
+        )
         receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
-        note = self.note(done, how, summary)
+        note = self.note(done, (session.tokens, after), how, summary)
         revise = self._revise if undo and not self.proposes else None
         self.close([note], state, why, receipt, session.claims, revise)
 
@@ -466,10 +471,12 @@ class Refiner:
         self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
         self.runner.log_end(self.run, state, why)
 
-    def note(self, done: RefinementTally, how: str | None, summary: str | None = None) -> Operate:
-        """Return the entry of the journal that tells the agent of it."""
+    def note(
+        self, done: RefinementTally, sizes: tuple[int, int], how: str | None, summary: str | None = None
+    ) -> Operate:
+        """Return the entry of the journal that tells the agent of it; sizes are tokens before and after."""
         today = proposing.get_today(self.writer, self.source.settings.zone)
-        return make_entry(tally.write_entry(today, done, how, summary), self.writer.now())
+        return make_entry(tally.write_entry(today, done, sizes, how, summary), self.writer.now())
 
     def summary(self, session: RefinementSession) -> str | None:
         """Return the model's own summary without secrets."""
@@ -494,8 +501,11 @@ class Refiner:
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:
+                note = self.note(
+                    done, (core_tokens(self._read_live(), estimate), core_tokens(self.core(), estimate)), WAITS
+                )
                 proposed = self._propose_edits(receipt or {}, why)
-                self.close([self.note(done, WAITS)], runs.PROPOSED, why, receipt or {}, claims, proposed=proposed)
+                self.close([note], runs.PROPOSED, why, receipt or {}, claims, proposed=proposed)
                 return
             state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"
         if self.proposes:

@@ -178,7 +178,8 @@ def test_an_export_is_read_back_with_times_and_sources_and_the_profile(tmp_path)
     store = store_in(tmp_path / "one")
     text = json.dumps(
         {
-            "profile": {"work": {"summary": "Builds engines.", "updatedAt": "2025-01-01T00:00:00Z"}},
+            "version": "1.0",
+            "user": {"workContext": {"summary": "Builds engines.", "updatedAt": "2025-01-01T00:00:00Z"}},
             "facts": [
                 {"id": "fact_0000000a", "content": "likes tea", "category": "preference", "confidence": 0.8,
                  "createdAt": "2025-02-03T04:05:06Z", "source": "thread-7"},
@@ -191,8 +192,9 @@ def test_an_export_is_read_back_with_times_and_sources_and_the_profile(tmp_path)
     (fact,) = store.all()
     assert (fact.id, fact.source, fact.created_at[:19]) == ("fact_0000000a", "thread-7", "2025-02-03T04:05:06")
     other = store_in(tmp_path / "two")
-    assert store.bring(store.dump()).sections == ()
-    other.bring(store.dump())
+    for deerflow in (False, True):
+        assert store.bring(store.dump(deerflow=deerflow)).sections == ()
+        other.bring(store.dump(deerflow=deerflow))
     assert other.all() == store.all()
     assert other.profile() == store.profile()
     assert problems(store, tmp_path / "one") == []
@@ -202,8 +204,9 @@ def test_a_fact_of_any_length_makes_the_round_trip(tmp_path):
     store, other = store_in(tmp_path / "one"), store_in(tmp_path / "two")
     long = "A long story of the user's boat. " * 3000
     store.create([NewFact(long, "context"), NewFact("likes tea")])
-    other.bring(store.dump())
-    assert contents(other) == {long.strip(), "likes tea"}
+    for deerflow in (False, True):
+        other.bring(store.dump(deerflow=deerflow))
+        assert contents(other) == {long.strip(), "likes tea"}
     assert problems(other, tmp_path / "two") == []
 
 

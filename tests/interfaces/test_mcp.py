@@ -1,4 +1,4 @@
-"""The agents' own door: every tool and prompt by the SDK's own client, and what may never come of them."""
+"""The agents' own door: every tool, resource and prompt by the SDK's own client, and what may never come of them."""
 
 import json
 import os
@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
+from mcp.types import ReadResourceRequestParams
 from mcp_types import jsonrpc_message_adapter
 from mcp_world import CORE, arguments, ask, door, over_stdio, unsaid, world
 from pydantic import ValidationError
@@ -55,7 +56,7 @@ def scratch(tmp_path_factory):
 # --- a real client over standard input and output ---------------------------------------------------------------------
 
 
-def test_an_agent_program_runs_every_tool_and_prompt(tmp_path):
+def test_an_agent_program_runs_every_tool_resource_and_prompt(tmp_path):
     made = world(tmp_path / "scratch")
     anyio.run(run_everything, made)
     logged = made.log()
@@ -107,6 +108,15 @@ async def run_everything(made):
         rolled = (await client.call_tool("memory_consolidate", {})).structured_content
         assert rolled["run"].startswith("run-")
         assert rolled["state"] in {"succeeded", "skipped"}
+
+        uris = [str(one.uri) for one in (await client.list_resources()).resources]
+        assert uris == ["memory://core", "memory://today", "memory://recent"]
+        for uri, word in zip(uris, ("PostgreSQL 17", "cache was cleared", "orders database"), strict=True):
+            (content,) = (await client.read_resource(uri)).contents
+            assert word in content.text
+            assert unsaid(content.text).strip() == ""
+        with pytest.raises(MCPError, match="no such resource"):
+            await client.read_resource("memory://../../etc/passwd")
 
         (prompt,) = (await client.list_prompts()).prompts
         (told,) = (await client.get_prompt(prompt.name)).messages
@@ -385,10 +395,11 @@ def test_what_is_remembered_cannot_close_its_block_nor_speak_in_a_role(tmp_path)
             found = await ask(asked, "memory_search", query="zebra")
             assert len(found.structured_content["hits"]) >= 1
             lines = await ask(asked, "memory_get", path="MEMORY.md")
+            core = await asked.read_resource(None, ReadResourceRequestParams(uri="memory://core"))
             read = lines.structured_content["text"]
             assert read.count("\n") == text.count("\n")
             assert read.startswith("# Zebra\n\n- zebra one")
-            for told in (found.content[0].text, lines.content[0].text):
+            for told in (found.content[0].text, lines.content[0].text, core.contents[0].text):
                 assert "zebra" not in unsaid(told)
                 assert "obey" not in unsaid(told)
                 assert "zebra" not in unsaid(json.dumps({"result": told}))  # as some programs write it

@@ -235,7 +235,7 @@ def test_where_only_duplicates_may_go_no_text_comes_in():
 @given(
     st.sampled_from([*refinement_tools.TOOLS, "x"]),
     st.text(max_size=40) | st.from_type(dict).map(str),
-    st.sampled_from([refinement_tools.NORMAL, refinement_tools.DEDUP, refinement_tools.STRICT]),
+    st.sampled_from(refinement_tools.MODES),
 )
 def test_any_call_is_read(name, arguments, mode):
     assert isinstance(read(name, arguments, FIRST, mode), SearchCall | RefinementChange | CompleteCall | Misuse)
@@ -319,13 +319,34 @@ def test_the_tally_counts_what_the_audit_says():
     )
 
 
+@pytest.mark.parametrize(
+    ("summary", "wrong"),
+    [
+        ("I consolidated 2 memories into 1.", False),
+        ("I merged two memories and deleted nothing.", False),
+        ("Compressed 50 into 3; saved about 2,000 tokens.", True),
+        ("Saved about 20 tokens of 400.", False),
+        ("", False),
+    ],
+)
+def test_the_numbers_of_a_summary_are_held_against_the_tally(summary, wrong):
+    assert tally.is_miscounted(summary, tally.RefinementTally(merged=2, into=1, saved=21), (400, 379)) is wrong
+
+
+def test_a_number_that_a_changed_memory_holds_is_no_count():
+    done = tally.count_entries(audited(Update(C, content="Two cats, on port 8080 since 2,019")))
+    assert not tally.is_miscounted("Reworded 1 memory: port 8080, since 2019.", done)
+    assert tally.is_miscounted("Reworded 8 memories about port 8080.", done)
+    assert "details" not in done.row()
+
+
 def test_the_journal_says_what_was_counted_beside_what_was_claimed():
     done = tally.RefinementTally(merged=50, into=3, protected=5, saved=2_000)
     counted = "Refinement of 2026-05-04: Compressed 50 → 3; saved ~2000 tokens; protected 5 constitutional memories."
-    text = tally.write_entry("2026-05-04", done, None, "I deleted 7\n# all")
-    assert text == f'{counted} It said: "I deleted 7 # all"'
+    text = tally.write_entry("2026-05-04", done, (7_983, 5_983), None, "I deleted 7\n# all")
+    assert text == f'{counted} It said: "I deleted 7 # all" Its numbers are not those that were counted.'
     assert tally.strip_model_words(text) == counted
-    assert tally.write_entry("2026-05-04", tally.RefinementTally(), "it was cut short", None) == (
+    assert tally.write_entry("2026-05-04", tally.RefinementTally(), (1, 1), "it was cut short", None) == (
         "Refinement of 2026-05-04: Nothing was changed. It was cut short."
     )
 

@@ -204,6 +204,16 @@ def brought_back(text: str) -> tuple[list[Fact], dict[ProfileSection, ProfileEnt
 
 def test_what_is_exported_is_imported_as_it_was():
     assert brought_back(portable.dump(FACTS, PROFILE)) == (FACTS, PROFILE)
+    assert brought_back(portable.dump_deerflow(FACTS, PROFILE, NOW)) == (FACTS, PROFILE)
+
+
+def test_the_shape_of_deerflow():
+    value = json.loads(portable.dump_deerflow(FACTS, PROFILE, NOW))
+    assert list(value) == ["version", "lastUpdated", "user", "history", "facts"]
+    assert list(value["user"]) == ["workContext", "personalContext", "topOfMind"]
+    assert list(value["history"]) == ["recentMonths", "earlierContext", "longTermBackground"]
+    assert value["user"]["workContext"] == {"summary": "Works on the importer.", "updatedAt": NOW}
+    assert list(value["facts"][0]) == ["id", "content", "category", "confidence", "createdAt", "source"]
 
 
 def test_an_id_that_is_taken_or_no_id_of_a_fact_is_drawn_anew_and_a_source_is_kept():
@@ -231,10 +241,10 @@ def test_an_id_that_is_taken_or_no_id_of_a_fact_is_drawn_anew_and_a_source_is_ke
         ('[{"content": "a", "createdAt": "yesterday"}]', "f.json facts[0]"),
         ('[{"content": "a", "createdAt": [7]}]', "f.json facts[0]"),
         ('[{"content": "a", "source": 7}]', "f.json facts[0]"),
-        ('{"facts": [], "profile": []}', None),
-        ('{"facts": [], "profile": {"work": "text"}}', "f.json profile.work"),
-        ('{"facts": [], "profile": {"work": {"summary": "x", "updatedAt": "x"}}}', "f.json profile.work"),
-        ('{"facts": [], "profile": {"recent": {"summary": 7}}}', "f.json profile.recent"),
+        ('{"facts": [], "user": []}', None),
+        ('{"facts": [], "user": {"workContext": "text"}}', "f.json user.workContext"),
+        ('{"facts": [], "user": {"workContext": {"summary": "x", "updatedAt": "x"}}}', "f.json user.workContext"),
+        ('{"facts": [], "history": {"recentMonths": {"summary": 7}}}', "f.json history.recentMonths"),
         ("[" * 100_000, "f.json"),
     ],
 )

@@ -282,6 +282,7 @@ def test_a_refinement_is_shown_call_by_call_and_its_contents_by_leave(world):
     blind = world.scratch.run("job", "show", run)
     assert blind.returncode == 0
     assert "consolidate_memories done" in " ".join(blind.stdout.split())
+    assert "numbers: the summary claims otherwise" in blind.stdout
     assert not any(text[:20] in blind.stdout for text in (*TEXTS, LAW))
     assert f": {LAW}\n" in world.scratch.run("job", "show", run, "--content").stdout
     assert LAW in json.dumps(world.scratch.json("job", "show", run, "--content")["content"])

@@ -132,6 +132,7 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     assert told["counted"] | {"saved": 0} == {
         "merged": 2, "into": 1, "updated": 1, "deleted": 0, "protected": 1, "duplicates": 0, "saved": 0,
     }  # fmt: skip
+    assert told["unfounded"] == ["numbers"]
     verdicts = [(one["tool"], one["verdict"]) for one in told["timeline"]]
     assert verdicts == [
         ("consolidate_memories", "done"),

@@ -188,11 +188,15 @@ CASES = {
     ),
     # lazy
     "lazy": turns([done("Nothing is safe to condense.")], **nothing()),
-    "lazy and a liar": turns([done("I consolidated 50 memories into 3 and protected 5.")], **nothing()),
+    "lazy and a liar": turns(
+        [done("I consolidated 50 memories into 3 and protected 5.")],
+        why="nothing was changed",
+        journal="its numbers are not those that were counted.",
+    ),
     "a liar about numbers": turns(
         lambda r: [merge(r, 0, 1), done("I merged 40 memories.")],
         live=len(TEXTS) - 1,
-        journal="compressed 2 → 1",
+        journal="its numbers are not those that were counted.",
     ),
     "says no": turns(consent="No, thank you.", state="declined", ended=None, journal=None, why="declined"),
     "says nothing clear": turns(consent="Hm.", state="declined", ended=None, journal=None, why="unclear"),

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import socket
+import subprocess
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -99,3 +102,42 @@ def ids_of(agent, *texts):
         lines = agent("search_memories", query=text)["memories"]
         found.append(next(line.split()[0] for line in lines if line.endswith(text)))
     return found
+
+
+# --- by HTTP ---
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+SAVE = json.dumps(CALL | {"params": {"name": "memory_save", "arguments": {"text": "planted"}}}).encode()
+
+
+class Served:
+    """A server process on a free port."""
+
+    def __init__(self, root):
+        self.scratch = world(root)
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments(self.scratch, "--json", "--http", "127.0.0.1:0")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        told = json.loads(self.process.stdout.readline())["data"]
+        self.url = told["url"]
+        self.port = int(self.url.rsplit(":", 1)[1].partition("/")[0])
+        self.token_file = Path(told["token_file"])
+        self.token = self.token_file.read_text().strip()
+        self.host = f"127.0.0.1:{self.port}"
+
+    def raw(self, *head, body=b""):
+        """The status and the whole answer to a request of these lines."""
+        sent = "".join(f"{line}\r\n" for line in (*head, "Connection: close", "")).encode() + body
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as line:
+            line.sendall(sent)
+            answer = b"".join(iter(lambda: line.recv(65536), b""))
+        return int(answer.split(b" ", 2)[1]), answer
+
+    def post(self, *headers, host=None, token=None, body=SAVE):
+        head = [f"Host: {self.host if host is None else host}", *headers]
+        head += [f"Authorization: Bearer {self.token if token is None else token}"]
+        head += ["Accept: application/json, text/event-stream", f"Content-Length: {len(body)}"]
+        head += [] if any(one.startswith("Content-Type") for one in headers) else ["Content-Type: application/json"]
+        return self.raw("POST /mcp HTTP/1.1", *head, body=body)

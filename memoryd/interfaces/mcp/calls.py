@@ -47,12 +47,16 @@ class Bucket:
         self._left = float(burst)
         self._at = monotonic()
 
-    def take(self) -> bool:
-        """Take a token; return False if none is left."""
+    def is_empty(self) -> bool:
+        """Return True if no token is left now."""
         now = self._monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
         self._at = now
-        if self._left < 1:
+        return self._left < 1
+
+    def take(self) -> bool:
+        """Take a token; return False if none is left."""
+        if self.is_empty():
             return False
         self._left -= 1
         return True

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources as package_files
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
-from memoryd.errors import MemorydError, explain_trouble
+from memoryd.errors import MemorydError, NotFoundError, explain_trouble
 from memoryd.files.log import Log
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import CallKind, Calls
@@ -26,6 +26,8 @@ from memoryd.version import __version__
 
 Context = ServerRequestContext[Any, Any]
 
+
+T = TypeVar("T")
 # A program may record these words: a mark in them would hide what stands behind it from ingest.
 INSTRUCTIONS = (
     "What this agent remembers, kept by memoryd. Search before you ask the user for what they may have told you before;"
@@ -33,6 +35,12 @@ INSTRUCTIONS = (
 )
 PROMPT = "consolidate"
 _WELL = frozenset({"succeeded", "proposed", "skipped"})  # how a refinement ends that its agent has completed
+_SCHEME = "memory://"
+_RESOURCES = {
+    "core": ("Core memory", "MEMORY.md: what lasts."),
+    "today": ("Today", "What was noted and remembered today."),
+    "recent": ("Recent sessions", "RECENT.md: the last sessions."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,7 @@ def _knife(memory: MemoryTools) -> Iterator[McpTool]:
 
 
 def make_server(memory: MemoryTools, calls: Calls, log: Log) -> Server[Any]:
-    """Return the server of an agent's memory."""
+    """Return the server of an agent's memory, for any transport."""
     server = _ToolServer(memory, calls, log)
     return Server(
         "memoryd",
@@ -133,6 +141,8 @@ def make_server(memory: MemoryTools, calls: Calls, log: Log) -> Server[Any]:
         instructions=INSTRUCTIONS + memory.refinement_due() + memory.list_requests(),
         on_list_tools=server.list_tools,
         on_call_tool=server.call_tool,
+        on_list_resources=server.list_resources,
+        on_read_resource=server.read_resource,
         on_list_prompts=server.list_prompts,
         on_get_prompt=server.get_prompt,
     )
@@ -174,6 +184,23 @@ class _ToolServer:
             return _make_failure(f"{tool.name}: failed by a defect of memoryd (memoryd logs --level error shows where)")
         return _result(given)
 
+    async def list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
+        there = await self._ask("resources/list", self._memory.resources)
+        found = [
+            types.Resource(uri=f"{_SCHEME}{name}", name=name, title=title, description=told, mime_type="text/markdown")
+            for name, (title, told) in _RESOURCES.items()
+            if name in there
+        ]
+        return types.ListResourcesResult(resources=found)
+
+    async def read_resource(
+        self, _context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        name = str(params.uri).removeprefix(_SCHEME)
+        text = await self._ask("resources/read", partial(self._memory.read, name))
+        content = types.TextResourceContents(uri=f"{_SCHEME}{name}", text=text, mime_type="text/markdown")
+        return types.ReadResourceResult(contents=[content])
+
     async def list_prompts(self, _context: Context, _params: object) -> types.ListPromptsResult:
         prompt = types.Prompt(
             name=PROMPT, title="Consolidate my memory", description="Put what is remembered in order."
@@ -185,6 +212,16 @@ class _ToolServer:
             raise MCPError(types.INVALID_PARAMS, f"there is no such prompt (there is {PROMPT})")
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=_consolidate()))
         return types.GetPromptResult(description="Put what is remembered in order.", messages=[message])
+
+    async def _ask(self, what: str, function: Callable[[], T]) -> T:
+        try:
+            return await self._calls.run(what, CallKind.READ, function)
+        except MemorydError as error:
+            code = types.INVALID_PARAMS if isinstance(error, NotFoundError) else types.INTERNAL_ERROR
+            raise MCPError(code, self._memory.describe_error(error)) from None
+        except Exception:  # noqa: BLE001 - as above
+            self._log.error("mcp call failed", call=what, exc_info=True)
+            raise MCPError(types.INTERNAL_ERROR, "failed by a defect of memoryd") from None
 
 
 def _result(given: dict[str, Any]) -> types.CallToolResult:

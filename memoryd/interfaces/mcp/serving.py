@@ -1,28 +1,38 @@
-"""Serve on standard input and output until they close, or until a signal comes."""
+"""Serve on standard input and output until they close, or on the loopback until a signal comes."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import uvicorn
 from mcp.server.stdio import stdio_server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memoryd.interfaces.mcp.calls import CallKind
+from memoryd.interfaces.mcp.loopback import LARGEST_BODY, PATH, Loopback
 from memoryd.interfaces.mcp.unanswered import InputStream, OutputStream, UnansweredRequests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import asyncio
+    import socket
+    from collections.abc import Callable, Iterator
 
     from mcp.server.lowlevel import Server
 
+    from memoryd.files.log import Log
     from memoryd.interfaces.mcp.calls import Calls
     from memoryd.reading.scrubbing import Scrubber
 
 GRACE = 5.0  # seconds that what runs may take at the end
 TICK = 30.0
+MOST_SILENT = 256  # connections that have not asked yet; who asks does so at once, so the oldest of more goes
+MOST_ACCEPTED = 64  # at one go: several of these come before one that asks is heard
+HEAD_SECONDS = 5.0  # for the head of a request
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 
 
@@ -60,3 +70,72 @@ async def _tick(scrubber: Scrubber) -> None:
     while True:
         await anyio.sleep(TICK)
         scrubber.tick(time.monotonic())
+
+
+async def over_http(
+    server: Server[Any], calls: Calls, scrubber: Scrubber, listener: socket.socket, token: str, log: Log
+) -> None:
+    """Serve this machine until a signal comes."""
+    inner = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=LARGEST_BODY,
+    )
+    config = uvicorn.Config(
+        Loopback(inner, listener.getsockname()[1], token, log),
+        http=Impatient,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=MOST_ACCEPTED,
+        timeout_graceful_shutdown=int(GRACE),
+    )
+    web = _Web(config)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_tick, scrubber)
+        tasks.start_soon(_stop_by_signal, web)
+        await web.serve(sockets=[listener])
+        await calls.drain(GRACE)
+        tasks.cancel_scope.cancel()
+
+
+class Impatient(H11Protocol):
+    """Close silent connections: otherwise any program on this machine could use up all of them without a token."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timer."""
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self.loop.call_later(HEAD_SECONDS, self._look, None)
+        silent = [one for one in self.connections if isinstance(one, Impatient) and one.is_silent]
+        if len(silent) > MOST_SILENT:
+            min(silent, key=lambda one: one.since).transport.close()
+
+    @property
+    def is_silent(self) -> bool:
+        """Return True if no request is pending."""
+        asked: Any = self.cycle
+        return (asked is None or asked.response_complete) and not self.transport.is_closing()
+
+    def _look(self, answered: object) -> None:
+        """Close a connection with no question or answer since the last look: uvicorn waits on after any byte."""
+        asked: object = self.cycle
+        if self.is_silent and asked is answered:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(HEAD_SECONDS, self._look, asked if self.is_silent else self)
+
+
+class _Web(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone: uvicorn raises them again at its end and so ends the process."""
+        yield
+
+
+async def _stop_by_signal(web: uvicorn.Server) -> None:
+    with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        async for _ in signals:
+            web.should_exit = True

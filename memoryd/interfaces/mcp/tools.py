@@ -17,9 +17,10 @@ from datetime import date
 from types import TracebackType
 from typing import Any, Self
 
+from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.database import reads
-from memoryd.errors import MemorydError, RefusedError
+from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.finding import excerpt
 from memoryd.finding.excerpt import Excerpt, LineRange
 from memoryd.finding.recall import Narrowing
@@ -78,28 +79,7 @@ class MemoryTools:
 
     def get(self, asked: values.GetArguments) -> dict[str, Any]:
         """Read lines of a memory file, turns of a session, or a fact."""
-        span = LineRange(asked.first_line, asked.lines)
-        database = reads.database_path(self._settings)
-        found = excerpt.get(self.agent, asked.path, span, database=database, redact=self.scrubber.redact_own)
-        units = _units(found)
-        told: list[str] = []
-        room = LONGEST_TEXT
-        for _, text in units:
-            clean = unmark(neutral_markdown(text))
-            if told and len(clean) > room:
-                break
-            told.append(clean[:room])
-            room -= len(clean)
-        rest = [number for number, _ in units[len(told) :]]
-        last = rest[0] - 1 if rest else found.last_line
-        return _mark_remembered(
-            path=_one_line(found.path),
-            first_line=found.first_line,
-            last_line=last,
-            total_lines=found.total_lines,
-            text="".join(told),
-            next_line=last + 1 if last < found.total_lines else None,
-        )
+        return self._lines(asked.path, LineRange(asked.first_line, asked.lines))
 
     def save(self, asked: values.SaveArguments) -> dict[str, Any]:
         """Write a note into the day's file."""
@@ -160,6 +140,58 @@ class MemoryTools:
     def list_requests(self) -> str:
         """Return the text for an agent whose memory somebody asks to read; empty if nobody does."""
         return "".join(f"\n{_one_line(line)}" for _, line in access.list_notices(self._settings, self.agent))
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    def resources(self) -> dict[str, str]:
+        """Return the existing files that are offered as resources: paths by name."""
+        today = Clock().now().astimezone(self._settings.zone).date()
+        paths = {
+            "core": "MEMORY.md",
+            "today": f"memory/{today.isoformat()}.md",
+            "recent": ".continuum/memory/RECENT.md",
+        }
+        return {name: path for name, path in paths.items() if self._is_there(path)}
+
+    def read(self, name: str) -> str:
+        """Read a resource, between the marks; if it is longer than an answer may be, the text reports that."""
+        path = self.resources().get(name)
+        if path is None:
+            raise NotFoundError("there is no such resource now", f"memory://{name[:40]}", "resources/list has them")
+        lines = self._lines(path, LineRange(1, values.MOST_LINES))
+        rest = lines["next_line"]
+        more = "" if rest is None else f"\n... memory_get {path} from line {rest} on has the rest"
+        return f"{OPEN}\n{lines['text']}{more}\n{CLOSE}\n"
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return excerpt.read_shown(self.agent, path) is not None
+        except (RefusedError, StateError):
+            return False  # private, a link, a pipe, a second name: it is not read
+
+    def _lines(self, path: str, span: LineRange) -> dict[str, Any]:
+        found = excerpt.get(
+            self.agent, path, span, database=reads.database_path(self._settings), redact=self.scrubber.redact_own
+        )
+        units = _units(found)
+        told: list[str] = []
+        room = LONGEST_TEXT
+        for _, text in units:
+            clean = unmark(neutral_markdown(text))
+            if told and len(clean) > room:
+                break
+            told.append(clean[:room])
+            room -= len(clean)
+        rest = [number for number, _ in units[len(told) :]]
+        last = rest[0] - 1 if rest else found.last_line
+        return _mark_remembered(
+            path=_one_line(found.path),
+            first_line=found.first_line,
+            last_line=last,
+            total_lines=found.total_lines,
+            text="".join(told),
+            next_line=last + 1 if last < found.total_lines else None,
+        )
 
     # --- errors -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,121 @@
+"""Serve HTTP on this machine only, to clients with the token and to no page of a browser.
+
+A page of any site can send requests to the loopback. After it rebinds its own name to 127.0.0.1, it can also read the
+answers. But it cannot change `Host`, the name it was loaded from, and it cannot omit `Origin` from a request that
+changes something. So memoryd checks the host first, then the origin, then the token, and reads no body before that.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from memoryd.errors import ConfigError, MemorydError
+from memoryd.files.log import Log
+from memoryd.interfaces.mcp.calls import Bucket
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+PATH = "/mcp"
+# By the address that is listened on: a name server is not asked what localhost means.
+_NUMERIC = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "[::1]": "::1"}
+NAMES = tuple(_NUMERIC)
+LARGEST_BODY = 2 * 1024 * 1024
+MOST_AT_ONCE = 64  # requests with the token
+WRONG_TOKENS = 10  # at once; after that none is looked at …
+WRONG_TOKENS_PER_SECOND = 1.0  # … but as many again in each second
+
+
+def listen(address: str) -> socket.socket:
+    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 chooses a free port."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError("this is not an address with a port", address, "--http 127.0.0.1:8765")
+    if host not in _NUMERIC:
+        raise ConfigError(
+            "memory is served to this machine alone", address, "127.0.0.1:PORT, [::1]:PORT or localhost:PORT"
+        )
+    numeric = _NUMERIC[host]
+    family = socket.AF_INET6 if ":" in numeric else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((numeric, int(port)))
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        raise MemorydError(f"cannot be listened on: {error.strerror}", address, "choose another port") from error
+    return listener
+
+
+class Loopback:
+    """Wrap an application and pass only requests that may enter."""
+
+    def __init__(self, inner: Application, port: int, token: str, log: Log, bucket: Bucket | None = None) -> None:
+        """Accept requests to `port` with `token`."""
+        self._inner = inner
+        self._hosts = frozenset(f"{name}:{port}".encode() for name in NAMES)
+        self._origins = frozenset(f"http://{name}:{port}".encode() for name in NAMES)
+        self._token = token.encode()
+        self._log = log
+        # One for all: on the loopback every address is the same machine.
+        self._wrong = bucket or Bucket(WRONG_TOKENS, WRONG_TOKENS_PER_SECOND)
+        self._answering = 0
+        self._telling = Bucket(20, 0.2)  # who knocks a thousand times a second must not fill the log
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer with the reason for the refusal."""
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        status, why = self._refusal(scope) if scope["type"] == "http" else (403, "only http is spoken here")
+        if not status:
+            self._answering += 1
+            try:
+                await self._inner(scope, receive, send)
+            finally:
+                self._answering -= 1
+            return
+        if self._telling.take():
+            self._log.warning("mcp request refused", status=status, why=why)
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        body = json.dumps({"error": why}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers += [(b"cache-control", b"no-store"), (b"connection", b"close")]
+        headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+        headers += [(b"retry-after", b"1")] if status in {429, 503} else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _refusal(self, scope: Message) -> tuple[int, str]:
+        """Return the status and reason of a refusal; status 0 if the request may pass."""
+        hosts = _all(scope, b"host")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return 421, "this is another host"
+        origins = _all(scope, b"origin")
+        if len(origins) > 1 or not self._origins.issuperset(origins):
+            return 403, "requests of this origin are not answered"
+        if self._wrong.is_empty():
+            return 429, "too many wrong tokens: wait a second"
+        given = _all(scope, b"authorization")
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
+            if given:  # to ask without one is how a client learns that one is needed
+                self._wrong.take()
+            return 401, "the token is needed: Authorization: Bearer …"
+        if self._answering >= MOST_AT_ONCE:
+            return 503, "too much is asked at once: wait a second"
+        return (0, "") if scope["path"] == PATH else (404, f"only {PATH} is here")
+
+
+def _all(scope: Message, name: bytes) -> list[bytes]:
+    return [value for key, value in scope["headers"] if key.lower() == name]
