@@ -26,7 +26,8 @@ class Alarm(NamedTuple):
 
 def list_open(connection: Connection) -> list[Alarm]:
     """List the open alarms, oldest first."""
-    sql = "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY id"
+    # The sign: by the index of the open ones.
+    sql = "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY +id"
     return [Alarm(*row) for row in query.fetch_rows(connection, sql)]
 
 

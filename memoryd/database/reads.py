@@ -227,7 +227,7 @@ def _get_beginning(
     reader: DatabaseReader, table: str, begin: str, one: str, several: str, hint: str, agent_id: str | None = None
 ) -> Row:
     rows = reader.rows(
-        f"SELECT * FROM {table} WHERE substr(id, 1, length(?1)) = ?1 AND (?2 IS NULL OR agent_id = ?2)"  # noqa: S608
+        f"SELECT * FROM {table} WHERE id >= ?1 AND id <= ?1 || char(1114111) AND (?2 IS NULL OR agent_id = ?2)"  # noqa: S608
         " ORDER BY id <> ?1, id LIMIT 2",
         begin, agent_id,
     )  # fmt: skip
@@ -293,13 +293,13 @@ def _shown_run(row: Row) -> Row:
 
 def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit: int | None = None) -> list[Row]:
     """Read sessions with their first transcript, which may hold others as well, the newest first."""
+    which = "WHERE ?1 IS NULL" if agent_id is None else "WHERE s.agent_id = ?1"
     return reader.rows(
-        "SELECT s.*, coalesce((SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1),"
+        "SELECT s.*, coalesce((SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1),"  # noqa: S608
         " (SELECT t.path FROM turn u JOIN transcript t ON t.id = u.transcript_id WHERE u.session_id = s.id LIMIT 1))"
         " AS transcript, (SELECT count(*) FROM turn t WHERE t.session_id = s.id AND t.withheld = 'forgotten'"
-        " AND t.text = '') AS forgotten FROM session s WHERE (? IS NULL OR s.agent_id = ?)"
-        " ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
-        agent_id, agent_id, -1 if limit is None else limit,
+        f" AND t.text = '') AS forgotten FROM session s {which} ORDER BY s.last_turn_at DESC, s.id LIMIT ?2",
+        agent_id, -1 if limit is None else limit,
     )  # fmt: skip
 
 
@@ -388,8 +388,9 @@ def list_formats(reader: DatabaseReader, agent_id: str) -> list[str]:
 def find_session(reader: DatabaseReader, session_id: str) -> Row:
     """Read one session; a beginning of its id is enough that none has but its subagents'."""
     rows = reader.rows(
-        "SELECT * FROM session WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, parent_id IS NOT NULL, id LIMIT 2",
-        session_id, session_id, session_id,
+        "SELECT * FROM session WHERE id >= ?1 AND id <= ?1 || char(1114111)"  # no character is after the last one
+        " ORDER BY id <> ?1, parent_id IS NOT NULL, id LIMIT 2",
+        session_id,
     )  # fmt: skip
     if not rows:
         raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")
@@ -582,9 +583,15 @@ def read_agents(reader: DatabaseReader) -> dict[str, Row]:
 
 def last_runs(reader: DatabaseReader, agent_id: str) -> dict[str, Row]:
     """Read the last run of each kind of an agent that has ended or runs."""
+    # Kind by kind, with the index that finds the newest of each: there are thousands of runs of a kind.
     rows = reader.rows(
-        "SELECT kind, id AS run, state, why, finished_at FROM job_run"
-        " WHERE agent_id = ? ORDER BY coalesce(finished_at, started_at, created_at)",
+        "WITH RECURSIVE k(kind) AS (SELECT min(kind) FROM job_run WHERE agent_id = ?1 UNION ALL SELECT (SELECT"
+        " min(kind) FROM job_run WHERE agent_id = ?1 AND kind > k.kind) FROM k WHERE k.kind IS NOT NULL)"
+        " SELECT k.kind, r.id AS run, r.state, r.why, r.finished_at,"
+        " coalesce(r.finished_at, r.started_at, r.created_at) AS at"
+        " FROM k JOIN job_run r ON r.agent_id = ?1 AND r.kind = k.kind AND (r.finished_at IS NULL OR"
+        " r.finished_at = (SELECT max(finished_at) FROM job_run WHERE agent_id = ?1 AND kind = k.kind))"
+        " ORDER BY at",
         agent_id,
     )
     return {row["kind"]: {name: row[name] for name in ("run", "state", "why", "finished_at")} for row in rows}
@@ -628,7 +635,7 @@ def list_alarms(reader: DatabaseReader) -> list[Row]:
     """Read the open alarms, the oldest first."""
     return reader.rows(
         "SELECT kind, nullif(agent_id, '') AS agent, subject, since, text FROM alarm"
-        " WHERE cleared_at IS NULL ORDER BY id"
+        " WHERE cleared_at IS NULL ORDER BY +id"  # the sign: by the index of the open ones
     )
 
 

@@ -129,6 +129,14 @@ CREATE INDEX spend_by_day ON spend (day);
 
 CREATE INDEX spend_by_run ON spend (run_id);
 
+CREATE TABLE vault_size (
+  id INTEGER NOT NULL,
+  turns INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  compressed INTEGER NOT NULL,
+  PRIMARY KEY (id)
+);
+
 CREATE TABLE core_file (
   agent_id VARCHAR NOT NULL,
   sha256 VARCHAR NOT NULL,
@@ -330,6 +338,8 @@ CREATE TABLE transcript (
   FOREIGN KEY(session_id) REFERENCES session (id)
 );
 
+CREATE INDEX transcript_by_session ON transcript (session_id);
+
 CREATE INDEX transcript_inode ON transcript (device, inode);
 
 CREATE INDEX transcript_path ON transcript (agent_id, path);
@@ -368,7 +378,7 @@ CREATE UNIQUE INDEX turn_identity ON turn (agent_id, record_id, part);
 
 CREATE UNIQUE INDEX turn_in_session ON turn (session_id, seq);
 
-CREATE INDEX turn_withheld ON turn (withheld) WHERE withheld IS NOT NULL;
+CREATE INDEX turn_withheld ON turn (withheld, session_id) WHERE withheld IS NOT NULL;
 
 CREATE TABLE watermark (
   session_id VARCHAR NOT NULL,
@@ -379,6 +389,8 @@ CREATE TABLE watermark (
   PRIMARY KEY (session_id, consumer),
   FOREIGN KEY(session_id) REFERENCES session (id)
 );
+
+CREATE INDEX watermark_by_run ON watermark (run_id) WHERE run_id IS NOT NULL;
 
 CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 
@@ -437,3 +449,9 @@ CREATE TRIGGER job_run_inserted AFTER INSERT ON "job_run" WHEN (NEW.finished_at 
 CREATE TRIGGER job_run_updated AFTER UPDATE ON "job_run" WHEN (NEW.finished_at IS NOT NULL OR NEW.state = 'proposed') BEGIN INSERT INTO changed_row (name, pk) VALUES ('job_run', json_array(NEW."id")); END;
 
 CREATE TRIGGER job_run_deleted AFTER DELETE ON "job_run" BEGIN INSERT INTO changed_row (name, pk) VALUES ('job_run', json_array(OLD."id")); END;
+
+INSERT INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0), coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0;
+
+CREATE TRIGGER turn_text_added AFTER INSERT ON turn WHEN octet_length(NEW.text) > 0 BEGIN UPDATE vault_size SET turns = turns + 1, bytes = bytes + octet_length(NEW.text), compressed = compressed + (typeof(NEW.text) = 'blob'); END;
+
+CREATE TRIGGER turn_text_changed AFTER UPDATE OF text ON turn BEGIN UPDATE vault_size SET turns = turns + (octet_length(NEW.text) > 0) - (octet_length(OLD.text) > 0), bytes = bytes + octet_length(NEW.text) - octet_length(OLD.text), compressed = compressed + (typeof(NEW.text) = 'blob') - (typeof(OLD.text) = 'blob'); END;

@@ -19,7 +19,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
 
-from memoryd.database import changes, grants
+from memoryd.database import changes, grants, vault
 from memoryd.ledger import memory as ledger
 from memoryd.ledger.audit import AuditEntry
 
@@ -81,6 +81,7 @@ class TranscriptRow(SQLModel, table=True):
     __table_args__ = (
         Index("transcript_path", "agent_id", "path"),
         Index("transcript_inode", "device", "inode"),
+        Index("transcript_by_session", "session_id"),
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -115,7 +116,7 @@ class TurnRow(SQLModel, table=True):
     __table_args__ = (
         Index("turn_identity", "agent_id", "record_id", "part", unique=True),
         Index("turn_in_session", "session_id", "seq", unique=True),
-        Index("turn_withheld", "withheld", sqlite_where=text("withheld IS NOT NULL")),
+        Index("turn_withheld", "withheld", "session_id", sqlite_where=text("withheld IS NOT NULL")),
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -146,6 +147,17 @@ class TurnRow(SQLModel, table=True):
     # is on, or replaced it; it may come back). A text of an old session is compressed: see `vault`.
     withheld: str | None = None
     text_crc: int | None = None  # of the plain text, see `packing`; None until a row of an older version has one
+
+
+class VaultSizeRow(SQLModel, table=True):
+    """Hold the sums that triggers keep over the texts of all turns, so that `status` does not read them."""
+
+    __tablename__ = "vault_size"
+
+    id: int = Field(default=1, primary_key=True)
+    turns: int  # with a text
+    bytes: int  # of these texts, as they are stored
+    compressed: int
 
 
 class ForgottenTextRow(SQLModel, table=True):
@@ -179,6 +191,7 @@ class WatermarkRow(SQLModel, table=True):
     """Store how far one consumer has processed a session: all turns up to and including `seq`."""
 
     __tablename__ = "watermark"
+    __table_args__ = (Index("watermark_by_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),)
 
     session_id: str = Field(primary_key=True, foreign_key="session.id")
     consumer: str = Field(primary_key=True)
@@ -452,7 +465,7 @@ def schema_sql() -> str:
         parts.append(CreateTable(table))
         parts += (CreateIndex(one) for one in sorted(table.indexes, key=lambda one: str(one.name)))
     texts = (str(part.compile(dialect=dialect)).strip().replace("\t", "  ").replace(" \n", "\n") for part in parts)
-    return "\n".join(f"{statement};\n" for statement in (*texts, *TRIGGERS, *changes.TRIGGERS))
+    return "\n".join(f"{statement};\n" for statement in (*texts, *TRIGGERS, *changes.TRIGGERS, *vault.SIZES))
 
 
 if __name__ == "__main__":

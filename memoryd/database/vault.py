@@ -39,9 +39,28 @@ _EXPIRED = (
     " AND r.state IN ('queued', 'running', 'interrupted', 'blocked'))"
 )
 _WITHOUT_TRANSCRIPT = (
-    "SELECT count(*) FROM session s WHERE EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
-    " AND NOT EXISTS (SELECT 1 FROM transcript p WHERE p.session_id = s.id"
+    "SELECT count(*) FROM agent a CROSS JOIN session s ON s.agent_id = a.id"  # CROSS: by the index of agents
+    " WHERE NOT EXISTS (SELECT 1 FROM transcript p WHERE p.session_id = s.id"
     " AND p.fate NOT IN ('deleted', 'still-gone'))"
+    " AND EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
+)
+# What keeps the one row of `vault_size`.
+SIZES = (
+    (
+        "INSERT INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0),"
+        " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0"
+    ),
+    (
+        "CREATE TRIGGER turn_text_added AFTER INSERT ON turn WHEN octet_length(NEW.text) > 0 BEGIN"
+        " UPDATE vault_size SET turns = turns + 1, bytes = bytes + octet_length(NEW.text),"
+        " compressed = compressed + (typeof(NEW.text) = 'blob'); END"
+    ),
+    (
+        "CREATE TRIGGER turn_text_changed AFTER UPDATE OF text ON turn BEGIN"
+        " UPDATE vault_size SET turns = turns + (octet_length(NEW.text) > 0) - (octet_length(OLD.text) > 0),"
+        " bytes = bytes + octet_length(NEW.text) - octet_length(OLD.text),"
+        " compressed = compressed + (typeof(NEW.text) = 'blob') - (typeof(OLD.text) = 'blob'); END"
+    ),
 )
 
 
@@ -119,10 +138,7 @@ def measure(reader: DatabaseReader) -> dict[str, int]:
     `turns` with a text, `bytes` of these texts as they are stored, `compressed` turns, and `without_transcript`: the
     sessions with texts whose transcripts are all deleted.
     """
-    sizes = reader.row(
-        "SELECT count(*) AS turns, coalesce(sum(octet_length(text)), 0) AS bytes,"
-        " coalesce(sum(typeof(text) = 'blob'), 0) AS compressed FROM turn WHERE octet_length(text) > 0"
-    )
+    sizes = reader.row("SELECT turns, bytes, compressed FROM vault_size")
     return {**(sizes or {}), "without_transcript": reader.number(_WITHOUT_TRANSCRIPT)}
 
 

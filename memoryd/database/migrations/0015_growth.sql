@@ -1,0 +1,14 @@
+DROP INDEX turn_withheld;
+CREATE INDEX turn_withheld ON turn (withheld, session_id) WHERE withheld IS NOT NULL;
+CREATE INDEX transcript_by_session ON transcript (session_id);
+CREATE INDEX watermark_by_run ON watermark (run_id) WHERE run_id IS NOT NULL;
+CREATE TABLE vault_size (
+  id INTEGER NOT NULL,
+  turns INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  compressed INTEGER NOT NULL,
+  PRIMARY KEY (id)
+);
+INSERT INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0), coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0;
+CREATE TRIGGER turn_text_added AFTER INSERT ON turn WHEN octet_length(NEW.text) > 0 BEGIN UPDATE vault_size SET turns = turns + 1, bytes = bytes + octet_length(NEW.text), compressed = compressed + (typeof(NEW.text) = 'blob'); END;
+CREATE TRIGGER turn_text_changed AFTER UPDATE OF text ON turn BEGIN UPDATE vault_size SET turns = turns + (octet_length(NEW.text) > 0) - (octet_length(OLD.text) > 0), bytes = bytes + octet_length(NEW.text) - octet_length(OLD.text), compressed = compressed + (typeof(NEW.text) = 'blob') - (typeof(OLD.text) = 'blob'); END;
