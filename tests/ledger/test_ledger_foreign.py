@@ -214,13 +214,14 @@ def test_a_text_without_a_token_from_outside_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_an_output_of_any_form_is_read_in_linear_time(piece: str) -> None:
-    def seconds(size: int) -> float:
+    def measure(size: int) -> float:
         text = piece * (size // len(piece))
         start = time.process_time()
         session(("tool", text), ("user", "Go on.")).find_tokens("Use evil-kit, aaaa, a-b.example and npm run evil-x.")
         return time.process_time() - start
 
-    assert seconds(400_000) < 40 * max(seconds(40_000), 0.005)
+    # Quadratic work is a hundred times as much; the least of three is what a busy machine cannot inflate.
+    assert min(measure(400_000) for _ in range(3)) < 40 * max(min(measure(40_000) for _ in range(3)), 0.005)
 
 
 def test_the_project_and_a_pull_request_of_its_own_are_inside() -> None:
