@@ -29,7 +29,7 @@ from memoryd.jobs.repair import judge
 from memoryd.jobs.reports import CHANGED, FAILED
 from memoryd.jobs.witness import digest_of
 from memoryd.jobs.work_state import STATE
-from memoryd.ledger.foreign import Foreign
+from memoryd.ledger.foreign import ONLY_A_PAGE, Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import normal, prose
 from memoryd.text.content import label_of, measure_overlap, strip_label
@@ -85,7 +85,7 @@ _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a com
 
 DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
 HEADING_WORDS = 12  # title, heading and first line of a daily block
-DENSE_WORDS = 300  # up to which a session of work may have twice the share
+DENSE_WORDS = 600  # up to which a session of work may have twice the share
 FLOOR_WORDS = 80  # a short session may be dense: it is kept nearly as it was said, speakers and all
 CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
@@ -387,7 +387,7 @@ def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply
     earlier = [
         point for point in told.keep_others(_list_earlier(inputs)) if not is_over or point.section is not Section.OPEN
     ]
-    points = _merge_earlier(earlier, map(_point, told.lines), room)
+    points = _merge_earlier(earlier, filter(_is_whole, map(_point, told.lines)), room)
     limit = min(RUNNING_TOKENS, int(inputs.window * inputs.budget * RUNNING_SHARE))
     text = ""
     fullest = 10 if in_sections else 10 * _TALK_POINTS
@@ -397,6 +397,11 @@ def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply
         if inputs.count_tokens([text])[0] <= limit:
             break
     return text
+
+
+def _is_whole(point: SummaryPoint) -> bool:
+    """Return False for a point with a hole, which stays in the daily file: the next session has no use for it."""
+    return ONLY_A_PAGE not in point.text or point.section is Section.ASKED
 
 
 def _merge_earlier(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering, unfinished
-from memoryd.offline import cues, lasting, replacement, words, work
+from memoryd.offline import cues, lasting, replacement, words, work_texts
 from memoryd.offline.sentences import NumberedSentence, is_question, number_sentences
 from memoryd.text import normal
 from memoryd.text.content import strip_label
@@ -161,7 +161,7 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
             is_new = known.isdisjoint(
                 (normal.normalize(entry.tell_words(one.text)), normal.normalize(entry.quote_sentence(one)))
             )
-            is_doubtful = entry.origin == ASSISTANT and work.is_doubtful(one.text)
+            is_doubtful = entry.origin == ASSISTANT and work_texts.is_doubtful(one.text)
             if is_new and not is_doubtful and len(one.text) <= LONGEST and _is_told(one.text):
                 speaker = entry.speaker if entry.speaker not in _UNNAMED or not entry.by_user else ""
                 found[speaker, key_of(one.text)].append((entry, one, _cue_of(entry, one.text, working=working)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
-from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists
+from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists, work_texts
 from memoryd.offline.sentences import is_question
 from memoryd.offline.statements import REPORTER
 from memoryd.text import prose
@@ -49,8 +49,8 @@ _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant m
 
 # By sign; fitted, see above. "messages" is the logarithm of the sentences of the message, "parts" counts colons.
 _OF_ANSWER = {
-    "": -4.75, "late": 1.7, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 0.7, "names": 0.08,
-    "capitals": 0.2, "parts": -0.25, "cause": 0.6, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 0.4,
+    "": -4.75, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
+    "capitals": 0.2, "parts": -0.25, "cause": 0.9, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 1.0,
     "hedge": -2.0, "exclaims": -2.0, "refuted": -2.0, "progress": -0.8, "passing": -0.5, "outcome": 1.0,
 }  # fmt: skip
 _OF_REQUEST = {
@@ -186,6 +186,7 @@ class _WorkReading:
     def __init__(self, said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> None:
         self._said = said
         self._own = own
+        self._echoed = work_texts.find_echoes(said)
         self._keys = [_collect_keys(one.sentences) for one in said]
         seen = Counter(chain.from_iterable(self._keys))
         self._rarity = {key: math.log((len(said) + 2) / (n + 0.5)) for key, n in seen.items()}
@@ -204,7 +205,10 @@ class _WorkReading:
     def _own_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
         """Return the sentences of a user's message that are the user's own, without heads of what is pasted below."""
         allowed = self._own.get(one.id)
-        parts = [part for part in one.sentences if allowed is None or part.number in allowed]
+        echoed = self._echoed.get(one.id, ())
+        parts = [
+            part for part in one.sentences if part.number not in echoed and (allowed is None or part.number in allowed)
+        ]
         return [part for part in parts if not part.text.rstrip().endswith((":", "："))] or parts  # noqa: RUF001
 
     def read_message(self, turn: int) -> Iterator[WorkStatement]:
@@ -237,7 +241,7 @@ class _WorkReading:
         text = _text_of(unit)
         keys = _keys_of(text)
         rules = _rules(one, unit)
-        steers = rules or work_cues.STEERS.search(text) is not None
+        steers = rules or work_texts.steers(text)
         # The last request is one, however it is put: nobody has done it yet, as far as it shows.
         is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
         section = Section.ASKED if is_asked else Section.DECIDED
@@ -285,7 +289,7 @@ class _WorkReading:
         # What is acted upon at once is so no longer when the session ends.
         acted = {part.number - 1 for part in one.sentences if cues.PROCESS.match(part.text)}
         parts = []
-        for part in one.sentences:
+        for part in work_lists.list_telling(one):
             is_open = part.number in below
             is_offered = part.number in offered or work_lists.is_advice(part.text)
             weight = _weigh_open(part.text, is_open=is_open, is_offered=is_offered) if turn == self._last else None
@@ -304,7 +308,8 @@ class _WorkReading:
 
     def _is_passing(self, turn: int, text: str) -> bool:
         """Return True for what holds only for the moment: narration, a label, and before the end what is to be done."""
-        return bool(unfinished.find_label(text)) or _is_idle(text) or (turn != self._last and _is_pending(text))
+        is_over = turn != self._last and (work_texts.is_pending(text) or work_texts.is_outdated_test(text))
+        return bool(unfinished.find_label(text)) or work_texts.is_idle(text) or is_over
 
     def read_note(self, one: ConversationMessage) -> Iterator[WorkStatement]:
         """Yield the possible lines of a note: it stands where it was written, and weighs less than what is said."""
@@ -313,7 +318,7 @@ class _WorkReading:
             text, keys = _text_of([part]), _keys_of(part.text)
             # What it leans on may be left out, since a message says it.
             if (
-                not _is_idle(part.text)
+                not work_texts.is_idle(part.text)
                 and not work_cues.LEANS.match(text)
                 and len(keys) >= _FEWEST
                 and len(text) <= _LONGEST
@@ -345,7 +350,7 @@ class _WorkReading:
             return Section.STATE
         if work_cues.CAUSE.search(text):
             return Section.FOUND
-        return Section.DECIDED if work_cues.DONE.search(text) or work_cues.CHOICE.search(text) else Section.FOUND
+        return Section.DECIDED if work_cues.DONE.search(text) or work_cues.CHOSEN.search(text) else Section.FOUND
 
     def _is_guess(self, turn: int, text: str, keys: frozenset[str]) -> bool:
         return (
@@ -395,7 +400,7 @@ class _WorkReading:
             "words": min(20, len(keys)),
             "messages": math.log1p(sentences),
             "capitals": min(4, len(work_cues.CAPITAL.findall(text))),
-            "progress": _is_progress(text),
+            "progress": work_texts.is_progress(text),
             "parts": text.count(":") + text.count(";"),
             "choice": work_cues.CHOICE.search(text) is not None,
             "denies": replacement.denies(text),
@@ -444,11 +449,6 @@ def asks_something(one: WorkStatement) -> bool:
     return len(one.keys) >= _FEWEST_ASKED or bool(one.asked)
 
 
-def is_doubtful(text: str) -> bool:
-    """Return True for what an assistant only thinks, exclaims or is about to do."""
-    return any(cue.search(text) for cue in (work_cues.HEDGES, work_cues.EXCLAIMS)) or _is_progress(text)
-
-
 def may_last(one: WorkStatement) -> bool:
     """Return True if a line tells of more than the day, and somebody who was not there understands it.
 
@@ -457,7 +457,9 @@ def may_last(one: WorkStatement) -> bool:
     """
     if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
         return False
-    if is_question(one.text) and not work_cues.STEERS.search(one.text):
+    if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
+        return False
+    if is_question(one.text) and not work_texts.steers(one.text):
         return False
     fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
     is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)
@@ -469,7 +471,7 @@ def _tells_result(one: WorkStatement) -> bool:
     if (
         work_cues.TRIFLES.search(one.text)
         or one.is_guess
-        or _is_progress(one.text)
+        or work_texts.is_progress(one.text)
         or (unfinished.is_left(one.text) and not work_cues.CAUSE.search(one.text))
     ):
         return False
@@ -507,26 +509,6 @@ def _thanks(text: str, keys: frozenset[str]) -> bool:
     return len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
 
 
-def _is_progress(text: str) -> bool:
-    """Return True for what an assistant says that it is doing right now."""
-    return work_cues.PROGRESS.match(text.lower().replace("’", "'")) is not None  # noqa: RUF001
-
-
-def _is_idle(text: str) -> bool:
-    """Return True for what an assistant says of its own doing: narration, offers, questions, the head of a list."""
-    return (
-        _is_offered(text)
-        or text.rstrip().endswith((":", "："))  # noqa: RUF001
-        or cues.PROCESS.match(text) is not None
-        or work_cues.PLANS.match(text) is not None
-    )
-
-
-def _is_pending(text: str) -> bool:
-    """Return True for what an assistant says that it will do, or that is left to do while it works."""
-    return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
-
-
 def _leans_on(before: int, part: NumberedSentence) -> bool:
     """Return True if a sentence is understood only with the one before it."""
     return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
@@ -534,16 +516,11 @@ def _leans_on(before: int, part: NumberedSentence) -> bool:
 
 def _weigh_open(text: str, *, is_open: bool, is_offered: bool) -> float | None:
     """Return what a sentence of the last answer is worth as an open point; None where it is none."""
-    if unfinished.is_label(text):
+    if unfinished.is_label(text) or work_cues.NOTHING_OPEN.search(text):
         return None
     if is_open or unfinished.is_open(text):
         return _OF_OPEN
-    return 0.0 if is_offered or _is_offered(text) else None
-
-
-def _is_offered(text: str) -> bool:
-    """Return True for what an assistant asks or offers to do: at the end of a session nobody has answered it."""
-    return is_question(text) or work_cues.OFFERS.search(text) is not None
+    return 0.0 if is_offered or work_texts.is_offered(text) else None
 
 
 def _text_of(unit: Sequence[NumberedSentence]) -> str:

@@ -20,6 +20,12 @@ CHOICE = re.compile(
     r"stays?|keeps?|lives? (?:in|at)|only)\b|统一|改为|移除|保留|采用|不再",
     re.IGNORECASE,
 )
+# Of an assistant's line, that something was chosen, and not only how something is.
+CHOSEN = re.compile(
+    r"\b(?:decided|chose|chosen|agreed|switched (?:to|from)|settled on)\b|\bnow (?:uses?|keeps?|lives?)\b"
+    r"|统一|改为|移除|保留|采用|不再",
+    re.IGNORECASE,
+)
 DONE = re.compile(
     r"^\W*(?:(?:i(?:'ve| have)?|we(?:'ve| have)?) (?:also |now )?)?(?:added|created|fixed|removed|updated|implemented|"
     r"replaced|renamed|moved|changed|switched|configured|refactored|simplified|restored|baked|committed|pushed|merged|"
@@ -27,7 +33,8 @@ DONE = re.compile(
     re.IGNORECASE,
 )
 ABANDONED = re.compile(
-    r"\b(?:revert(?:ed|ing)|rolled back|abandoned|gave up|didn't (?:work|help)|did not (?:work|help)|doesn't work"
+    r"\b(?:revert(?:ed|ing)|rolled back|abandoned (?:it|this|that|the|after|because)|gave up"
+    r"|didn't (?:work|help)|did not (?:work|help)|doesn't work"
     r"|still fails|no effect|dead end)\b|没有成功|行不通",
     re.IGNORECASE,
 )
@@ -48,6 +55,18 @@ PROPOSES = re.compile(
     r"|want me to|if you (?:want|like)|next (?:steps?|upgrades?|up))\b|建议|方案|可选",
     re.IGNORECASE,
 )
+# What begins a list that praises, weighs or tries what was made, and says nothing more about it.
+BESIDE = re.compile(
+    r"\b(?:benefits?|advantages?|pros|cons|strengths?|weak(?:nesses| points)|highlights|why this (?:works|matters)"
+    r"|test (?:it|checklist|plan|this)|testing checklist|try it"
+    r"|how to (?:test|verify|try)|to (?:test|verify|try) (?:it|this)"
+    r"|scenarios|possibilities|hypotheses|possible (?:causes|reasons))\b|优势|优点|好处",
+    re.IGNORECASE,
+)
+# An alternative of several, by its letter.
+ALTERNATIVE = re.compile(
+    r"^(?:option )?[A-D][:.)] |^(?:option|approach|alternative|scenario) (?:[A-D]|\d)\b", re.IGNORECASE
+)
 # What is advised as a sentence of its own.
 ADVISES = re.compile(
     r"\b(?:i(?:'d| would)? (?:also )?(?:recommend|suggest|propose|start with|leave|defer)"
@@ -64,7 +83,8 @@ HEDGES = re.compile(
 )
 # How users say what is to be, beside plain orders: wishes, limits, choices, and what something is to be like.
 STEERS = re.compile(
-    r"\b(?:should(?:n't)?|must(?:n't)?|needs? to (?:be|stay|work|support)|(?:do|does)(?:n't| not) (?:want|need|like)"
+    r"\bi (?:do |really |only |just )?(?:want|need)\b (?!to (?:know|see|understand|try|check))"
+    r"|\b(?:should(?:n't)?|must(?:n't)?|needs? to (?:be|stay|work|support)|(?:do|does)(?:n't| not) (?:want|need|like)"
     r"|(?:want|like|love|prefer) (?:\w+ ){0,6}(?:to be|as|only|in|instead|rather|that|support)|rather"
     r"|i(?:'d| would) (?:love|like)|prefer|instead|let's (?:use|go|keep|call|not|make|do|have|try|drop|add|roll|move)"
     r"|keep|(?:as|by) (?:the )?default|(?:make|be) sure (?:to|that|the|it|we|you)|remember that|no need"
@@ -79,6 +99,21 @@ ASKS_ONLY = re.compile(
     r"|has|did)\b",
     re.IGNORECASE,
 )
+# A question that only wants to know, beside one that politely orders: "Can you please change …?"
+WONDERS = re.compile(
+    r"^(?:\W*(?:ok(?:ay)?|so|and|also|or|but|hmm+|wait)[,.]? )*(?:do you (?:think|know)|would it"
+    r"|(?:what|why|how|where|when|which|who|does|do|is|are|am|has|did|should|shouldn't|isn't|aren't|don't)\b)"
+    r"|[吗呢嗎][^\w]*$",
+    re.IGNORECASE,
+)
+# How tests stood; only the last time counts.
+TESTED = re.compile(
+    r"\btests? (?:now )?(?:pass|are (?:green|passing))|\b\d+ tests?\b|\bcoverage\b|\b(?:all|tests are) green\b",
+    re.IGNORECASE,
+)
+# A label that says no more than what a text is about: "Root cause: why the files are not cleaned up".
+ANNOUNCES = re.compile(r"^[^:.?]{3,40}: (?:why|how|what|when|where|which)\b[^?]*$", re.IGNORECASE)
+NOTHING_OPEN = re.compile(r"[:\uff1a] *(?:none|nothing|n/?a|keine|无|なし)\W*$", re.IGNORECASE)
 EXCLAIMS = re.compile(
     r"[\U0001f300-\U0001faff\u2705\u2728]|!$|^(?:actually|wait|ah|oh|perfect|great)\b"
     r"|\b(?:complete(?:ly)?|fully|comprehensive|robust|seamless\w*|production[- ]ready)\b"

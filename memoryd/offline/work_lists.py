@@ -16,6 +16,7 @@ from memoryd.text.sentences import SentenceKind, split
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memoryd.offline.sentences import NumberedSentence
     from memoryd.offline.statements import ConversationMessage
 
 _APOSTROPHE = {0x2019: "'"}
@@ -42,9 +43,21 @@ def list_offered(one: ConversationMessage) -> set[int]:
     return _list_below(one, is_offer)
 
 
+def list_telling(one: ConversationMessage) -> list[NumberedSentence]:
+    """Return the sentences of a message without lists that, by what is above them, only praise, weigh or try things."""
+
+    def is_beside(_number: int, text: str, is_heading: object) -> bool:
+        is_head = is_heading or text.rstrip(" *").endswith((":", "\uff1a", "!"))
+        return bool(is_head) and work_cues.BESIDE.search(text.translate(_APOSTROPHE)) is not None
+
+    beside = _list_below(one, is_beside)
+    return [part for part in one.sentences if part.number not in beside]
+
+
 def is_advice(text: str) -> bool:
     """Return True for a sentence in which an assistant advises what nobody has agreed to yet."""
-    return work_cues.ADVISES.search(text.translate(_APOSTROPHE)) is not None
+    plain = text.translate(_APOSTROPHE)
+    return work_cues.ADVISES.search(plain) is not None or work_cues.ALTERNATIVE.match(plain) is not None
 
 
 def _list_below(one: ConversationMessage, begins: Callable[[int, str, object], bool]) -> set[int]:

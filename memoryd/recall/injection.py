@@ -63,6 +63,8 @@ _CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
 _ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
 _NEAR = 24  # characters from which a part of what is told is told with it
 _NEAR_SHARE = 0.6  # of what is told that such a part must be
+_MUCH = 100  # characters of a line that are told already, beside which …
+_LITTLE_SHARE = 0.35  # … the rest, up to this share of the line, is not worth saying it again
 _NAMED = ":\n"
 _ROUNDS = 12
 _HALF = 2  # what files may fill is at least this part of the whole, where they need it
@@ -413,9 +415,12 @@ class _ToldStatements:
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
 
     def find_all(self, line: _PartLine) -> set[str]:
-        """Return the statements that say all that a line says; empty if it says anything more."""
-        found = [self._find(one) for one in line.said]
-        return {one for one in found if one} if all(found) else set()
+        """Return the statements that say what a line says; empty if it says more than a little beside them."""
+        found = {one: self._find(one) for one in line.said}
+        more = sum(len(one) for one, told in found.items() if not told)
+        told = sum(map(len, found)) - more
+        is_said = not more or (told >= _MUCH and more <= _LITTLE_SHARE * (told + more))
+        return {one for one in found.values() if one} if is_said else set()
 
     def _find(self, one: str) -> str | None:
         """Return the statement that says all of this one: the same, or one that has a clause more."""

@@ -52,8 +52,10 @@ _HEADING = re.compile(
 )
 _RULE = re.compile(r"\s*([-*_=])(?:[ \t]*\1){2,}\s*$")
 _QUOTE = re.compile(r" {0,3}>\s?")
+_SIGNS = "●○✅❌✓✔✗✘☑⚠🔹🔸"  # that stand for the mark of an item
 _ITEM = re.compile(
-    r"[ \t]*(?:(?:[-*+•◦▪‣–]|(?P<number>\d{1,3})[.)]|[A-Za-z]\)|\((?:\d{1,2}|[a-z])\))(?=\s|$)|\d{1,2}[、．])[ \t]*"  # noqa: RUF001
+    rf"[ \t]*(?:(?:[-*+•◦▪‣–]|[{_SIGNS}]\ufe0f?|(?P<number>\d{{1,3}})[.)]|[A-Za-z]\)"  # noqa: RUF001
+    r"|\((?:\d{1,2}|[a-z])\))(?=\s|$)|\d{1,2}[、．])[ \t]*"  # noqa: RUF001
 )
 _TABLE = re.compile(r"\s*\|.*\|")
 _TAB = 4

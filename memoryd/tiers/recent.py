@@ -25,8 +25,8 @@ _LONGEST = 320  # characters of a point
 _LISTED = 7  # characters around a point
 MOST = {
     Section.ASKED: 2,
-    Section.DECIDED: 7,
-    Section.FOUND: 4,
+    Section.DECIDED: 8,
+    Section.FOUND: 8,
     Section.STATE: 5,
     Section.OPEN: 4,
     Section.FAILED: 3,

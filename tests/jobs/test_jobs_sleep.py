@@ -390,6 +390,7 @@ def test_a_token_of_an_outside_text_before_the_watermark_stays_foreign():
     step, _ = run(inputs((answer, turn(3, "Good, go on.")), earlier=(page,)), reply)
     assert ONLY_A_PAGE in daily(step)
     assert "left-pad-utils" not in daily(step)
+    assert not any(ONLY_A_PAGE in edit.summary for edit in step.edits if isinstance(edit, KeepSummary))
 
 
 def test_only_tools_and_system_talk_is_nothing_to_do():
@@ -438,7 +439,7 @@ def test_a_huge_session_has_a_ceiling_for_each_day_and_a_tiny_one_a_floor():
     assert sleep.word_limit(1000, 0.25) == 250 - sleep.HEADING_WORDS
     # Of work that is hardly spoken of, more is kept.
     assert sleep.word_limit(400, 0.25, is_work=True) == 200 - sleep.HEADING_WORDS
-    assert sleep.word_limit(1000, 0.25, is_work=True) == sleep.DENSE_WORDS - sleep.HEADING_WORDS
+    assert sleep.word_limit(2000, 0.25, is_work=True) == sleep.DENSE_WORDS - sleep.HEADING_WORDS
     assert sleep.word_limit(4000, 0.25, is_work=True) == sleep.word_limit(4000, 0.25)
     assert sleep.word_limit(10**6, 0.25) == sleep.CEILING_WORDS
     assert sleep.word_limit(10**6, 0.25, 3) == 3 * sleep.CEILING_WORDS

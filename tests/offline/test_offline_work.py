@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.offline import work
+from memoryd.offline import work, work_texts
 from memoryd.offline.sentences import number_sentences
 from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.tiers.session_summary import Section
@@ -264,5 +264,53 @@ def test_a_choice_by_number_comes_with_what_was_chosen(said, chosen):
 
 
 def test_what_could_not_be_done_is_no_guess():
-    assert work.is_doubtful("The importer could split at CRLF.")
-    assert not work.is_doubtful("The importer could not split at CRLF.")
+    assert work_texts.is_doubtful("The importer could split at CRLF.")
+    assert not work_texts.is_doubtful("The importer could not split at CRLF.")
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        "All 31 tests of the importer pass now.",
+        "Root cause: why the files of the depot are not cleaned up.",
+        "B: The session of the depot got a new branch somehow.",
+    ],
+)
+def test_what_holds_for_the_moment_or_says_nothing_is_no_line_before_the_end(passing):
+    assert not any(passing[:20] in text for text in texts(lines(REQUEST, f"Assistant: {passing}", LAST, ANSWER)))
+
+
+def test_what_only_praises_or_tries_what_was_made_is_no_line():
+    praise = "### Key benefits\n\n- Better speed: the depot loads twice as fast in Riga.\n"
+    tried = "Test it:\n\n- Click the depot of Riga in the list of gauges.\n\nThe gauge of Riga has its own table now."
+    found = texts(lines(REQUEST, f"Assistant: {praise}\n{tried}", LAST, ANSWER))
+    assert [("Riga" in text, "table" in text) for text in found if "Riga" in text] == [(True, True)]
+
+
+def test_a_user_who_repeats_the_assistants_words_quotes_them():
+    told = "The depot keeps its files in a folder of Riga for a year."
+    found = lines(REQUEST, f"Assistant: {told}", f"{told} I doubt that, the folder should be emptied daily.", ANSWER)
+    assert [one.by_user for one in found if told in one.text] == [False]
+    assert any("emptied daily" in one.text for one in found if one.by_user)
+
+
+def test_of_a_user_only_what_is_to_be_lasts():
+    plans = ("Do we need to keep the table of the gauge?",)
+    orders = ("Can you please keep the table of the gauge as the default?", "We should keep the table of the gauge.")
+    for said in (*plans, *orders, "shouldn't the depot of Riga keep more than one file now:"):
+        last = next(one for one in lines(REQUEST, ANSWER, said, ANSWER, LAST) if one.id == "t3")
+        assert (last.is_wish and work.may_last(last)) is (said in orders), said
+
+
+def test_how_something_is_is_found_out_and_what_was_done_is_decided():
+    found = lines(
+        REQUEST,
+        "Assistant: The depot writes two files instead of one on Sundays.\n\nReplaced the depot's cache with a table.",
+        LAST,
+        ANSWER,
+    )
+    assert [one.section for one in found if one.id == "t2"] == [Section.FOUND, Section.DECIDED]
+
+
+def test_that_nothing_is_open_is_no_open_point():
+    assert texts(lines(REQUEST, "Assistant: The importer reads CRLF now.\n\nFollow-ups: none."), Section.OPEN) == []

@@ -346,6 +346,21 @@ def test_of_two_texts_of_which_one_holds_the_other_the_shorter_is_not_told_again
     assert split_statements('- [x] User: "It is `done`."  And **pushed**!') == {"it is done", "and pushed"}
 
 
+def test_a_line_of_which_most_is_told_above_is_not_told_again_for_the_little_that_is_left():
+    long = (
+        "The archive of all the depots on the coast moves to the new hall in Reykjavik when the winter storms are over."
+    )
+    both = render([], facts_lines(long), [core_part(f"{long} See below."), core_part(GREETS)], WIDE, characters).text
+    assert "See below." not in both
+    assert GREETS in both
+    more = f"{long} The hall in Bergen keeps the papers of all the ships until the lease ends in the year after that."
+    assert more in render([], facts_lines(long), [core_part(more)], WIDE, characters).text
+    assert (
+        f"{MOVES} See below."
+        in render([], facts_lines(MOVES), [core_part(f"{MOVES} See below.")], WIDE, characters).text
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [

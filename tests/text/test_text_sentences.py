@@ -294,3 +294,11 @@ def _calls(text):
         sys.setprofile(None)
     assert found or not text.strip()
     return work
+
+
+def test_signs_of_success_and_warning_mark_items():
+    found = split("Done:\n\n\u2705 Vite serves the page\n\u26a0\ufe0f no tests yet\n")
+    assert [(one.kind, one.text.split()[-1]) for one in found[1:]] == [
+        (SentenceKind.ITEM, "page"),
+        (SentenceKind.ITEM, "yet"),
+    ]

@@ -1,0 +1,72 @@
+"""Tell by its wording what a text of a working session is: talk of the moment, an offer, a wish, a quotation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.offline import cues, words, work_cues
+from memoryd.offline.sentences import is_question, split_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memoryd.offline.statements import ConversationMessage
+
+_FEWEST_QUOTED = 4  # content words of a sentence that two people do not say by chance
+
+
+def is_doubtful(text: str) -> bool:
+    """Return True for what an assistant only thinks, exclaims or is about to do."""
+    return any(cue.search(text) for cue in (work_cues.HEDGES, work_cues.EXCLAIMS)) or is_progress(text)
+
+
+def is_progress(text: str) -> bool:
+    """Return True for what an assistant says that it is doing right now."""
+    return work_cues.PROGRESS.match(text.lower().replace("’", "'")) is not None  # noqa: RUF001
+
+
+def is_idle(text: str) -> bool:
+    """Return True for what an assistant says of its own doing: narration, offers, questions, the head of a list."""
+    return (
+        is_offered(text)
+        or text.rstrip().endswith((":", "："))  # noqa: RUF001
+        or cues.PROCESS.match(text) is not None
+        or work_cues.ANNOUNCES.match(text) is not None
+        or work_cues.PLANS.match(text) is not None
+    )
+
+
+def is_offered(text: str) -> bool:
+    """Return True for what an assistant asks or offers to do: at the end of a session nobody has answered it."""
+    return is_question(text) or work_cues.OFFERS.search(text) is not None
+
+
+def is_pending(text: str) -> bool:
+    """Return True for what an assistant says that it will do, or that is left to do while it works."""
+    return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
+
+
+def is_outdated_test(text: str) -> bool:
+    """Return True for a result of tests; one of a cause stays."""
+    return work_cues.TESTED.search(text) is not None and work_cues.CAUSE.search(text) is None
+
+
+def steers(text: str) -> bool:
+    """Return True if a sentence of a user's text says what is to be; what it only asks does not."""
+    return any(
+        work_cues.STEERS.search(one) and not (is_question(one) and work_cues.WONDERS.search(one))
+        for one in split_sentences(text)
+    )
+
+
+def find_echoes(said: Sequence[ConversationMessage]) -> dict[str, set[int]]:
+    """Return the sentences of the user's messages that repeat what the assistant said before: the user quotes them."""
+    told: set[tuple[str, ...]] = set()
+    found: dict[str, set[int]] = {}
+    for one in said:
+        keys = {part.number: tuple(words.list_content_words(part.text)) for part in one.sentences}
+        if one.by_user:
+            found[one.id] = {number for number, own in keys.items() if len(own) >= _FEWEST_QUOTED and own in told}
+        else:
+            told |= set(keys.values())
+    return found
