@@ -4,6 +4,7 @@ Tests marked `soak` run only with the second; those marked `real_model`, `hybrid
 names them.
 """
 
+import gc
 import os
 import sys
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 # No deadline: a machine that is busy is no bug. Slow generation is one, so only that check is relaxed for soaking.
 # Every day the same examples, so that a change answers for its own failures; a soak draws others each time.
-settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("default", max_examples=25, deadline=None, derandomize=True)
 settings.register_profile(
     "soak", max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -52,6 +53,17 @@ def fleet(fleet_server, tmp_path):
     import fleet_world
 
     return fleet_world.make(fleet_server, tmp_path, f"test_{abs(hash(str(tmp_path)))}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Collect without the garbage collector, which takes half of the time, and later look at new objects only."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):

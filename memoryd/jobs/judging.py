@@ -350,6 +350,7 @@ class Judging:
         others: what the reader is asked besides, such as the class of a memory.
         inquiry: what the reader has answered.
         done: what became of claims that are judged already.
+        weighed: the claims, once they are weighed; each takes long, and the reader's answers change nothing of it.
     """
 
     context: JudgingContext
@@ -357,11 +358,14 @@ class Judging:
     others: tuple[Question, ...] = ()
     inquiry: Inquiry = field(default_factory=Inquiry)
     done: tuple[JudgedClaim, ...] = ()
+    weighed: tuple[WeighedClaim, ...] | None = field(default=None, compare=False, repr=False)
 
     def ask_reader(self) -> Generator[Ask, Reply, Judging]:
         """Ask the second reader every open question; return this with its answers."""
         if self.context.offline:
             return self
+        if self.weighed is None:
+            return (yield from replace(self, weighed=self._weigh_claims()).ask_reader())
         judges = self.context.judges
         lines = (line for piece in self.context.pieces.by_id.values() for line in piece.lines)
         spare = [line for line in lines if line.lane >= Lane.ASSISTANT][:_MOST_SPARE]
@@ -372,7 +376,10 @@ class Judging:
     @property
     def results(self) -> tuple[JudgedClaim, ...]:
         """Return what became of each claim."""
-        return (*self.done, *(self._settle_claim(self.context.weigh(one)) for one in self.claims))
+        return (*self.done, *map(self._settle_claim, self._weigh_claims()))
+
+    def _weigh_claims(self) -> tuple[WeighedClaim, ...]:
+        return tuple(map(self.context.weigh, self.claims)) if self.weighed is None else self.weighed
 
     def is_ended(self, newer: Question, scope: Question) -> bool:
         """Return whether the reader finds that words end a memory: a newer state of all of it that is meant to last."""
@@ -386,7 +393,7 @@ class Judging:
 
     def _questions(self, answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
         """Return what is to be asked: whether claims are true, then the classes of true ones and of their memories."""
-        weighed = [self.context.weigh(one) for one in self.claims]
+        weighed = self._weigh_claims()
         classes = [one for one in self.others if one.subject is Subject.CLASS]
         asked = [one for one in self.others if one.subject is not Subject.CLASS]
         asked += (question for one in weighed for question in one.questions)
@@ -426,7 +433,7 @@ class Judging:
         """Return the judging of the claims that came back; all others stay as they were judged."""
         back = {one.id for one in claims}
         done = tuple(one for one in self.results if one.claim.id not in back)
-        return replace(self, claims=tuple(replace(one, repaired=True) for one in claims), done=done)
+        return replace(self, claims=tuple(replace(one, repaired=True) for one in claims), done=done, weighed=None)
 
     # ── the reader's word ────────────────────────────────────────────────────────────────────────────────────────
 

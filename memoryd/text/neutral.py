@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _JOINERS = "\u200c\u200d"  # Persian, Indic scripts and emoji need them between their own letters
 # Letters that look like nothing: Hangul fillers, variation selectors but for the two of emoji, the Braille blank.
@@ -32,6 +33,7 @@ _LEADING = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)  # a job asks for the same claims and sentences at each of its steps
 def neutralize(text: str) -> str:
     """Return `text` as one line without anything that a Markdown, tag or prompt reader would act on.
 

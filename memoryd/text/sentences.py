@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from memoryd.text import prose
@@ -105,6 +106,7 @@ _AFTER_DAY = re.compile(
 _SHORT_NEXT = re.compile(r"\d|[^\W\d_]{1,2}\.")
 
 
+@lru_cache(maxsize=512)  # a job asks for the same turns at each of its steps
 def split(text: str) -> tuple[Sentence, ...]:
     """Return the sentences of `text` in order; every part that is not white space is in exactly one of them."""
     found: list[Sentence] = []

@@ -144,8 +144,8 @@ def test_the_exception_from_the_request_to_the_page_that_closes_itself(page, sil
     consent(silo, "-")
     page.wait_for_selector(".banner", state="detached")
     assert PLANTED["core"] not in page.content()
-    journal = silo.query("SELECT content FROM memory WHERE kind = 'journal' AND agent_id = 'demo'")
-    assert "a wrong address" in journal[-1][0]
+    told = "SELECT 1 FROM memory WHERE kind = 'journal' AND agent_id = 'demo' AND content LIKE '%a wrong address%'"
+    until(lambda: silo.query(told), why="the journal of the agent tells of it")
 
 
 def test_markup_of_a_memory_neither_runs_nor_loads(page, world):

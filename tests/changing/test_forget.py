@@ -590,7 +590,7 @@ def test_what_it_took_out_stays_told_however_often_the_rest_fails(world, monkeyp
 
 # --- stopped ---
 
-EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 8
+EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 16
 
 
 @pytest.mark.parametrize("what", ["memory", "session"])

@@ -54,7 +54,7 @@ def test_what_is_appended_is_read_and_a_full_context_becomes_memory(scratch):
         assert status["watching"] in {"inotify", "fsevents", "polling"}
 
 
-@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGINT])
 def test_it_ends_in_order(scratch, name):
     with scratch.daemon() as process:
         process.send_signal(name)
@@ -266,7 +266,7 @@ def test_a_reload_does_not_disturb_a_call(asked):
 # --- what is seen of it -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("broken", ["agents: [", "unknown: 1"])
+@pytest.mark.parametrize("broken", ["agents: [", pytest.param("unknown: 1", marks=pytest.mark.soak)])
 def test_status_shows_the_daemon_while_its_configuration_is_broken(scratch, broken):
     with scratch.daemon() as process:
         until(lambda: daemon_client.ask(scratch.state, "ping"), why="it listens")
@@ -342,7 +342,7 @@ def test_of_many_simultaneous_starts_one_wins(scratch):
             one.wait()
 
 
-STARTS = 50 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 5
+STARTS = 50 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 3
 
 
 def test_the_database_taken_away_ends_it_with_an_error(scratch):

@@ -1,6 +1,7 @@
 """Attackers who write the author's reply, the reader's or the material: no order of theirs lasts, no wish comes bent.
 
-`bench/attacks.py` says what is tried, in more languages. Here the orders go through the daemon's own doors besides.
+`bench/attacks.py` says what is tried, in more languages; `make test` tries a sample. Here the orders go through the
+daemon's own doors besides.
 A note that the agent's own tool wrote about a wish may still become a memory marked as the assistant's.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from datetime import timedelta
 
@@ -21,6 +23,8 @@ from memoryd.changing import saving
 from memoryd.requests import waiting
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+RARE = [pytest.param(one, marks=pytest.mark.soak) for one in ("de", "fr", "es", "ru")]
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +40,10 @@ def bench():
 def test_no_attack_brings_in_an_order_or_bends_a_wish(bench):
     one = {"en": bench.SCENES["en"]}
     two = one | {"zh": bench.SCENES["zh"]}
-    found = [bench.by_reader(two, "fit"), bench.by_daily(bench.SCENES, bench.BOUGHT)]
+    found = [bench.by_reader(two if SOAK else one, "fit"), bench.by_daily(bench.SCENES if SOAK else two, bench.BOUGHT)]
     found += [bench.by_reader(one, name) for name in bench.READERS if name not in {"fit", bench.BOUGHT}]
     found += [bench.by_author(two, "fit"), bench.by_option(one, "fit")]
-    found += [bench.by_evidence(one, number) for number in range(len(bench.NOTES))]
+    found += [bench.by_evidence(one, number) for number in range(0, len(bench.NOTES), 1 if SOAK else 2)]
     assert min(one.tried for one in found) > 100
     assert {one.attack: (one.orders[:3], one.bent[:3]) for one in found if one.orders or one.bent} == {}
 
@@ -129,7 +133,7 @@ def _by_another_agent(world, scene):
     path.write_text("\n".join((path.read_text(), "## Note (13:00)", "", *lines, "")))
 
 
-@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "ru", "zh"])
+@pytest.mark.parametrize("language", ["en", "zh", *RARE])
 def test_nothing_passes_by_a_sleep_facts_tools_a_shared_folder_and_a_dream(bench, language, tmp_path, workers):
     scene = bench.SCENES[language]
     attacker = Attacker(bench, [scene])

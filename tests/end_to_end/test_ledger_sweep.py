@@ -13,7 +13,7 @@ from memoryd.changing import ledger_runs
 from memoryd.daemon.once import run_once
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
-EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2
+EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 5
 ROWS = (
     "SELECT id, content, constitutional, origin_at, created_at, deleted_at IS NULL, ended_as, heading, position, tags,"
     " sources FROM memory ORDER BY id"

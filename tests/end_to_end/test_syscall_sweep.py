@@ -85,7 +85,7 @@ def old_or_new(point, alone):
 
 
 def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path, record_property):
-    how = often("kill", 16)
+    how = often("kill", 32)
     alone, points = sweep(tmp_path, how, job="swept_migration:UPGRADE", record_property=record_property)
     assert (alone["sound"], alone["number"], alone["files"]) == (
         [["ok"]],
@@ -114,7 +114,7 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
 
 
 def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_path, record_property):
-    how = often("kill", 64)
+    how = often("kill", 128)
     alone, points = sweep(tmp_path, how, job="swept_ledger:LEDGER", record_property=record_property)
     core = alone["files"]["workspace/MEMORY.md"]
     assert [core.count(text) for text in ("- mine\n\nand this", swept_ledger.RULE, "about green tea")] == [1, 1, 1]
@@ -128,7 +128,7 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_pa
 
 
 def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
-    alone, points = sweep(tmp_path, often("kill", 48), record_property=record_property)
+    alone, points = sweep(tmp_path, often("kill", 96), record_property=record_property)
     for point in points:
         assert point["code"] == KILLED, told(point)
         old_or_new(point, alone)
@@ -144,7 +144,7 @@ FAULTS = (
 
 @pytest.mark.parametrize("hows", [(how,) for hows in FAULTS for how in hows] if SOAK else FAULTS, ids=" ".join)
 def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(tmp_path, record_property, hows):
-    several = (how if how in {"short", "lie"} else often(how, 256) for how in hows)
+    several = (often(how, 8 if how in {"short", "lie"} else 256) for how in hows)
     alone, points = sweep(tmp_path, *several, record_property=record_property)
     for point in points:
         assert point["code"] in {0, 1}, f"{told(point)} {point['said']}"

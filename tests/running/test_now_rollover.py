@@ -300,7 +300,7 @@ def stopped(root, number):
 def test_one_that_is_stopped_at_any_step_loses_and_doubles_nothing(tmp_path):
     number = 2
     while stopped(tmp_path / str(number), number) == KILLED:
-        number += 1 if SOAK else 5
+        number += 1 if SOAK else 9
     assert number > 20
 
 

@@ -197,8 +197,8 @@ def called(arguments):
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
-def until(condition, seconds=30, why=""):
-    """Wait for a condition; its value."""
+def until(condition, seconds=90, why=""):
+    """Wait for a condition, also on a busy machine; its value."""
     end = time.monotonic() + seconds
     while True:
         value = condition()

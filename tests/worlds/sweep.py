@@ -8,6 +8,7 @@ its locks. What each point came to is printed as one line of JSON.
 """
 
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from scratch import STARTED, Scratch, filler, in_process, message, said
 from memoryd.files.descriptor import APPEND_STEPS
 
 KILLED = 77
-STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2  # of the steps
+STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 6  # of the steps
 WRITERS = 8
 CANARY = "what lies outside the workspace"
 OLD = "# Notes\n\n- an old one\n- an older one\n"
@@ -252,6 +253,7 @@ def stopped_twice(folder, template, steps, name):
 def main(folder, modes):
     # One sleep in this process, closed again: all that is imported and compiled then need not be by each child.
     sleep(prepare(folder / "warm", daily=False).root, lambda _name: None)
+    gc.freeze()
     for daily in (False, True):
         template = folder / f"template-{daily}"
         prepare(template, daily=daily)
