@@ -550,16 +550,17 @@ def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -
     return {row["content_hash"]: row for row in rows}
 
 
-def turn_text(reader: DatabaseReader, agent_id: str, session_id: str, seq: int) -> tuple[str, str, str] | None:
-    """Read the text of one turn, its origin and kind; None where an agent has no such turn, or it has no text."""
-    row = reader.row(
-        "SELECT plain(CAST(text AS BLOB), text_crc) AS text, origin, kind FROM turn"
-        " WHERE session_id = ? AND seq = ? AND agent_id = ?",
-        session_id,
-        seq,
+def turn_texts(
+    reader: DatabaseReader, agent_id: str, places: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], tuple[str, str]]:
+    """Return text and origin of an agent's turns by session and number; those without a text are left out."""
+    rows = reader.stream(
+        "SELECT t.session_id, t.seq, plain(CAST(t.text AS BLOB), t.text_crc), t.origin FROM json_each(?) p"
+        " CROSS JOIN turn t ON t.session_id = p.value ->> 0 AND t.seq = p.value ->> 1 WHERE t.agent_id = ?",
+        json.dumps(places),
         agent_id,
     )
-    return None if row is None or not row["text"] else (str(row["text"]), str(row["origin"]), str(row["kind"]))
+    return {(session, seq): (str(text), str(origin)) for session, seq, text, origin in rows if text}
 
 
 def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:

@@ -8,10 +8,10 @@ from functools import partial
 from memoryd.finding.source_texts import SourceTexts
 from memoryd.recall import answers
 from memoryd.recall.chunks import below_headings
+from memoryd.recall.documents import Speaker
 from memoryd.recall.ranking import FACT, SESSION, Candidate
 from memoryd.recall.snippet import Passage, find_passage
 from memoryd.recall.words import is_stop_word
-from memoryd.transcripts.turn import Origin
 
 _BESIDE = 0.5  # of a word that stands beside a text counts as held
 
@@ -24,14 +24,14 @@ class Passages:
         self.near: dict[int, float] = {}  # by id: how near the meaning of a text is
         self._weights = weights
         self._wanted = answers.list_wanted(question)
-        self._is_of_person = answers.is_about_person(question)
+        self.asked = answers.find_asked(question)  # whose words
         self._found: dict[int, Passage] = {}
 
     def get(self, candidate: Candidate) -> Passage:
         """Return the best passage of a candidate; an empty one where its text is gone."""
         if candidate.id not in self._found:
-            by_user = self.sources.origin(candidate) == Origin.USER
-            is_answer = by_user and self._is_of_person  # what the user wants is what they asked for
+            by_user = candidate.voice is Speaker.PERSON
+            is_answer = by_user and self.asked is Speaker.PERSON  # what the user wants is what they asked for
             rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user, is_answer=is_answer)
             self._found[candidate.id] = find_passage(self.read(candidate), self._weights, rate, answers.FITS)
         return self._found[candidate.id]
@@ -53,9 +53,8 @@ class Passages:
         if self.sources.text(candidate) is None:
             return 1.0
         if candidate.tier == SESSION:
-            origin, kind = self.sources.origin(candidate) or "", self.sources.kind(candidate)
-            weight = answers.weigh_turn(origin, kind, about_person=self._is_of_person)
-            return weight * answers.weigh_end(self.read(candidate))
+            text = self.read(candidate)
+            return answers.weigh_length(text, candidate.voice, self.asked) * answers.weigh_end(text)
         return 1.0 if candidate.tier == FACT else answers.weigh_section(self.sources.heading(candidate))
 
     def measure_relevance(self, candidate: Candidate, matched: Collection[str]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,7 @@ from memoryd.index.database import RebuiltError
 from memoryd.index.matches import SearchFilter
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import ranking
+from memoryd.recall.answers import weigh_voice
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import FACT, KnownMemory, fuse
 from memoryd.recall.snippet import find_held
@@ -35,13 +36,15 @@ if TYPE_CHECKING:
     from memoryd.database.reads import DatabaseReader
     from memoryd.finding.indexing import Indexer
     from memoryd.index.tables import Tables
+    from memoryd.recall.documents import Speaker
     from memoryd.recall.query import Query
     from memoryd.recall.ranking import Candidate, RankedCandidate
 
 LIMIT = 10
 MOST = 200  # hits that one search may give
-_DEPTH = 4  # candidates looked at for each hit that is wanted, since boosts and filters change their order …
-LEAST = 50  # … but at least so many
+_DEPTH = 2  # candidates read for each hit that is wanted, since their texts change their order …
+LEAST = 40  # … but at least so many …
+_WIDTH = 200  # … the best of so many that hold the words, by whose words they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,9 @@ class Recall:
             None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
         )
         where = SearchFilter(narrowing.tier, day_after, day_before)
-        depth = max(LEAST, _DEPTH * narrowing.limit)
+        # Tags are looked for in the texts, so all that hold the words are read.
+        width = max(_WIDTH, _DEPTH * narrowing.limit)
+        depth = width if narrowing.tags else max(LEAST, _DEPTH * narrowing.limit)
         with ExitStack() as opened:
             tables = opened.enter_context(self.indexer.index.begin_read())
             number = tables.find_number(agent.id)
@@ -170,15 +175,19 @@ class Recall:
                 return _SearchResult([], [])
             reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
-            by_words = tables.find(number, query, where, depth)
-            for candidate in by_words[: narrowing.limit]:
-                sources.text(candidate)  # most of them are shown, and the model is at work meanwhile
+            passages = Passages(sources, tables.weigh_terms(number, query.terms), text)
+            found = tables.find(number, query, where, width)
+            phrases = query.phrases
+            quoting = frozenset(tables.find_holding(number, phrases, [one.id for one in found]) if phrases else ())
+            by_words = _weigh_voices(found, passages.asked, quoting)[:depth]
+            sources.read_ahead(by_words)  # while the model is at work
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
-                by_meaning = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
-            passages = Passages(sources, tables.weigh_terms(number, query.terms), text)
-            passages.near = {one.id: one.score for one in by_meaning}
+                near = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
+                passages.near = {one.id: one.score for one in near}
+                by_meaning = _weigh_voices(near, passages.asked, quoting)
+                sources.read_ahead(by_meaning)
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
             stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
             known = _read_known(agent.id, reader, [one for one in candidates.values() if one.id not in stale], sources)
@@ -187,8 +196,6 @@ class Recall:
                 for one in candidates.values()
                 if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing)
             }
-            phrases = query.phrases
-            quoting = frozenset(tables.find_holding(number, phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
 
             def order_candidates(found: list[Candidate], weigh: Callable[[Candidate], float]) -> list[RankedCandidate]:
@@ -209,6 +216,12 @@ class Recall:
                 "not all texts are embedded yet" if by_meaning and tables.list_lacking_vectors(number, 1) else ""
             )
             return _SearchResult(_hits(tables, number, query, best, passages, note), list(stale.values()))
+
+
+def _weigh_voices(found: Sequence[Candidate], asked: Speaker | None, quoting: frozenset[int]) -> list[Candidate]:
+    """Return candidates by whose words they are, the best first; those with a quoted phrase before all others."""
+    weighed = [replace(one, score=one.score * weigh_voice(one.voice, asked)) for one in found]
+    return sorted(weighed, key=lambda one: (one.id not in quoting, -one.score, one.id))
 
 
 def _read_known(

@@ -13,6 +13,8 @@ from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers.lines import lines_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from memoryd.config import Agent
     from memoryd.database.reads import DatabaseReader
     from memoryd.recall.ranking import Candidate
@@ -27,7 +29,13 @@ class SourceTexts:
         self._files: dict[str, list[bytes]] = {}
         self._texts: dict[int, str | None] = {}
         self._origins: dict[int, str] = {}
-        self._kinds: dict[int, str] = {}
+        self._turns: dict[tuple[str, int], tuple[str, str]] = {}
+
+    def read_ahead(self, candidates: Iterable[Candidate]) -> None:
+        """Read the turns among candidates in one statement."""
+        places = [_get_place(one) for one in candidates if one.tier == SESSION]
+        if self._reader is not None and places:
+            self._turns |= reads.turn_texts(self._reader, self._agent.id, places)
 
     def text(self, candidate: Candidate) -> str | None:
         """Return the text of a candidate; None if it has changed or is gone."""
@@ -40,10 +48,6 @@ class SourceTexts:
     def origin(self, candidate: Candidate) -> str | None:
         """Return the origin of a turn's text, as `Origin` names it; None for other documents, and before `text`."""
         return self._origins.get(candidate.id)
-
-    def kind(self, candidate: Candidate) -> str:
-        """Return the kind of a turn, as `TurnKind` names it; empty for other documents, and before `text`."""
-        return self._kinds.get(candidate.id, "")
 
     def heading(self, candidate: Candidate) -> str:
         """Return the heading line that a part of a file stands under, or begins with; empty for none."""
@@ -64,10 +68,10 @@ class SourceTexts:
     def _text(self, candidate: Candidate) -> str | None:
         name = candidate.path.partition(":")[2]
         if candidate.tier == SESSION:
-            turn = None if self._reader is None else reads.turn_text(
-                self._reader, self._agent.id, name, candidate.first_line
-            )  # fmt: skip
-            text, self._origins[candidate.id], self._kinds[candidate.id] = turn or (None, "", "")
+            place = _get_place(candidate)
+            if place not in self._turns:
+                self.read_ahead([candidate])
+            text, self._origins[candidate.id] = self._turns.get(place, (None, ""))
             return text
         if candidate.tier == FACT:
             row = None if self._reader is None else self._reader.row(
@@ -85,3 +89,8 @@ class SourceTexts:
             except MemorydError:
                 self._files[path] = []  # it cannot be read any more: nothing of it is shown
         return self._files[path]
+
+
+def _get_place(candidate: Candidate) -> tuple[str, int]:
+    """Return session and number of the turn that a candidate is."""
+    return candidate.path.partition(":")[2], candidate.first_line

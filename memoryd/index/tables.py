@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from memoryd.database.library import load_library
 from memoryd.errors import MemorydError, describe
 from memoryd.index.matches import FEW, Counts, Matches, SearchFilter
-from memoryd.recall.documents import COLUMNS, IndexDocument
+from memoryd.recall.documents import COLUMNS, IndexDocument, Speaker
 from memoryd.recall.query import Query, Term
 from memoryd.recall.ranking import Candidate
 
@@ -29,7 +29,8 @@ CREATE TABLE source (
 );
 CREATE TABLE document (
     id INTEGER PRIMARY KEY, source INTEGER NOT NULL, first_line INTEGER NOT NULL, last_line INTEGER NOT NULL,
-    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB NOT NULL, day TEXT, shown TEXT, lacks INTEGER
+    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB NOT NULL, day TEXT, shown TEXT, lacks INTEGER,
+    voice INTEGER NOT NULL
 );
 CREATE INDEX document_place ON document (source, first_line);
 """  # lacks: 1 where a vector is to be made, 0 where that is done, null where none is wanted
@@ -48,7 +49,8 @@ _SEGMENTS = 4  # of one size, from which on they are merged little by little …
 _FILLING_SEGMENTS = 16  # … and while much comes in, of which a fifth of the time would go into merging
 _MERGED_PAGES = 250  # of 4 KiB, at one go where nobody waits for it: some 20 ms
 _MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
-_PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags"
+_PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags, d.voice"
+_SPEAKERS = dict(enumerate(Speaker))
 _PORTION = 4096  # vectors read at once
 
 
@@ -266,12 +268,12 @@ class Tables:
         # As a bytearray and without None: of any other value the library first asks whether it wants to be another one.
         rows = [
             (first + at, source_id, one.first_line, one.last_line, one.piece, bytearray(one.digest), bytearray(key),
-             one.day or "", int(one.is_said))
+             one.day or "", int(one.is_said), int(one.voice))
             for at, (one, key, _) in enumerate(documents)
         ]  # fmt: skip
         self._change_many(
-            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, lacks)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, ''), iif(?, 1, NULL))",
+            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, lacks, voice)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, ''), iif(?, 1, NULL), ?)",
             rows,
         )
         hidden = [(shown, first + at) for at, (_, _, shown) in enumerate(documents) if shown is not None]
@@ -471,15 +473,17 @@ def _vector(row: Sequence[Any]) -> Vector:
 
 
 def _candidate(row: Sequence[Any]) -> Candidate:
-    identity, score, path, tier, first, last, piece, digest, day, shown, tags = row
+    identity, score, path, tier, first, last, piece, digest, day, shown, tags, voice = row
     whole = (identity, first, last, piece)
     texts = (path, tier, tags)
     is_sound = all(isinstance(one, int) for one in whole) and all(isinstance(one, str) for one in texts)
-    if not is_sound or not isinstance(digest, bytes) or not isinstance(shown, str | None):
+    if not is_sound or not isinstance(digest, bytes) or not isinstance(shown, str | None) or voice not in _SPEAKERS:
         raise DamagedError("a document is none")
     if day is not None:
         _require_day(day)
-    return Candidate(identity, -float(score), path, tier, first, last, piece, digest, day, shown, _tags(tags))
+    return Candidate(
+        identity, -float(score), path, tier, first, last, piece, digest, day, shown, _tags(tags), _SPEAKERS[voice]
+    )
 
 
 @lru_cache(maxsize=1024)

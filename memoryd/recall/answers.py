@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from memoryd.recall.documents import Speaker
 from memoryd.tiers.session_summary import BY_USER, HEADINGS, Section
-from memoryd.transcripts.turn import Origin, TurnKind
 
 ASKS = 0.7  # of its worth is left to a sentence that asks or orders …
 ANNOUNCES = 0.6  # … to one that says what will be done next …
@@ -19,11 +19,11 @@ GUESSES = 0.85  # … and to one that is not sure
 TELLS = 1.1  # a sentence that says what was decided, or why …
 FITS = 1.3  # … and one that has what the question wants
 NARRATES = 0.75  # a message that goes on to do what it tells of: there is a later one with the outcome
-WISHES = 0.92  # the person's own words, which rather ask than answer …
-PERSON = 1.6  # … unless the question is about the person
-CALL = 0.3  # the call of a tool, …
-OUTPUT = 0.6  # … its output, …
-SYSTEM = 0.7  # … and messages of the agent's program
+_CALL, _OUTPUT, _SYSTEM = 0.3, 0.6, 0.7  # the call of a tool, its output, messages of the agent's program
+_NOT_ASKED = 0.25  # what others say, where the person asks about the person's own words …
+_REQUEST_ONLY = 0.5  # … and what the person says, where it is asked what the agent answered
+_LONG = 600  # characters of an answer, from which on it holds words of whatever is asked …
+_LENGTHY = 0.2  # … and counts less by this power of how many times as long it is
 _OF_SECTION = {
     Section.ASKED: ASKS,
     Section.DECIDED: 1.2,
@@ -80,10 +80,19 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _PERSON = re.compile(
-    r"\b(?:the|our|my) user\b|\buser(?:'s)? (?:want|prefer|like|dislike|think|decide|say|ask)|用户"
-    r"|^(?!\W*how (?:do|can|should|would|could) i\b).*\b(?:i|i'm|i've|i'd|my|mine|me)\b",
+    r"\b(?:the|our|my) user\b|\buser(?:'s)? (?:want|prefer|like|dislike|think|decide|say|ask)|用户|我(?!们|們)"
+    r"|^(?!\W*how (?:do|can|should|would|could) i\b).*\b(?:i|i'm|i've|i'd|my|mine|me|ich|mein\w*|mir|mich|je|mes)\b",
     re.IGNORECASE,
 )
+_AGENT = re.compile(  # in the past: advice that is still wanted goes by what the person said
+    r"\b(?:did|had|have) (?:you|the (?:assistant|agent))\b"
+    r"|\b(?:you|the (?:assistant|agent)) (?:\w+ )?(?:suggested|recommended|proposed|advised|explained|described|found"
+    r"|listed|concluded|gave|said|told|mentioned|answered|wrote)\b"
+    r"|\byour (?:\w+ )?(?:advice|suggestion|recommendation|answer|explanation|opinion|view|reply|response|summary)\b"
+    r"|你(?:建议|推荐|说|提到|解释)",
+    re.IGNORECASE,
+)
+_OF_VOICE = {Speaker.CALL: _CALL, Speaker.OUTPUT: _OUTPUT, Speaker.SYSTEM: _SYSTEM}
 _WANTED = tuple(
     (re.compile(asked, re.IGNORECASE), answer)
     for asked, answer in (
@@ -115,9 +124,11 @@ def weigh_form(
     return sure * TELLS if _CAUSE.search(bare) or _CHOICE.search(bare) else sure
 
 
-def is_about_person(question: str) -> bool:
-    """Return whether a question is about the person: what the user wants is in the user's own words."""
-    return _PERSON.search(question) is not None
+def find_asked(question: str) -> Speaker | None:
+    """Return whose words a question asks for: the person's, where it is about the person; None for anybody's."""
+    if _AGENT.search(question) is not None:
+        return Speaker.AGENT
+    return Speaker.PERSON if _PERSON.search(question) is not None else None
 
 
 def weigh_end(text: str) -> float:
@@ -125,16 +136,22 @@ def weigh_end(text: str) -> float:
     return NARRATES if text.rstrip()[-1:] in {":", "\uff1a"} else 1.0
 
 
-def weigh_turn(origin: str, kind: str, *, about_person: bool = False) -> float:
-    """Return the same for a turn: calls and outputs of tools say less than people and agents do."""
-    if kind == TurnKind.TOOL_CALL:
-        return CALL
-    weights: dict[str, float] = {
-        Origin.TOOL: OUTPUT,
-        Origin.SYSTEM: SYSTEM,
-        Origin.USER: PERSON if about_person else WISHES,
-    }
-    return weights.get(origin, 1.0)
+def weigh_voice(voice: Speaker, asked: Speaker | None) -> float:
+    """Return the same for whose words a text is, where a question asks for those of somebody.
+
+    What is distilled from a conversation (memories, facts, files) counts in full, whoever is asked about.
+    """
+    weight = _OF_VOICE.get(voice, 1.0)
+    if asked is Speaker.PERSON and voice not in {Speaker.PERSON, Speaker.DISTILLED}:
+        return weight * _NOT_ASKED
+    return _REQUEST_ONLY if asked is Speaker.AGENT and voice is Speaker.PERSON else weight
+
+
+def weigh_length(text: str, voice: Speaker, asked: Speaker | None) -> float:
+    """Return the same for how long an answer of the agent is: a long one holds words of whatever is asked."""
+    if voice is not Speaker.AGENT or asked is Speaker.AGENT or len(text) <= _LONG:
+        return 1.0
+    return float((_LONG / len(text)) ** _LENGTHY)
 
 
 def weigh_section(heading: str) -> float:

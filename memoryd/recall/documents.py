@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import date
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,6 +31,20 @@ _SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
 _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)})
 
 
+class Speaker(IntEnum):
+    """Whose words a document is, as the index keeps it: what a hit is worth depends on it."""
+
+    DISTILLED = 0  # written down from a conversation: memories, facts, files
+    PERSON = 1
+    AGENT = 2
+    CALL = 3  # of a tool
+    OUTPUT = 4
+    SYSTEM = 5
+
+
+_OF_ORIGIN = {_USER: Speaker.PERSON, str(Origin.TOOL): Speaker.OUTPUT, str(Origin.SYSTEM): Speaker.SYSTEM}
+
+
 class IndexDocument(NamedTuple):
     """What is found as one thing. A NamedTuple, since one is built for each turn."""
 
@@ -39,6 +54,7 @@ class IndexDocument(NamedTuple):
     columns: tuple[str, ...]  # as `COLUMNS` names them
     day: str | None = None  # YYYY-MM-DD where it is known
     piece: int = 0  # which part of a turn that is too long for one
+    voice: Speaker = Speaker.DISTILLED
 
     @property
     def is_said(self) -> bool:
@@ -56,6 +72,11 @@ class IndexTurn(NamedTuple):
     text: str
     day: date | None
     sidechain: bool = False
+
+    @property
+    def voice(self) -> Speaker:
+        """Return whose words it is."""
+        return Speaker.CALL if self.kind == TurnKind.TOOL_CALL else _OF_ORIGIN.get(self.origin, Speaker.AGENT)
 
     @property
     def is_evidence(self) -> bool:
@@ -100,7 +121,13 @@ def _of_turn(turn: IndexTurn, column: str, near: str) -> list[IndexDocument]:
         column = "person"
     return [
         IndexDocument(
-            seq, seq, digest, _columns(text[start : start + PIECE], column, near=near, about=about), day, piece
+            seq,
+            seq,
+            digest,
+            _columns(text[start : start + PIECE], column, near=near, about=about),
+            day,
+            piece,
+            turn.voice,
         )
         for piece, start in enumerate(range(0, len(text), PIECE))
     ]

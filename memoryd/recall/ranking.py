@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from memoryd.recall.documents import Speaker
+
 HALF_LIFE_DAYS = 30.0  # after so long a dated file has lost half of what it has for being new …
 RECENT = 0.25  # … which is so much of its score
 IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
@@ -42,6 +44,7 @@ class Candidate:
     day: str | None  # YYYY-MM-DD, where it has one
     shown: str | None  # its text, where that must not be shown as its source has it
     tags: frozenset[str] = frozenset()
+    voice: Speaker = Speaker.DISTILLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -408,8 +408,8 @@ def test_among_many_the_nearest_are_found_by_their_signs(world):
         for number in range(3000):
             day, means = ("2020-01-01", same) if number % 2 else (None, chance.randbytes(len(same)))
             tables._change(
-                "INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks, day)"
-                " VALUES (?, ?, ?, 0, x'', x'', 0, ?)", source, number, number, day,
+                "INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks, day, voice)"
+                " VALUES (?, ?, ?, 0, x'', x'', 0, ?, 0)", source, number, number, day,
             )  # fmt: skip
             tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", means)
     found = world.near("kitten w7", where=SearchFilter(after="2026-01-01"), limit=50)

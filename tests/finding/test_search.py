@@ -711,6 +711,16 @@ def test_what_the_user_wants_is_in_the_users_own_words(world):
     assert world.places("does the user want the kumquat report as PDF")[0] == ("session:s1", 2)
 
 
+def test_among_many_long_answers_the_persons_own_words_are_found(world):
+    for number in range(30):
+        world.turn(f"Kumquat {number}: plant a kumquat, water the kumquat, prune the kumquat. " * 20, role="assistant")
+    world.turn("I planted one kumquat beside the mill, and it takes much of my time there, more than all else does")
+    world.facts().create([NewFact("The user grows a kumquat", "preference", 0.9)])
+    first = {(hit.tier, hit.said_by) for hit in world.search("where is my kumquat", limit=2)}
+    assert first == {("fact", None), ("session", "user")}
+    assert len(world.search("kumquat", limit=40)) == 32
+
+
 def test_calls_and_outputs_of_tools_come_behind_what_is_said(world):
     world.turn('Bash {"command":"kumquat --rebuild","description":"kumquat"}', role="assistant", kind="tool_call")
     world.turn("kumquat kumquat kumquat", role="tool", kind="tool_result")

@@ -5,20 +5,19 @@ import pytest
 from memoryd.recall.answers import (
     ANNOUNCES,
     ASKS,
-    CALL,
     FITS,
     GUESSES,
     NARRATES,
-    OUTPUT,
-    PERSON,
     TELLS,
-    WISHES,
+    find_asked,
     list_wanted,
     weigh_end,
     weigh_form,
+    weigh_length,
     weigh_section,
-    weigh_turn,
+    weigh_voice,
 )
+from memoryd.recall.documents import Speaker
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,38 @@ def test_what_a_question_wants(question, fits, fits_not):
 
 def test_the_rest_of_a_text():
     assert (weigh_end("I see. Let me fix it:"), weigh_end("It is fixed.")) == (NARRATES, 1.0)
-    assert weigh_turn("assistant", "tool_call") == CALL
-    assert weigh_turn("tool", "tool_result") == OUTPUT
-    assert (weigh_turn("user", "message"), weigh_turn("user", "message", about_person=True)) == (WISHES, PERSON)
     assert weigh_section("### Asked") < weigh_section("## Note (10:00)") == 1 < weigh_section("### Decided")
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("which colour do I like", Speaker.PERSON),
+        ("Can you suggest a database for my app?", Speaker.PERSON),
+        ("what did I tell you about the mill", Speaker.PERSON),
+        ("我喜欢什么颜色", Speaker.PERSON),
+        ("Welche Farbe mag ich?", Speaker.PERSON),
+        ("what did you suggest for the mill", Speaker.AGENT),
+        ("which colours have you listed for my house", Speaker.AGENT),
+        ("what was your last recommendation", Speaker.AGENT),
+        ("how do I run the tests", None),
+        ("why is the mill slow", None),
+        ("我们用什么数据库", None),
+    ],
+)
+def test_whose_words_a_question_asks_for(question, asked):
+    assert find_asked(question) == asked
+
+
+def test_the_person_is_asked_about_in_the_persons_words_or_what_was_distilled_from_them():
+    by_worth = sorted(Speaker, key=lambda one: -weigh_voice(one, Speaker.PERSON))
+    assert set(by_worth[:2]) == {Speaker.PERSON, Speaker.DISTILLED}
+    assert weigh_voice(Speaker.PERSON, Speaker.AGENT) < weigh_voice(Speaker.AGENT, Speaker.AGENT)
+    assert weigh_voice(Speaker.PERSON, None) == weigh_voice(Speaker.AGENT, None) > weigh_voice(Speaker.OUTPUT, None)
+    assert weigh_voice(Speaker.OUTPUT, None) > weigh_voice(Speaker.CALL, None)
+
+
+def test_a_long_answer_is_worth_less_unless_it_is_what_was_asked_for():
+    text = "word " * 1000
+    assert weigh_length(text, Speaker.AGENT, None) < weigh_length("word " * 100, Speaker.AGENT, None) == 1
+    assert weigh_length(text, Speaker.AGENT, Speaker.AGENT) == weigh_length(text, Speaker.PERSON, None) == 1
