@@ -647,22 +647,20 @@ class Loop:
         sqlite.write(self.app.engine, query.run, sql, self.watcher.method, self.watcher.polling_why)
 
     def _check_files(self) -> None:
-        if self.app.lock.is_lost():
-            raise StateError(
-                "the lock file was taken away or replaced while in use",
-                where=str(self.app.lock.path),
-                hint="restart memoryd, and see that only one daemon runs",
-            )
+        app = self.app
         try:
-            inode = self.app.database.stat().st_ino
+            inode = app.database.stat().st_ino
         except FileNotFoundError:
             inode = None
-        if inode != self.app.database_inode:
-            raise StateError(
-                "the database file was taken away or replaced while in use",
-                where=str(self.app.database),
-                hint="put it back, or restart memoryd",
-            )
+        if app.lock.is_lost():
+            name, where, hint = "lock", app.lock.path, "restart memoryd, and see that only one daemon runs"
+        elif inode != app.database_inode:
+            name, where, hint = "database", app.database, "put it back, or restart memoryd"
+        else:
+            return
+        error = StateError(f"the {name} file was taken away or replaced while in use", str(where), hint)
+        app.log.error("stopping", why=str(error))
+        raise error
 
     def _spare_files(self) -> None:
         """Poll, keep fewer files open, and say so once."""
@@ -671,6 +669,7 @@ class Loop:
         self._set_scan()
         try:
             alarms.set_alarm(self.app.engine, alarming.FILES, OUT_OF_FILES, self.clock.text())
+            self._note_watching()
         except Exception as error:  # noqa: BLE001 - what opens no file opens no alarm either: it comes with the next
             self.app.log.warning("alarm not stored", kind=alarming.FILES, error_type=type(error).__name__)
 

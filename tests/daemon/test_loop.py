@@ -6,6 +6,7 @@ import resource
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
+from structlog.testing import capture_logs
 from tiny_model import TinyModel, vector
 
 from memoryd.daemon.loop import Loop
@@ -94,14 +95,16 @@ def test_a_daemon_whose_lock_was_deleted_or_replaced_stops(scratch, opened, loop
     with pytest.raises(StateError, match="lock file was taken away"):
         loop._check_files()
     lock.write_text("1\n", encoding="utf-8")
-    with pytest.raises(StateError, match="lock file was taken away"):
+    with pytest.raises(StateError, match="lock file was taken away"), capture_logs() as logs:
         loop._check_files()
+    assert [(one["log_level"], one["event"]) for one in logs] == [("error", "stopping")]
 
 
 def test_without_open_files_it_polls_and_keeps_fewer_open_and_reads_all(scratch, opened, loop):
     for number in range(20):
         scratch.append([message("user", f"Number {number} is in.", number)], f"s{number}")
     loop._configure(opened.settings)
+    loop._note_start()
     read_all(opened)
     assert (loop.watcher.polling_why, len(opened.ingest.files)) == (None, 20)
     for number in range(20):
@@ -125,6 +128,7 @@ def test_without_open_files_it_polls_and_keeps_fewer_open_and_reads_all(scratch,
             os.close(one)
     assert scratch.query("SELECT count(*) FROM turn") == [(40,)]
     assert len(opened.ingest.files) <= 4
+    assert scratch.query("SELECT watching, watching_note FROM daemon") == [("polling", loop.watcher.polling_why)]
     assert "no more open files" in loop.watcher.polling_why
     assert scratch.query("SELECT count(*) FROM alarm WHERE kind = 'open-files'") == [(1,)]
 

@@ -183,7 +183,7 @@ def test_a_strangers_transcript_is_read_only_if_the_configuration_names_them(scr
     scratch.run("run", "--once")
     (text,) = told(scratch)
     assert f"belongs to user {STRANGER}, so it is not read (chown 0 " in text
-    assert "agents[].owners" in text
+    assert f"agents[].owners: [{STRANGER}]" in text
     assert scratch.query("SELECT count(*) FROM turn") == [(0,)]
     scratch.agents[0]["owners"] = [STRANGER]
     scratch.write_config()
