@@ -418,6 +418,15 @@ def give_text(connection: Connection, run_id: str, text: str) -> None:
     query.run(connection, "UPDATE job_run SET reply = ? WHERE id = ? AND state = 'queued'", text, run_id)
 
 
+def hurry_same(connection: Connection, agent_id: str, kind: str, actor: str, text: str, now: str) -> str | None:
+    """Make the run due now that waits with the same text: whose command was stopped or failed gives it again."""
+    sql = (
+        "UPDATE job_run SET scheduled_for = min(scheduled_for, ?) WHERE agent_id = ? AND kind = ? AND actor = ?"
+        " AND reply = ? AND state IN ('queued', 'interrupted') RETURNING id"
+    )
+    return query.fetch_text(connection, sql, now, agent_id, kind, actor, text)
+
+
 def given_text(engine: Engine, run: Run) -> str | None:
     """Read what is kept for a run: what it is to write, or the answers it got, in whichever attempt."""
     return sqlite.read(engine, query.fetch_text, "SELECT reply FROM job_run WHERE id = ?", run.id)

@@ -124,6 +124,8 @@ def request(
     actor, trigger = (AGENT_TOOL, "agent") if "witness" in (options or {}) else (HUMAN, "manual")
     asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
     with sqlite.begin_write(engine) as connection:
+        if text and (same := runs.hurry_same(connection, agent_id, kind, actor, text, clock.text())) is not None:
+            return same
         run_id = queueing.queue(connection, clock, kind, agent_id, key, trigger=trigger, actor=actor, **asked)
         if run_id is None:
             run_id = runs.open_by_key(connection, key or "")

@@ -101,6 +101,8 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     # hashes that crypt(3) makes of passwords, and a key that Django makes
     "$2a$ $2b$ $2y$": ("password-hash", rb"[0-9]{2}\$[A-Za-z0-9./]{53}"),
     "$5$ $6$": ("password-hash", rb"(?:rounds=[0-9]{1,9}\$)?[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{43,86}"),
+    "$apr1$ $1$": ("password-hash", rb"[A-Za-z0-9./]{1,8}\$[A-Za-z0-9./]{22}"),
+    "$argon2": ("password-hash", rb"[id]{1,2}\$[a-z0-9=,$]{3,40}\$[A-Za-z0-9+/]{11,64}\$[A-Za-z0-9+/]{22,128}"),
     "$y$": ("password-hash", rb"[A-Za-z0-9./]{1,9}\$[A-Za-z0-9./]{1,64}\$[A-Za-z0-9./]{43}"),
     "django-insecure-": ("django-key", rb"[^\s\"'`]{30,}"),
     # chat and mail

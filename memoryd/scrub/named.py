@@ -254,6 +254,8 @@ def _is_harmless(kind: str, name: bytes, value: bytes) -> bool:
     """Return True for a folder, for the signature of an XML document, which everybody may read, and for a name."""
     if (name in _DIRECTORIES and is_path(value)) or name.endswith(b"signaturevalue"):
         return True
+    if value.endswith((b"PrivateKey", b"SecretKey", b"PublicKey")):  # a type
+        return True
     return kind == TOKEN and b"_" in value and value.replace(b"_", b"").isalpha() and kind_of(value) is not None
 
 
@@ -315,7 +317,8 @@ def trim(text: bytes) -> bytes:
 # On a line of its own below the name, or in the second column of a table of two.
 _APART_VALUE = rb"(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
 _APART = (
-    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})(?:[>*-][ \t]{1,4})?(?P<sure>\w{1,8}:[ \t]{1,4}|it's[ \t])?" + _APART_VALUE
+    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2}(?:```\w{0,12}\r?\n[ \t]{0,16})?)"
+    rb"(?:[>*-][ \t]{1,4})?(?P<sure>\w{1,8}:[ \t]{1,4}|it's[ \t])?" + _APART_VALUE
 )
 _BELOW = re.compile(
     rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|[ \t]{0,4}[:?]?)[\"'`*]{0,2}[ \t]{0,4}"

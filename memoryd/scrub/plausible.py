@@ -80,7 +80,7 @@ _CODE = re.compile(
     rb"(?:\.|->|\?\.|::|!\.)"
 )
 _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,)]*")
-_ITEM = re.compile(rb"[A-Za-z_][\w.]*\[[\w.\"', |]*\][;,)]*")
+_ITEM = re.compile(rb"[A-Za-z_][\w.]*(?:\[[\w.\"', |:]*\][;,)]*|\[[\"'][a-z_]+)")
 _DOCUMENTED = frozenset(
     b"password passwd passphrase secret token apikey key none null nil true false undefined required optional string "
     b"text hidden invalid incorrect wrong missing empty bearer basic admin root user username postgres mysql test "
@@ -219,6 +219,8 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
     """
     value = value[:LENGTH_MAX]
     if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or _ALGORITHM.fullmatch(value):
+        return False
+    if value.startswith(b"//"):  # what is behind `https:`
         return False
     if (not quoted and is_code(value)) or _PROMPT.fullmatch(value) or _HOST.fullmatch(value):
         return False

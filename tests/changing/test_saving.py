@@ -388,3 +388,19 @@ def test_an_agent_rewords_no_rule_and_what_it_rewords_is_its_own_word():
 def row_of(memory_id, content, heading):
     now = "2026-05-04T12:00:00Z"
     return Row(memory_id, "demo", MemoryKind.CORE, content, hash_of(content), now, now, "0" * 32, heading=heading)
+
+
+def test_a_note_whose_command_was_stopped_is_written_once_when_it_is_given_again(scratch):
+    with in_process(scratch) as app:
+        asked = (app.engine, app.clock, "demo", saving.SAVE)
+        day = {"day": "2026-03-04", "clock": "09:00"}
+        first = waiting.request(*asked, day, text="the moon is out")  # and its command is gone
+        scratch.change("UPDATE job_run SET scheduled_for = '2999' WHERE id = ?", first)  # it had failed, say
+        assert waiting.request(*asked, {"day": "2026-03-04", "clock": "09:01"}, text="the moon is out") == first
+        others = [
+            waiting.request(*asked, day, text="another"),
+            waiting.request(*asked, day | {"witness": {}}, text="the moon is out"),
+        ]
+        assert len({first, *others}) == 3
+        assert app.runner.run_next(only=first).state == "succeeded"
+        assert waiting.request(*asked, day, text="the moon is out") not in {first, *others}

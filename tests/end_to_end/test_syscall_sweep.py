@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import swept_commands
 import swept_ledger
 import swept_migration
 import syscall_sweep
@@ -125,6 +126,29 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_pa
         assert point["hit"], told(point)
         for what in ("sound", "files", "rows"):
             assert point["after"][what] == alone[what], f"{what}: {told(point)}"
+
+
+# What one process sweeps: of each kind of fault one point in so many, all in `make soak`.
+COMMANDS = {"NIGHT": ("kill/1200", "EIO+/1200", "ENOSPC/1200"), "ACTS": ("kill/2200", "EIO/2200", "ENOSPC+/2000")}
+ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
+
+
+@pytest.mark.parametrize(
+    ("name", "hows"),
+    [(name, (how,)) for name in COMMANDS for how in ALL] if SOAK else COMMANDS.items(),
+    ids=lambda given: given if isinstance(given, str) else " ".join(given),
+)
+def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(tmp_path, record_property, name, hows):
+    """Import, sleep, facts, dream, rollover and refinement; facts, flags, access, notes, rollback and forgetting."""
+    alone, points = sweep(tmp_path, *hows, job=f"swept_commands:{name}", record_property=record_property)
+    assert (alone["wrong"], alone["rows"]["open"]) == ([], [])
+    assert swept_commands.EXPECTED[name] <= {kind for (kind,) in alone["rows"]["runs"]}
+    for point in points:
+        at = told(point)
+        assert point["hit"], f"the fault hit another call: {at}"
+        assert point["again"] == 0, f"{at}\n{point['trouble']}"
+        assert point["code"] == KILLED if point["how"] == "kill" else point["code"] in {0, 1}, f"{at} {point['said']}"
+        assert point["after"] == alone, at
 
 
 def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
