@@ -38,11 +38,11 @@ def workers(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def fleet_server(tmp_path_factory):
+def fleet_server():
     """A PostgreSQL for all tests of the fleet."""
     import pg_world
 
-    started = pg_world.start(tmp_path_factory.mktemp("pg"))
+    started = pg_world.start()
     yield started
     started.stop()
 

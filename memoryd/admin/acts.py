@@ -12,10 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.admin import settings_edit
+from memoryd.admin.pages import KINDS
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.profile import ProfileSection
-from memoryd.requests import access, history, jobs_by_hand, lists, memory_changes, opening
+from memoryd.requests import access, fleet, history, jobs_by_hand, lists, memory_changes, opening
 from memoryd.requests.history import ImportRequest
 from memoryd.requests.jobs_by_hand import JobRequest
 from memoryd.requests.waiting import failure_of
@@ -23,9 +24,6 @@ from memoryd.requests.waiting import failure_of
 if TYPE_CHECKING:
     from memoryd.config import Agent
     from memoryd.requests.views import PersonView
-
-KINDS = ("sleep", "dream", "refine", "dedup", "facts", "rollover")
-_MOST_SECONDS = 24 * 3600
 
 
 class Order(NamedTuple):
@@ -211,6 +209,15 @@ def _change_setting(order: Order) -> str:
     return f"{order.text('key')} is changed in {path}"
 
 
+def _ask_host(order: Order) -> str:
+    """Ask a host of the fleet for something; it decides by its own rules."""
+    verb, about = order.text("verb"), order.text("about")
+    name = "run" if verb in {"cancel", "rollback"} else "agent"
+    kind = {"kind": order.text("kind")} if verb == "run" else {}
+    fleet.ask_host(order.view.settings, order.text("host"), verb, **{name: about}, **kind)
+    return f"{order.text('host')} is asked to {verb} {about}; the list below shows its answer"
+
+
 ACTS = {
     "pause": Act(_pause, names="verb", is_plain=True),
     "job": Act(_run_job, is_long=True, names="kind"),
@@ -221,6 +228,7 @@ ACTS = {
     "cancel": Act(_cancel, is_plain=True),
     "answer": Act(_answer, sees=("runs",)),
     "rollback": Act(_roll_back),
+    "fleet": Act(_ask_host, is_plain=True, names="host"),
     "fact": Act(_change_fact, sees=("fact",)),
     "profile": Act(_write_profile, sees=("profile",)),
     "request": Act(_request_access, is_plain=True, names="agent"),
@@ -255,8 +263,10 @@ def export_facts(view: PersonView, agent: Agent) -> str:
         return store.dump()
 
 
-def find_owner(view: PersonView, form: Mapping[str, str]) -> Agent:
-    """Return the agent that a form is about: named, else the one of its run."""
+def find_owner(view: PersonView, name: str, form: Mapping[str, str]) -> Agent:
+    """Return the agent that a form is about: named, else the one of its run; the first one audits what is of none."""
+    if name in {"setting", "fleet"}:
+        return view.settings.agents[0]
     if form.get("agent"):
         return view.find_agent(form["agent"])
     return view.find_agent(str(lists.get_run(view.settings, form.get("id", ""))["agent_id"]))

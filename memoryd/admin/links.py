@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memoryd.files.token_file import read_or_make
+from memoryd.requests import access
 from memoryd.requests.access import Person
 
 if TYPE_CHECKING:
@@ -28,16 +28,6 @@ LINK_SECONDS = 120
 SESSION_SECONDS = 12 * 3600
 IDLE_SECONDS = 2 * 3600
 MOST_SESSIONS = 200
-
-
-def find_user_name() -> str:
-    """Return the name of the user of this process."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid-{os.getuid()}"
 
 
 def make_link(settings: Settings) -> str:
@@ -114,7 +104,7 @@ class Sessions:
         if nonce in self._used:
             return None
         self._used[nonce] = until
-        return self.begin(Person(find_user_name()))
+        return self.begin(Person(access.find_user_name()))
 
     def may_try(self) -> bool:
         """Return False if too many wrong passphrases or links came lately."""

@@ -14,14 +14,15 @@ from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.finding.access_grants import PARTS
 from memoryd.finding.recall import Narrowing
 from memoryd.ledger.facts import Category
-from memoryd.requests import access, blame, lists, opening, searching, status
+from memoryd.requests import access, blame, fleet, lists, opening, searching, status
 from memoryd.requests.lists import MemoryQuery
-from memoryd.running.kinds import KINDS
+from memoryd.running.kinds import KINDS as RUN_KINDS
 
 if TYPE_CHECKING:
     from memoryd.config import Agent
     from memoryd.requests.views import PersonView
 
+KINDS = ("sleep", "dream", "refine", "dedup", "facts", "rollover")
 SESSION_KEEPS = ("id", "state", "turns", "last_turn_at", "tokens", "window", "ratio", "gauge", "format")
 _RUN_KEEPS = ("run", "state", "finished_at")
 _FACT_KEEPS = ("id", "confidence", "created_at", "updated_at", "tokens", "constitutional", "source_count")
@@ -148,7 +149,7 @@ def show_runs(look: Look) -> dict[str, Any]:
     wanted = {name: look.text(name) for name in ("kind", "state")} | {"agent_id": look.text("agent")}
     start = look.number("start")
     rows = [_show_run(view, row) for row in lists.list_runs(view.settings, start=start, wanted=wanted)]
-    return {"rows": rows, "wanted": wanted, "start": start, "page_size": lists.PAGE, "kinds": sorted(KINDS)}
+    return {"rows": rows, "wanted": wanted, "start": start, "page_size": lists.PAGE, "kinds": sorted(RUN_KINDS)}
 
 
 def _find(view: PersonView, agent_id: str) -> Agent | None:
@@ -234,6 +235,15 @@ def show_facts(look: Look) -> dict[str, Any]:
             "blind": view.is_blind(agent, "fact"), "profile_blind": view.is_blind(agent, "profile")}  # fmt: skip
 
 
+def show_fleet(look: Look) -> dict[str, Any]:
+    """Return all hosts of the fleet, or one, with their runs and what was asked of them."""
+    settings, host = look.view.settings, look.text("host")
+    if settings.fleet.database is None:
+        raise NotFoundError("this host is in no fleet", "fleet.database", "docs/fleet.md says how to join hosts")
+    told = fleet.read_status(settings, host, lists.PAGE)
+    return {"fleet": told, "host": host, "names": told["names"], "kinds": KINDS}
+
+
 def show_access(look: Look) -> dict[str, Any]:
     """Return all access requests with what was read under each."""
     view = look.view
@@ -298,6 +308,7 @@ PAGES = (
     Page("/runs", "Runs", "runs.html", show_runs),
     Page("/run/{run}", "Run", "run.html", show_run),
     Page("/time", "Time machine", "time.html", show_time),
+    Page("/fleet", "Fleet", "fleet.html", show_fleet),
     Page("/access", "Access", "access.html", show_access),
     Page("/settings", "Settings", "settings.html", show_settings),
     Page("/log", "Log", "log.html", show_log),

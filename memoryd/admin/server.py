@@ -282,7 +282,8 @@ class Server:
         response = self._page(
             template, status, page=page, person=look.view.person, csrf=session.csrf, told=told, shown=shown,
             active=active, agents=look.view.settings.agents, query=look.query, zone=look.view.settings.zone,
-            here=_here(look), refine=look.view.settings.refine, **data,
+            here=_here(look), has_fleet=look.view.settings.fleet.database is not None,
+            refine=look.view.settings.refine, **data,
         )  # fmt: skip
         if active:  # an open page does not outlive the access that it was shown by
             response.headers["refresh"] = str(min(one["left"] for one in active) + 1)
@@ -349,7 +350,7 @@ class Server:
         """Carry an act out, and keep for the next page what came of it."""
         with access.act_as(view.person):
             try:
-                agent = acts.find_owner(view, form) if name != "setting" else view.settings.agents[0]
+                agent = acts.find_owner(view, name, form)
                 told = ("ok", acts.carry_out(name, acts.Order(view, agent, form, session.shown)))
             except MemorydError as error:
                 plain = acts.ACTS[name].is_plain

@@ -57,7 +57,7 @@ def reserve(connection: Any, call: ModelCall, limits: FleetSettings) -> int | Fa
     count, oldest = connection.execute(sql, [call.model, limits.requests_per_minute]).fetchone()
     if count >= limits.requests_per_minute:
         what = f"{call.model} is asked fleet.requests_per_minute, {limits.requests_per_minute} times, already"
-        return Failure(Trouble.BUSY, what, retry_after=max(1.0, oldest + 60 - now))
+        return Failure(Trouble.BUSY, what, retry_after=max(1.0, oldest + 60 - now), is_told=True)
     (day,) = connection.execute("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date").fetchone()
     if (short := _take_tokens(connection, day, call, limits)) is not None:
         return Failure(Trouble.EXHAUSTED, f"the fleet has spent {short} for today")

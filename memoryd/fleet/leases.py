@@ -7,6 +7,7 @@ write, the lease keeps two hosts from doing the same work twice.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from memoryd.errors import StateError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from memoryd.fleet.connection import Database
 
 FILE = ".workspace-id"
+_NO_NAME = re.compile(r"[^a-z0-9_-]")  # whoever may write the database may write anything for a name
 HELD_SECONDS = 90.0
 RENEW_SECONDS = 20.0
 _TAKE = (
@@ -50,7 +52,7 @@ def take(database: Database, workspaces: Mapping[str, str]) -> dict[str, str]:
         connection.execute(_TAKE, values)
         sql = "SELECT workspace, host FROM fleet_lease WHERE workspace = ANY(%s) AND host <> %s"
         rows = connection.execute(sql, [[*workspaces], database.host]).fetchall()
-    return {workspaces[workspace]: host for workspace, host in rows}
+    return {workspaces[workspace]: _NO_NAME.sub("?", host)[:64] for workspace, host in rows}
 
 
 def release(database: Database) -> None:

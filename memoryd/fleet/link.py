@@ -14,11 +14,12 @@ from memoryd.database import alarms
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files.token_file import read_or_make
 from memoryd.fleet import leases, requests
-from memoryd.fleet.connection import Database
+from memoryd.fleet.connection import AWAY, Database
 from memoryd.fleet.mirror import Mirror
 from memoryd.fleet.question import FleetQuestion
-from memoryd.fleet.questions import FleetAsker
+from memoryd.fleet.questions import LATE, FleetAsker
 from memoryd.fleet.sealing import read_seal
+from memoryd.llm.failure import Failure
 from memoryd.running.alarms import FLEET, HELD
 from memoryd.running.answering import question_hash
 from memoryd.version import __version__
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from memoryd.fleet.requests import HostRequest
     from memoryd.jobs.job import Ask, Reply
     from memoryd.llm.endpoint import Endpoint
-    from memoryd.llm.failure import Failure
 
 STATE = "fleet.id"  # in the state folder: two daemons with one host name have different ones
 _FAILURES = 2  # in a row, until the alarm
@@ -90,7 +90,11 @@ class Link:
         """Return the answer of a worker to a question that costs at most so many tokens."""
         self._open()
         asked = FleetQuestion(self._name_agent(run), endpoint.model, ask, endpoint.output, tokens, endpoint.timeout)
-        return self.asker.ask(self._name_question(run, endpoint, ask), asked)
+        answer = self.asker.ask(self._name_question(run, endpoint, ask), asked)
+        what = answer.what if isinstance(answer, Failure) else ""
+        if what != AWAY:  # which `tick` tells
+            alarms.set_alarm(self.engine, FLEET, LATE if what == LATE else None, self.clock.text(), subject="workers")
+        return answer
 
     def forget(self, run: Run, endpoint: Endpoint, ask: Ask) -> None:
         """Let go of an answer, because it is kept here or cannot be used."""

@@ -130,7 +130,7 @@ def compute_digest(row: RowMapping) -> int:
 
 
 def describe_host(engine: Engine, settings: Settings) -> dict[str, Any]:
-    """Return what a host tells of itself; an alarm's text may name files of an agent, so it stays here."""
+    """Return what a host tells of itself, without what an agent may have named: texts of alarms, ids of sessions."""
     paused = {
         row["id"]: bool(row["paused"]) for row in sqlite.read(engine, query.fetch_mappings, "SELECT * FROM agent")
     }
@@ -139,7 +139,7 @@ def describe_host(engine: Engine, settings: Settings) -> dict[str, Any]:
     for row in sqlite.read(engine, query.fetch_mappings, _SESSIONS):
         fill = fill_of(row, windows.get(row["agent_id"]))
         sessions.append({
-            "id": row["id"], "agent": row["agent_id"], "tokens": fill.live.tokens, "window": fill.window.tokens,
+            "agent": row["agent_id"], "tokens": fill.live.tokens, "window": fill.window.tokens,
             "ratio": round(fill.ratio, 4), "gauge": fill.live.exactness, "last_turn_at": row["last_turn_at"],
         })  # fmt: skip
     return {

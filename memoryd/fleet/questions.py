@@ -30,6 +30,7 @@ QUEUE = "memoryd"
 WAITS_SECONDS = 60.0  # for a worker that is free, besides the model's own time
 LOOK_SECONDS = 5.0  # between two looks, if no notification comes
 DEFER_SECONDS = 30.0  # until a question whose task may be lost is handed over again
+LATE = "no worker of the fleet has answered in time"
 AGAIN_SECONDS = 30.0  # until a run asks again
 
 
@@ -74,7 +75,7 @@ class FleetAsker:
         try:
             return self._wait(question_id, asked, event)
         except FleetAwayError:
-            return Failure(Trouble.BUSY, AWAY, retry_after=AGAIN_SECONDS)
+            return Failure(Trouble.BUSY, AWAY, retry_after=AGAIN_SECONDS, is_told=True)
         except RefusedError as error:
             self.forget(question_id)  # somebody has changed it; the next attempt asks anew
             return Failure(Trouble.UNAVAILABLE, error.what)
@@ -83,7 +84,7 @@ class FleetAsker:
                 self._waiting.pop(question_id, None)
 
     def forget(self, question_id: str) -> None:
-        """Delete a question whose answer the host has kept, or cannot use; one that stays is deleted by its age."""
+        """Delete a question whose answer the host has kept or cannot use; if that fails, `retention` deletes it."""
         try:
             self.database.fetch("DELETE FROM fleet_question WHERE id = %s", question_id)
         except MemorydError:
@@ -98,7 +99,7 @@ class FleetAsker:
             if text is not None:
                 return self._open(question_id, text)
             if now >= until:
-                return Failure(Trouble.BUSY, "no worker of the fleet has answered in time", retry_after=AGAIN_SECONDS)
+                return Failure(Trouble.BUSY, LATE, retry_after=AGAIN_SECONDS, is_told=True)
             if now >= defer_at:
                 defer_at = now + DEFER_SECONDS
             event.wait(LOOK_SECONDS)
@@ -122,9 +123,12 @@ class FleetAsker:
 
     def _open(self, question_id: str, text: str) -> Reply | Failure:
         try:
-            return values.answer_of(self.seal.unwrap(f"answer {question_id}", text))
+            answer = values.answer_of(self.seal.unwrap(f"answer {question_id}", text))
         except (KeyError, TypeError, ValueError):
             raise RefusedError("an answer of the fleet is none", question_id) from None
+        if isinstance(answer, Failure):
+            self.forget(question_id)  # the next attempt asks anew
+        return answer
 
     def _defer(self, connection: Any, question_id: str, asked: FleetQuestion) -> None:
         """Hand a question to the workers; no-op while it waits for one. Of an agent, one is answered at a time."""

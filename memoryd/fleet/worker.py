@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from memoryd.errors import MemorydError, RefusedError, describe
+from memoryd.errors import MemorydError, RefusedError, StateError, describe
 from memoryd.fleet import budget, question, retention
 from memoryd.fleet.connection import Database, FleetAwayError, connect_options
 from memoryd.fleet.extra import procrastinate
@@ -39,6 +40,7 @@ HEARTBEAT_SECONDS = 5.0
 STALLED_SECONDS = 20.0  # without a heartbeat, a worker counts as killed
 LOOK_SECONDS = 1.0  # between two looks for tasks: one that waited for its agent's lock is not announced
 AGAIN_SECONDS = 2.0  # between two tries to reach the database
+PATIENCE_SECONDS = 10.0  # with a server that is busy; a longer wait is the host's
 KEPT_TRIES = 300  # of storing a reply that is paid while the database is away: ten minutes
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a task is due at once, whatever this host's clock says
 
@@ -74,13 +76,29 @@ class FleetWorker:
             what = f"no worker of the fleet asks {asked.model}: llm.model and fleet.models of its workers name others"
             self._store(question_id, host, Failure(Trouble.BLOCKED, what))
             return
-        reservation = self._reserve(asked)
-        if isinstance(reservation, Failure):
-            self._store(question_id, host, reservation)
-            return
-        result = self._ask(asked)
-        tokens = compute_cost(result, asked.tokens - asked.output, asked.output)[0]
-        self._store(question_id, host, result, (asked.model, reservation, *tokens))
+        result, spent = self._ask_patiently(asked)
+        self._store(question_id, host, result, spent)
+
+    def _ask_patiently(self, asked: FleetQuestion) -> tuple[Reply | Failure, tuple[str, int, int, int] | None]:
+        """Return an answer and what it cost; a short wait that the model's server or the limits ask for is waited."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            result: Reply | Failure
+            spent: tuple[str, int, int, int] | None = None
+            reservation = self._reserve(asked)
+            if isinstance(reservation, Failure):
+                result = reservation
+            else:
+                result = self._ask(asked)
+                tokens_in, tokens_out = compute_cost(result, asked.tokens - asked.output, asked.output)[0]
+                spent = asked.model, reservation, tokens_in, tokens_out
+            is_busy = isinstance(result, Failure) and result.trouble is Trouble.BUSY
+            wait = (result.retry_after if isinstance(result, Failure) else None) or budget.BUSY_SECONDS
+            if not is_busy or time.monotonic() + wait > until or self.stopped.wait(wait):
+                return result, spent
+            if spent is not None:
+                with self.database.begin() as connection:
+                    self._settle(connection, result, spent)
 
     def list_models(self) -> set[str]:
         """Return the models that this worker asks."""
@@ -94,8 +112,8 @@ class FleetWorker:
 
     def _ask(self, asked: FleetQuestion) -> Reply | Failure:
         llm = self.settings.llm
-        timeout = min(asked.timeout, llm.timeout.total_seconds())
-        endpoint = Endpoint(llm.base_url or OPENAI_URL, asked.model, llm.api_key_env, timeout, asked.output)
+        timeout, output = min(asked.timeout, llm.timeout.total_seconds()), min(asked.output, llm.max_output_tokens)
+        endpoint = Endpoint(llm.base_url or OPENAI_URL, asked.model, llm.api_key_env, timeout, output)
         try:
             with self.models.one() as worker:
                 result = worker.answer_of(endpoint, asked.ask)
@@ -116,9 +134,7 @@ class FleetWorker:
             try:
                 with self.database.begin() as connection:
                     if spent is not None:
-                        model, *cost = spent
-                        budget.note(connection, model, result)  # before the day's rows, as `reserve` locks them
-                        budget.settle(connection, *cost)
+                        self._settle(connection, result, spent)
                     sql = (
                         "UPDATE fleet_question SET reply = %s, replied_at = clock_timestamp()"
                         " WHERE id = %s AND reply IS NULL"
@@ -130,6 +146,11 @@ class FleetWorker:
             else:
                 return
         self.log.error("a reply could not be stored", question=question_id)
+
+    def _settle(self, connection: Any, result: Reply | Failure, spent: tuple[str, int, int, int]) -> None:
+        model, *cost = spent
+        budget.note(connection, model, result)  # before the day's rows, as `reserve` locks them
+        budget.settle(connection, *cost)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -151,6 +172,10 @@ class FleetWorker:
                 await working
             except asyncio.CancelledError:
                 break
+            except (RefusedError, StateError) as error:
+                if not isinstance(error, FleetAwayError):
+                    raise
+                self.log.warning("the database of the fleet is away", why=error.where)
             except Exception as error:  # noqa: BLE001 - an outage ends a worker of procrastinate in many ways
                 self.log.warning("the database of the fleet is away", error_type=type(error).__name__)
             with contextlib.suppress(TimeoutError):
@@ -162,7 +187,12 @@ class FleetWorker:
         self.stopped.set()
         self.models.close()
 
+    def _renew(self) -> None:
+        with self.database.begin() as connection:
+            budget.renew(connection)
+
     async def _work(self) -> None:
+        await asyncio.to_thread(self._renew)
         async with _build_tasks(self).open_async() as tasks:
             await tasks.run_worker_async(
                 queues=[QUEUE],
@@ -187,9 +217,7 @@ def _build_tasks(worker: FleetWorker) -> Any:
 
     async def retry_stalled(timestamp: int) -> None:
         del timestamp
-        for job in await tasks.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
-            worker.log.warning("a worker was lost; its question is asked again", job=job.id)
-            await tasks.job_manager.retry_job(job, retry_at=_LONG_AGO)
+        await free_stalled(tasks.job_manager, worker.log)
 
     def tidy(timestamp: int) -> None:
         del timestamp
@@ -203,12 +231,28 @@ def _build_tasks(worker: FleetWorker) -> Any:
     return tasks
 
 
+async def free_stalled(manager: Any, log: Log) -> None:
+    """Give the tasks of lost workers to others, and so take the locks off their agents.
+
+    The host may have handed a question over again. Then that task waits with the same name, and the lost one must go:
+    two of a name cannot wait.
+    """
+    for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+        log.warning("a worker was lost; its task is done by another", job=job.id)
+        try:
+            await manager.retry_job(job, retry_at=_LONG_AGO)
+        except procrastinate.exceptions.UniqueViolation:
+            await manager.finish_job(job, status=procrastinate.jobs.Status.FAILED, delete_job=True)
+        except procrastinate.exceptions.ConnectorException as error:  # another worker was faster
+            log.info("a task is no longer lost", job=job.id, error_type=type(error).__name__)
+
+
 def serve(settings: Settings, log: Log, concurrency: int) -> None:
     """Answer questions until a signal.
 
     Raises:
         RefusedError: no fleet or no model is configured.
-        StateError: the key or the schema of the fleet cannot be used, or the database cannot be reached.
+        StateError: the key or the schema of the fleet cannot be used.
     """
     if settings.llm.provider != "openai" or settings.llm.model is None:
         raise RefusedError("a worker needs the model that it asks", "llm", "provider: openai, model, base_url")
@@ -218,8 +262,6 @@ def serve(settings: Settings, log: Log, concurrency: int) -> None:
     worker = FleetWorker(settings, log, concurrency, database, read_seal(settings.fleet.key_file), models, scrubber)
     database.open()
     try:
-        with database.begin() as connection:
-            budget.renew(connection)
         log.info("worker started", models=sorted(worker.list_models()), concurrency=concurrency)
         asyncio.run(worker.run())
     finally:

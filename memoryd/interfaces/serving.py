@@ -14,7 +14,7 @@ from memoryd.database import reads
 from memoryd.finding.recall import Meaning
 from memoryd.interfaces import control, page
 from memoryd.interfaces.hook_answers import HookAnswerer
-from memoryd.requests import daemon_client, meanings, status
+from memoryd.requests import daemon_client, fleet, meanings, status
 from memoryd.running import sleeping
 from memoryd.version import __version__
 
@@ -34,6 +34,8 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         hooked = HookAnswerer(app, loop)
+        if (link := app.link) is not None:
+            loop.heed = lambda: link.heed(lambda asked: fleet.carry_out(app.settings, asked))
         ahead = app.clock.monotonic() + AHEAD_SECONDS
         loop.beside.append(lambda: hooked.refresh() if app.clock.monotonic() >= ahead else None)
         path = settings.state_dir / daemon_client.SOCKET

@@ -35,6 +35,7 @@ class Failure:
     billed: bool = False  # whether the question may have been worked on, and so be paid for
     received: int = 0  # characters of an answer that came before it failed
     most: int | None = None  # tokens that the server takes, where it refused a length and says so
+    is_told: bool = False  # it is no fault, or an alarm of its own tells of it: the run that waits needs none
 
 
 class ModelError(MemorydError):

@@ -41,6 +41,16 @@ class Person(NamedTuple):
         return f"admin:{self.name}" if self.name else "human"
 
 
+def find_user_name() -> str:
+    """Return the name of the user of this process."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid-{os.getuid()}"
+
+
 _PERSON: ContextVar[Person | None] = ContextVar("person", default=None)
 
 

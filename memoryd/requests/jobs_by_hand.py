@@ -12,7 +12,7 @@ from memoryd.counted import count_noun
 from memoryd.database import reads, runs, snapshot, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
-from memoryd.requests import opening, permission, waiting
+from memoryd.requests import daemon_client, opening, permission, waiting
 from memoryd.running import (
     dreaming,
     dry_run,
@@ -69,6 +69,18 @@ def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> lis
         settled=kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP},
     )
     return rows[-1:] if kind == dreaming.KIND else rows
+
+
+def queue_job(settings: Settings, kind: str, agent_id: str) -> list[str]:
+    """Queue a job beside the daemon, and do not wait; return its runs."""
+    check_kind(kind)
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return _queue_runs(settings, engine, clock, kind, agent_id, JobRequest())
+
+    queued = waiting.queue_beside(settings, agent_id, queue)
+    daemon_client.ask(settings.state_dir, "wake")
+    return queued
 
 
 def require_mode(kind: str, mode: str | None) -> None:

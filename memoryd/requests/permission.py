@@ -19,7 +19,7 @@ from memoryd.requests import opening
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
-    Caller = Literal["owner", "agent"]  # the command line and the Python API; MCP tools and hooks
+    Caller = Literal["owner", "agent", "fleet"]  # the command line and the Python API; MCP tools, hooks; other hosts
     Action = Literal["consolidate", "edit", "protect"]
 
 # What the shells of agents have in their environment: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
@@ -52,7 +52,7 @@ def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: s
     Raises:
         RefusedError: says whom to ask, or what to set.
     """
-    by = "agent" if is_agents_shell() else by
+    by = "agent" if is_agents_shell() and by != "fleet" else by
     if is_allowed(settings, what, by):
         return
     name = f"{chain.ACCESS}{what}:{asked or what}"
@@ -65,5 +65,5 @@ def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: s
             audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
     key = "consolidate" if what == "consolidate" else "edit"
     other: Caller = "owner" if by == "agent" else "agent"
-    ask = f"ask the {other} to {_DOES[what]}, or " if is_allowed(settings, what, other) else ""
+    ask = f"ask the {other} to {_DOES[what]}, or " if by != "fleet" and is_allowed(settings, what, other) else ""
     raise RefusedError(f"the {by} may not {_DOES[what]}", agent.id, f"{ask}set access.{key} in {settings.source}")

@@ -92,7 +92,7 @@ class Remote(Protocol):
         """Return the answer to a question that costs at most so many tokens."""
 
     def forget(self, run: Run, endpoint: Endpoint, ask: Ask) -> None:
-        """Let go of the answer, because it is kept here or cannot be used."""
+        """Let go of a reply, because it is kept here or cannot be used."""
 
 
 @dataclass(slots=True)
@@ -280,7 +280,7 @@ class Answerer:
             if isinstance(result, Reply) and is_whole and not isinstance(rejected, RejectedReply):
                 result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
                 self._keep(connection, asked, question_hash(part), result)
-        if endpoint.is_fleet and self.remote is not None:
+        if isinstance(result, Reply) and endpoint.is_fleet and self.remote is not None:
             self.remote.forget(asked.run, endpoint, part)
         if isinstance(rejected, RejectedReply) and isinstance(result, Reply):
             self._keep_refused(asked, [result])

@@ -20,6 +20,7 @@ class RetryAfter:
 
     delay: timedelta
     refund: bool
+    is_told: bool = False  # it is no fault, or an alarm of its own tells of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +59,5 @@ def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) 
     # Never sooner than the server asks for, so what spreads the runs is added.
     delay = max(delay, asked_for) * (1 + JITTER_SHARE * jitter)
     if failure.trouble is Trouble.BUSY:
-        return RetryAfter(delay, refund=True)
+        return RetryAfter(delay, refund=True, is_told=failure.is_told)
     return GiveUp() if last else RetryAfter(delay, refund=False)

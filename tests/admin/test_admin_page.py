@@ -8,9 +8,8 @@ import threading
 import pytest
 from admin_world import PLANTED, Client, append_core, audited, consent, make
 
-from memoryd.admin.links import find_user_name
 from memoryd.requests import access
-from memoryd.requests.access import Person
+from memoryd.requests.access import Person, find_user_name
 
 
 @pytest.fixture(scope="module")

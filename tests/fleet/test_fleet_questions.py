@@ -121,7 +121,16 @@ def test_no_worker_in_time_is_no_failed_attempt(fleet):
     failure = asker.ask("q1", question())
     assert (failure.trouble, failure.retry_after) == (Trouble.BUSY, 30.0)
     assert waiting(fleet) == ["q1"]  # it stays, for the next attempt
+    fleet.worker(Models()).answer("q1")
+    assert asker.ask("q1", question()).text == "the reply"
     asker.close()
+
+
+def test_a_failure_is_read_once_and_the_next_attempt_asks_anew(fleet, asker):
+    answers = iter([Failure(Trouble.UNAVAILABLE, "no answer"), Reply("the reply", "stop", "openai", MODEL, 60, 20)])
+    worker = fleet.worker(Models(lambda *_: next(answers)))
+    assert answered(fleet, asker, worker).trouble is Trouble.UNAVAILABLE
+    assert answered(fleet, asker, worker).text == "the reply"
 
 
 def test_a_model_that_no_worker_has_is_refused_and_no_address_travels(fleet, asker):
@@ -197,3 +206,41 @@ def test_a_host_name_that_is_an_order_stays_a_name(fleet):
     fleet.worker(Models()).answer("q1")
     assert future.result(10).text == "the reply"
     asker.close()
+
+
+def test_a_short_wait_is_waited_by_the_worker_and_a_long_one_by_the_host(fleet, asker):
+    answers = iter(
+        [
+            Failure(Trouble.BUSY, "too many", retry_after=1.0),
+            Reply("the reply", "stop", "openai", MODEL, 60, 20),
+            Failure(Trouble.BUSY, "too many", retry_after=60.0),
+        ]
+    )
+    worker = fleet.worker(Models(lambda *_: next(answers)))
+    assert answered(fleet, asker, worker).text == "the reply"
+    assert fleet.fetch("SELECT tokens FROM fleet_day WHERE agent = ''") == [(80,)]  # who is refused pays nothing
+    assert answered(fleet, asker, worker, "q2").retry_after == 60.0
+
+
+def test_a_lost_worker_keeps_no_agent_waiting_though_its_question_was_handed_over_again(fleet, asker):
+    """A task that is stuck and its successor have one name, and only one of a name may wait."""
+    import asyncio
+
+    from memoryd.files.log import get_logger
+    from memoryd.fleet.worker import _build_tasks, free_stalled
+
+    fleet.fetch("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 h')")
+    for question_id, agent in (("q1", "host-a/one"), ("q2", "host-a/two"), ("q3", "host-a/three")):
+        asked_in_thread(asker, question_id, question(agent=agent))
+        until(lambda name=question_id: name in waiting(fleet), why="the question waits")
+    fleet.fetch("UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)")
+    with asker.database.begin() as connection:
+        asker._defer(connection, "q1", question(agent="host-a/one"))
+
+    async def free():
+        async with _build_tasks(fleet.worker(Models())).open_async() as tasks:
+            await free_stalled(tasks.job_manager, get_logger())
+
+    asyncio.run(free())
+    assert sorted(waiting(fleet)) == ["q1", "q2", "q3"]
+    assert fleet.fetch("SELECT count(*) FROM procrastinate_jobs WHERE status <> 'todo'") == [(0,)]

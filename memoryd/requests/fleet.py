@@ -1,0 +1,127 @@
+"""Show what a fleet knows, ask another host for something, and carry out what others ask of this one.
+
+What others ask is carried out under the rules of this host: `access` must name `fleet`, each request holds once, and
+the audit names who asked and from where.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from memoryd.clock import Clock
+from memoryd.database import runs, sqlite
+from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.files.log import get_logger
+from memoryd.requests import access, jobs_by_hand, lists, memory_changes, opening, permission
+from memoryd.requests.access import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.config import Agent, Settings
+    from memoryd.fleet.connection import Database
+    from memoryd.fleet.requests import HostRequest
+
+KIND = "fleet"  # of the row of `job_run` that remembers a request
+
+
+@contextmanager
+def _open_database(settings: Settings) -> Iterator[Database]:
+    from memoryd.fleet.connection import Database
+
+    database = Database(settings, most=1)
+    database.open()
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def read_status(settings: Settings, host: str | None = None, limit: int = 20) -> dict[str, Any]:
+    """Return the status of the whole fleet, or of one host."""
+    with _open_database(settings) as database:
+        from memoryd.fleet import view
+
+        return view.read_status(database, host, limit)
+
+
+def ask_host(settings: Settings, host: str, action: str, **about: str | None) -> str:
+    """Leave a request for a host, in the name of the person who asks; return its id.
+
+    Args:
+        settings: the configuration.
+        host: who is to carry it out.
+        action: run, pause, resume, cancel or rollback.
+        about: agent, kind and run, as the action needs them.
+    """
+    with _open_database(settings) as database:
+        from memoryd.fleet import requests
+        from memoryd.fleet.sealing import read_seal
+
+        by = f"{access.current_person().name or access.find_user_name()}@{settings.fleet.host}"
+        asked = requests.HostRequest(requests.new_request_id(), action, by, Clock().text(), **about)
+        requests.post(database, read_seal(settings.fleet.key_file), host, asked)
+    return asked.id
+
+
+def carry_out(settings: Settings, asked: HostRequest) -> str:
+    """Carry out a request of the fleet under this host's rules; return what came of it, without content."""
+    with access.act_as(Person(name=f"fleet/{asked.by}", is_here=False, owns=False)):
+        try:
+            agent = _require_allowed(settings, asked)
+        except MemorydError as error:  # names hosts, agents and keys of the configuration
+            return f"refused: {error.what}"
+        try:
+            return _do(settings, agent, asked)
+        except MemorydError as error:  # may name what is in a memory: only this host may read it
+            get_logger(part="fleet").warning("request failed", request=asked.id, why=str(error))
+            return f"not done: {error.code}; the log of the host says why"
+
+
+def _require_allowed(settings: Settings, asked: HostRequest) -> Agent:
+    """Return the agent that a request is about; use the request up, and audit it, before anything is done."""
+    agent = _find_agent(settings, asked)
+    if agent.held_by is not None:
+        raise RefusedError(f"the host {agent.held_by} works on its workspace", agent.id)
+    _use_up(settings, agent, asked)
+    what: permission.Action = "edit" if asked.action == "rollback" else "consolidate"
+    permission.require(settings, agent, what, "fleet", f"fleet {asked.action}")
+    access.note_act(settings, agent, f"fleet {asked.action}", asked.run or asked.kind or agent.id, is_blind=True)
+    return agent
+
+
+def _do(settings: Settings, agent: Agent, asked: HostRequest) -> str:
+    if asked.action in {"pause", "resume"}:
+        jobs_by_hand.set_paused(settings, agent.id, paused=asked.action == "pause")
+        return f"{asked.action}d"
+    if asked.action == "cancel":
+        return f"{asked.run} is {jobs_by_hand.cancel(settings, str(asked.run))['state']}"
+    if asked.action == "run":
+        return f"queued {' '.join(jobs_by_hand.queue_job(settings, str(asked.kind), agent.id))}"
+    opening.catch_up(settings, agent)
+    options = memory_changes.find_rollback(settings, agent, asked.run, None, None)
+    return f"rolled back by {memory_changes.rollback(settings, agent, options)['id']}"
+
+
+def _find_agent(settings: Settings, asked: HostRequest) -> Agent:
+    if asked.action in {"cancel", "rollback"}:
+        wanted = lists.get_run(settings, asked.run or "")["agent_id"]
+    else:
+        wanted = asked.agent
+    found = next((agent for agent in settings.agents if agent.id == wanted), None)
+    if found is None or asked.action not in {"run", "pause", "resume", "cancel", "rollback"}:
+        raise NotFoundError(f"there is no agent {wanted!r}, or no such action", asked.action)
+    return found
+
+
+def _use_up(settings: Settings, agent: Agent, asked: HostRequest) -> None:
+    """Remember a request for good, before anything is done: whoever puts it into the database again gets nothing."""
+    slot, clock = f"{KIND}:{asked.id}", Clock()
+    with opening.open_beside(settings) as engine, sqlite.begin_write(engine) as connection:
+        opening.require_known(engine, agent.id)
+        if runs.slot_is_used(connection, slot):
+            raise RefusedError("the request was carried out before", asked.id)
+        why, run_id = f"{asked.action}, asked by {asked.by}", runs.new_run_id(clock.now())
+        actor = access.current_person().actor
+        runs.skip(connection, run_id, agent.id, "manual", clock.text(), why, actor=actor, slot=slot, kind=KIND)
