@@ -54,14 +54,15 @@ class Process:
 
     def __init__(self, root, *arguments):
         self.command = [sys.executable, "-m", "memoryd", "--config", str(root / "memoryd.yaml"), *arguments]
-        self.errors = (root / "stderr.txt").open("ab")
+        self.errors = root / "stderr.txt"
         self.kills = 0
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(
-            self.command, stdout=subprocess.DEVNULL, stderr=self.errors, env=os.environ | KEY, start_new_session=True
-        )
+        with self.errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                self.command, stdout=subprocess.DEVNULL, stderr=errors, env=os.environ | KEY, start_new_session=True
+            )
 
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
