@@ -7,11 +7,16 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; run a hook without loading the libraries, because an agent waits for it."""
+    """Run the command line; a hook, for which an agent waits, and `--version` load no libraries."""
     if sys.argv[1:2] == ["hook"]:
         from memoryd.interfaces import hook
 
         os._exit(hook.main(sys.argv[2:]))  # all is said: nothing that ends later may say otherwise
+    if sys.argv[1:] == ["--version"]:
+        from memoryd.version import __version__
+
+        sys.stdout.write(f"memoryd {__version__}\n")
+        return
     from memoryd.interfaces.cli import main as command_line
 
     command_line()

@@ -307,6 +307,7 @@ class Settings:
     log: LogSettings = make_section(LogSettings())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     source: Path = field(default=Path(), compare=False)
+    sha256: str = field(default="", compare=False, repr=False)  # of the file's text
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # sleep.budget → its line
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)  # about removed keys
 
@@ -518,21 +519,24 @@ def load(path: Path, environ: Mapping[str, str] | None = None, data: bytes | Non
     """
     source = path.absolute()
     reading = _ConfigReading(source, os.environ if environ is None else environ)
+    try:
+        data = source.read_bytes() if data is None else data
+    except OSError as error:
+        problem = ConfigError(f"cannot be read: {error.strerror}", str(source), "is it the right path?")
+        raise SettingsError(source, [problem]) from None
     settings = _settings(reading, data)
     if reading.problems or settings is None:
         raise SettingsError(source, [error for _, error in sorted(reading.problems, key=lambda each: each[0])])
     agents = tuple(_locate_agent(agent, settings.state_dir) for agent in settings.agents)
     zone = values.parse_zone(settings.timezone)
     settings = replace(settings, lines=reading.lines, warnings=tuple(reading.warnings))
-    return replace(settings, agents=agents, zone=zone, source=source)
+    sha256 = hashlib.sha256(data).hexdigest()
+    return replace(settings, agents=agents, zone=zone, source=source, sha256=sha256)
 
 
-def _settings(reading: _ConfigReading, data: bytes | None) -> Settings | None:
+def _settings(reading: _ConfigReading, data: bytes) -> Settings | None:
     try:
-        document = read_yaml(reading.source.read_bytes() if data is None else data)
-    except OSError as error:
-        problem = ConfigError(f"cannot be read: {error.strerror}", str(reading.source), "is it the right path?")
-        raise SettingsError(reading.source, [problem]) from None
+        document = read_yaml(data)
     except YamlError as error:
         reading.refuse(error.line, "", error.what, error.hint)
         return None

@@ -13,7 +13,7 @@ from memoryd.admin import charts, settings_edit
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.finding.access_grants import PARTS
 from memoryd.finding.recall import Narrowing
-from memoryd.ledger.facts import Category
+from memoryd.ledger.category import Category
 from memoryd.requests import access, blame, fleet, lists, opening, searching, status
 from memoryd.requests.lists import MemoryQuery
 from memoryd.running.kinds import KINDS as RUN_KINDS

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from memoryd.database import reads
-from memoryd.database.reads import DatabaseReader
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from memoryd.database.reads import DatabaseReader
 
 KIND = "history"  # of the rows in the job table
 READING, WRITING, DREAMING = STEPS = "reading", "writing", "dreaming"
@@ -61,6 +63,8 @@ def count_progress(
         idle_end: after which a session is over.
         now: UTC.
     """
+    from memoryd.database import reads
+
     left, sessions = reads.count_history(reader, agent_id, idle_end, now)
     if unread > 1:  # a single one is a live one
         known = reads.transcript_counts(reader, agent_id)["transcripts"]

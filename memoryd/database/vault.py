@@ -10,12 +10,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoryd.counted import count_noun
 from memoryd.database import history, query
 from memoryd.database.packing import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sqlalchemy import Connection
 
@@ -154,12 +153,3 @@ def read_evidence(reader: DatabaseReader, session_id: str) -> dict[str, Any]:
         session_id,
     )
     return {"transcripts": transcripts, "texts": {row["why"]: row["n"] for row in counts}}
-
-
-def describe(sizes: Mapping[str, int] | None) -> list[str]:
-    """Render the sizes of the vault for people, on one line; none for a daemon that does not report them."""
-    if not sizes:
-        return []
-    without = count_noun(sizes["without_transcript"], "session")
-    kept = f"{sizes['bytes'] / 1048576:,.1f} MiB, {sizes['compressed']:,} compressed"
-    return [f"of {count_noun(sizes['turns'], 'turn')} ({kept}); {without} without a transcript"]

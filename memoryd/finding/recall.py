@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from memoryd.database import reads
 from memoryd.errors import ConfigError
@@ -30,7 +31,7 @@ from memoryd.tiers import core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import date, datetime
+    from datetime import datetime
 
     from memoryd.config import Agent
     from memoryd.database.reads import DatabaseReader
@@ -57,6 +58,12 @@ class Narrowing:
     before: date | None = None  # not younger
     limit: int = LIMIT
     beside: Mapping[str, frozenset[str]] = field(default_factory=dict)  # tags of sessions by path, from NOW files
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Return the limits that the control socket takes, all of `tier`, `tags`, `after`, `before` and `limit`."""
+        after, before = (given[name] and date.fromisoformat(given[name]) for name in ("after", "before"))
+        return cls(given["tier"], frozenset(given["tags"]), after, before, given["limit"])
 
     def check(self) -> None:
         """Raise if the limits are invalid."""

@@ -74,7 +74,7 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
     from memoryd.interfaces import serving
-    from memoryd.requests.status import left_line
+    from memoryd.requests.status_text import left_line
 
     settings, patience = call.settings(), wait or timedelta()
     ended = True

@@ -29,7 +29,7 @@ from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces.output import make_list, style, tell_time
 from memoryd.reading.sources import sources_of
-from memoryd.requests import status
+from memoryd.requests import status, status_text
 from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.tiers import proposal
 from memoryd.transcripts.format import UNHEARD
@@ -185,7 +185,7 @@ def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
         for agent in settings.agents:
             counts = reads.transcript_counts(reader, agent.id)
             if counts["transcripts"] and counts["not_read"] == counts["transcripts"]:
-                why = status.unread_reasons(reads.count_unread(reader, agent.id))
+                why = status_text.unread_reasons(reads.count_unread(reader, agent.id))
                 hint = "compare path, format and project under transcripts with what the agent writes"
                 yield Check(
                     "transcripts",
@@ -193,7 +193,7 @@ def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
                     f"of {agent.id}: {counts['not_read']} of {counts['transcripts']} not read{why}",
                     hint,
                 )
-            for line in status.passed_over_line(reads.passed_over(reader, agent.id, UNHEARD)):
+            for line in status_text.passed_over_line(reads.passed_over(reader, agent.id, UNHEARD)):
                 yield Check("transcripts", WARN, f"of {agent.id}: {line}", f"roles are {', '.join(SPEAKERS)}")
 
 
@@ -351,7 +351,7 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
     with _open_database(settings) as reader:
         for one in status.list_readers(settings, reader) if reader is not None else ():
             hint = "llm.verifier names another model at the same server" if one["fit"] is False else ""
-            yield Check("reader", WARN if hint else OK, f"second reader: {status.reader_line(one)}", hint)
+            yield Check("reader", WARN if hint else OK, f"second reader: {status_text.reader_line(one)}", hint)
 
 
 def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:

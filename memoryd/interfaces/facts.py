@@ -12,7 +12,7 @@ import click
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.call import Call, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
-from memoryd.ledger.facts import Category
+from memoryd.ledger.category import Category
 from memoryd.requests import access
 
 if TYPE_CHECKING:

@@ -50,9 +50,12 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
         raise
     if agent_id is not None:
         call.agent(settings, agent_id)
-    live = daemon_client.ask_data(settings.state_dir, "ping")
-    with call.reader(settings) as reader:
-        data = shown.of_agent(shown.status(settings, reader, everything=everything, live=live), agent_id)
+    data = daemon_client.ask_same(settings, "status", everything=everything)
+    if not data:  # no daemon answers, or it has other settings
+        live = daemon_client.ask_data(settings.state_dir, "ping")
+        with call.reader(settings) as reader:
+            data = shown.status(settings, reader, everything=everything, live=live)
+    data = shown.of_agent(data, agent_id)
     call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
     return int(check and bool(data["alarms"] or data["stopped"]))
 

@@ -16,7 +16,8 @@ from memoryd.finding.recall import LIMIT, Narrowing
 from memoryd.gauge.sleepiness import is_full
 from memoryd.jobs import chat as compression
 from memoryd.ledger import memory
-from memoryd.ledger.facts import Category, NewFact, Store, fact_of
+from memoryd.ledger.category import Category
+from memoryd.ledger.facts import NewFact, Store, fact_of
 from memoryd.ledger.profile import ProfileSection
 from memoryd.requests import (
     access,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoryd.app import open_app
@@ -11,10 +13,12 @@ from memoryd.daemon import heap
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
-from memoryd.finding.recall import Meaning
+from memoryd.errors import RefusedError, StateError
+from memoryd.files.trust import is_owner
+from memoryd.finding.recall import Meaning, Narrowing
 from memoryd.interfaces import control, page
 from memoryd.interfaces.hook_answers import HookAnswerer
-from memoryd.requests import daemon_client, fleet, meanings, status
+from memoryd.requests import daemon_client, fleet, meanings, searching, status
 from memoryd.running import sleeping
 from memoryd.version import __version__
 
@@ -51,9 +55,10 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
 def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
     """Return the requests of the control socket, by name."""
 
-    def show_status(_request: Mapping[str, Any]) -> dict[str, Any]:
+    def show_status(request: Mapping[str, Any]) -> dict[str, Any]:
+        _require_same(app, request)
         with reads.open_reader(app.database) as reader:
-            return status.status(app.settings, reader, everything=False, live=ping(_request))
+            return status.status(app.settings, reader, everything=request.get("everything") is True, live=ping(request))
 
     def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
         told = {"pid": os.getpid(), "version": __version__, "waits_for_disk": not loop.disk_is_well}
@@ -87,10 +92,31 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         "import": take,
         "ping": ping,
         "read": read,
+        "search": partial(_search, app),
         "status": show_status,
         "wake": wake,
         "session_end": session_end,
     }
+
+
+def _search(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Search for a person who may see all of an agent's memory."""
+    _require_same(app, request)
+    agent = next(agent for agent in app.settings.agents if agent.id == request["agent"])
+    if agent.privacy != "open" or not is_owner(agent.workspace):
+        raise RefusedError("a person searches this agent's memory by the command")
+    text, narrowing = request["text"], Narrowing.from_json(request["narrowing"])
+    searching.check(text, narrowing)
+    hits = searching.search_with(app.recall, app.scrubber, agent, text, narrowing)
+    return {"hits": [asdict(hit) for hit in hits]}
+
+
+def _require_same(app: App, request: Mapping[str, Any]) -> None:
+    """Raise if a command asks that has another version or other settings; it then finds the answer itself."""
+    same = request.get("same")
+    here = {"version": __version__, "settings": [str(app.settings.source), app.settings.sha256]}
+    if same is not None and same != here:
+        raise StateError("the daemon has another version or other settings")
 
 
 def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:

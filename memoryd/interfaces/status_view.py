@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
 from memoryd.counted import count_noun
-from memoryd.database import vault
 from memoryd.database.history import ImportProgress
-from memoryd.files import state_files
 from memoryd.interfaces.output import make_list, one_line, style, tell_time
 from memoryd.recall.load_cap import WARN_AT
-from memoryd.requests.status import left_line, passed_over_line, reader_line, unread_reasons
+from memoryd.requests.status_text import (
+    describe_vault,
+    left_line,
+    passed_over_line,
+    reader_line,
+    unread_reasons,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +32,7 @@ _WHY = 120  # characters of why a run ended so; `job show` has all of it
 _MIB = 1024 * 1024
 _ALARM, _WAITS, _WELL, _OFF = "bold red", "yellow", "green", "dim"
 _NEEDS = (_ALARM, _WAITS, _WELL, _OFF)  # the order of the table
+_DISK = ("database", "index", "log", "copies", "other")  # the kinds of `files.state_files`, which is dear to import
 _GOOD = frozenset({"succeeded", "skipped"})
 _COLUMNS = ("agent", "state", "context", "last turn", "core", "last run")
 
@@ -144,14 +149,14 @@ def _daemon_lines(data: Mapping[str, Any], when: _Tell) -> Iterator[tuple[str, .
         yield "daemon", f"pid {daemon['pid']}, version {daemon['version']}, since {when(daemon['started_at'])}"
         yield "watching", data["watching"] + (f" ({data['watching_note']})" if data["watching_note"] else "")
     disk = data["disk"]
-    parts = ", ".join(f"{kind} {disk[f'{kind}_bytes'] / _MIB:,.1f}" for kind in state_files.KINDS)
+    parts = ", ".join(f"{kind} {disk[f'{kind}_bytes'] / _MIB:,.1f}" for kind in _DISK)
     kept = ", ".join(f"{name} {span}" for name, span in disk["retention"].items() if span) or "all"
     told = (
         f"{disk['state_bytes'] / _MIB:,.1f} MiB in the state folder: {parts};"
         f" backups in workspaces {disk['backup_bytes'] / _MIB:,.1f} MiB; kept: {kept}"
     )
     yield "disk", told
-    yield from (("texts", line) for line in vault.describe(disk.get("vault")))
+    yield from (("texts", line) for line in describe_vault(disk.get("vault")))
     for one in data.get("readers", ()):
         yield "reader", f"second reader: {reader_line(one)}"
     if data["spend"]["today_tokens"]:

@@ -28,7 +28,8 @@ from memoryd.jobs.repair import judge
 from memoryd.jobs.sleep import block_of
 from memoryd.jobs.witness import digest_of
 from memoryd.ledger import forgetting
-from memoryd.ledger.facts import Category, Fact
+from memoryd.ledger.category import Category
+from memoryd.ledger.facts import Fact
 from memoryd.ledger.floor import Material
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass

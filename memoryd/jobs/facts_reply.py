@@ -21,7 +21,7 @@ from typing import Any
 
 from memoryd.jobs.job import RejectedReply, Reply
 from memoryd.jobs.parts import find_unusable, merge_replies
-from memoryd.ledger.facts import Category
+from memoryd.ledger.category import Category
 from memoryd.ledger.profile import ProfileSection
 from memoryd.text.json_values import find_values
 

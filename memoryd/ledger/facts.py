@@ -10,8 +10,8 @@ import math
 from bisect import insort
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
+from memoryd.ledger.category import Category
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
 from memoryd.text.neutral import neutralize
@@ -20,17 +20,6 @@ from memoryd.tiers.core import normalize
 LONGEST_SHOWN = 300  # characters of one fact that an agent is given, so that a long one leaves room for the others
 MANUAL = "manual"  # the source of a fact that stands on no session
 _SOURCE_TAG = "source:"  # keeps the source of an imported fact; its `origin_at` is then when it was created there
-
-
-class Category(StrEnum):
-    """What a fact is about."""
-
-    PREFERENCE = "preference"
-    KNOWLEDGE = "knowledge"
-    CONTEXT = "context"
-    BEHAVIOR = "behavior"
-    GOAL = "goal"
-    CORRECTION = "correction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memoryd.errors import MemorydError
-from memoryd.ledger.facts import MANUAL, Category, Fact, NewFact, check_fact
+from memoryd.ledger.category import Category
+from memoryd.ledger.facts import MANUAL, Fact, NewFact, check_fact
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 FORMAT = "memoryd-facts"

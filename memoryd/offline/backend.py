@@ -21,7 +21,7 @@ from memoryd.jobs.reports import CHANGED, FAILED, MENDED
 from memoryd.jobs.signals import Signal, takes_back
 from memoryd.jobs.work_state import STATE
 from memoryd.ledger import dates
-from memoryd.ledger.facts import Category
+from memoryd.ledger.category import Category
 from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work
 from memoryd.offline.sentences import number_sentences, split_sentences

@@ -7,9 +7,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from memoryd.files import socket_file
+from memoryd.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memoryd.config import Settings
 
 SOCKET = "memoryd.sock"
 MAX_FRAME = 64 * 1024  # bytes of a request
@@ -32,8 +35,14 @@ def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **a
     return answer if isinstance(answer, dict) else None
 
 
-def ask_data(state_dir: Path, verb: str) -> dict[str, Any]:
+def ask_same(settings: Settings, verb: str, **arguments: Any) -> dict[str, Any]:
+    """Ask the daemon for data as `ask_data` does, if it has this version and these settings."""
+    same = {"version": __version__, "settings": [str(settings.source), settings.sha256]}
+    return ask_data(settings.state_dir, verb, same=same, **arguments)
+
+
+def ask_data(state_dir: Path, verb: str, **arguments: Any) -> dict[str, Any]:
     """Ask the daemon for data; return an empty value if it does not answer with data."""
-    answer = ask(state_dir, verb) or {}
+    answer = ask(state_dir, verb, **arguments) or {}
     told = answer.get("data") if answer.get("ok") else None
     return told if isinstance(told, dict) else {}

@@ -32,12 +32,17 @@ if TYPE_CHECKING:
 
 def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
     """Search an agent's memory for a person with access; `what` names the interface in the audit."""
-    if not parse(text).terms:
-        raise ConfigError("it contains no word", "query", "give at least one letter or digit")
-    require_days(narrowing)
+    check(text, narrowing)
     access.require(settings, agent, what)
     with open_scrubber(settings) as scrubber, open_recall(settings, scrubber) as recall:
         return search_with(recall, scrubber, agent, text, narrowing)
+
+
+def check(text: str, narrowing: Narrowing) -> None:
+    """Raise unless this can be searched for."""
+    if not parse(text).terms:
+        raise ConfigError("it contains no word", "query", "give at least one letter or digit")
+    require_days(narrowing)
 
 
 def search_with(recall: Recall, scrubber: Scrubber, agent: Agent, text: str, narrowing: Narrowing) -> list[Hit]:

@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import text_of
 from memoryd.config_values import duration_text
-from memoryd.counted import count_noun
 from memoryd.database import history, reads, vault
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.files.log import get_logger
-from memoryd.finding.embedding import is_wanted
 from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
-from memoryd.index.database import Index, RebuiltError
 from memoryd.llm.endpoint import has_reader
-from memoryd.recall import injection
 from memoryd.recall.load_cap import CAPS
+from memoryd.requests.status_text import COUNTS, fitness_of
 from memoryd.transcripts.format import UNHEARD
+from memoryd.worker.embedder import list_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,10 +31,8 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader, Row
-    from memoryd.jobs.reader import Fitness
 
 NEWEST = 20
-_COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # of `jobs.reader.Fitness`
 # What ends an alarm, by its kind; its cause is in its text. {braces} are filled in from the alarm and the settings.
 _FIXES = {
     "blocked": "memoryd job show {run}",
@@ -120,26 +116,10 @@ def list_readers(settings: Settings, reader: DatabaseReader) -> list[dict[str, A
         endpoint = endpoint_of(settings, agent.id, JOB)
         row = known.get((endpoint.base_url, endpoint.model, compute_version()), {})
         told: dict[str, Any] = {"endpoint": endpoint.base_url, "model": endpoint.model, "fit": None, "agents": []}
-        told |= {name: row.get(name) for name in (*_COUNTS, "tested_at")}
-        told |= {"fit": _fitness(row).is_fit} if row else {}
+        told |= {name: row.get(name) for name in (*COUNTS, "tested_at")}
+        told |= {"fit": fitness_of(row).is_fit} if row else {}
         found.setdefault((endpoint.base_url, endpoint.model), told)["agents"].append(agent.id)
     return list(found.values())
-
-
-def _fitness(row: Mapping[str, Any]) -> Fitness:
-    from memoryd.jobs.reader import Fitness
-
-    return Fitness(*(row[name] for name in _COUNTS))
-
-
-def reader_line(one: Mapping[str, Any]) -> str:
-    """Return the test result of a second reader, for people."""
-    from memoryd.running.second_reader import describe_fitness
-
-    how = (
-        "not tested yet: the first run that asks it tests it" if one["fit"] is None else describe_fitness(_fitness(one))
-    )
-    return f"{one['model']} {how}"
 
 
 def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
@@ -152,8 +132,12 @@ def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
 
 def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
     """Count the embedded texts of each agent; empty if search goes by words only."""
+    if settings.search.embeddings != "auto" or list_missing():
+        return {}
+    from memoryd.index.database import Index, RebuiltError  # what finds is dear to import
+
     index = Index(settings.state_dir, get_logger(part="status"))
-    if not is_wanted(settings) or not index.path.exists():
+    if not index.path.exists():
         return {}
     try:
         with closing(index), index.begin_read() as tables:
@@ -229,33 +213,6 @@ def left_as_history(settings: Settings, reader: DatabaseReader, agent: Agent) ->
     return reads.left_as_history(reader, agent.id, settings.sessions.idle_end, text_of(datetime.now(UTC)))
 
 
-def left_line(sessions: int, agent: str = "") -> list[str]:
-    """Return the line about sessions that are left as history: the reason, and the command that writes them."""
-    if not sessions:
-        return []
-    which = f" --agent {agent}" if agent else ""
-    told = f"{count_noun(sessions, 'session')} ended before memoryd first saw {'it' if sessions == 1 else 'them'}"
-    way = f"memoryd import{which} writes it now, ingest.history: flush always"
-    return [f"{told}: indexed, but not written to memory; {way}"]
-
-
-def unread_reasons(reasons: Mapping[str, int]) -> str:
-    """Return why transcripts are not read, for people, in brackets after their number; empty without a reason."""
-    counted = [f"{count} {reason}" for reason, count in reasons.items()]
-    told = "; ".join(counted if len(reasons) > 1 else reasons)
-    return f" ({' '.join(told.splitlines())})" if told else ""
-
-
-def passed_over_line(roles: Mapping[str, int]) -> list[str]:
-    """Return the line about messages that memoryd skips because of their role."""
-    if not roles:
-        return []
-    named = ", ".join(f"{role} {count}" for role, count in roles.items())
-    return [
-        f"messages in {count_noun(sum(roles.values()), 'record')} are skipped: their role is unknown or empty: {named}"
-    ]
-
-
 def _loads(reader: DatabaseReader, agent: Agent) -> list[dict[str, Any]]:
     """Return what share of each agent program's limit for `MEMORY.md` the file takes."""
     formats = {*reads.list_formats(reader, agent.id), *(source.format for source in agent.transcripts)}
@@ -276,6 +233,8 @@ def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
         return None
     if not most or len(data) <= most:  # no token is less than a byte
         return None
+    from memoryd.recall import injection
+
     part = injection.Part("MEMORY.md", data.decode("utf-8", "replace"))
 
     def lines(files: int) -> int:

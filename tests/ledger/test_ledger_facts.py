@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.ledger import facts, operation, portable, profile
-from memoryd.ledger.facts import Category, Fact, FactLimits, NewFact, Store
+from memoryd.ledger.category import Category
+from memoryd.ledger.facts import Fact, FactLimits, NewFact, Store
 from memoryd.ledger.memory import Ending, MemoryKind, Source, draw_id
 from memoryd.ledger.operation import Add, Delete, Update
 from memoryd.ledger.profile import ProfileEntry, ProfileSection

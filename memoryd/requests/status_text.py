@@ -1,0 +1,69 @@
+"""Write lines about the status for people. It imports little: the command line prints what a daemon collected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memoryd.counted import count_noun
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from memoryd.jobs.reader import Fitness
+
+COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # of `jobs.reader.Fitness`
+
+
+def fitness_of(row: Mapping[str, Any]) -> Fitness:
+    """Return the test result of a row."""
+    from memoryd.jobs.reader import Fitness
+
+    return Fitness(*(row[name] for name in COUNTS))
+
+
+def reader_line(one: Mapping[str, Any]) -> str:
+    """Return the test result of a second reader, for people."""
+    from memoryd.running.second_reader import describe_fitness
+
+    how = (
+        "not tested yet: the first run that asks it tests it"
+        if one["fit"] is None
+        else describe_fitness(fitness_of(one))
+    )
+    return f"{one['model']} {how}"
+
+
+def left_line(sessions: int, agent: str = "") -> list[str]:
+    """Return the line about sessions that are left as history: the reason, and the command that writes them."""
+    if not sessions:
+        return []
+    which = f" --agent {agent}" if agent else ""
+    told = f"{count_noun(sessions, 'session')} ended before memoryd first saw {'it' if sessions == 1 else 'them'}"
+    way = f"memoryd import{which} writes it now, ingest.history: flush always"
+    return [f"{told}: indexed, but not written to memory; {way}"]
+
+
+def unread_reasons(reasons: Mapping[str, int]) -> str:
+    """Return why transcripts are not read, for people, in brackets after their number; empty without a reason."""
+    counted = [f"{count} {reason}" for reason, count in reasons.items()]
+    told = "; ".join(counted if len(reasons) > 1 else reasons)
+    return f" ({' '.join(told.splitlines())})" if told else ""
+
+
+def passed_over_line(roles: Mapping[str, int]) -> list[str]:
+    """Return the line about messages that memoryd skips because of their role."""
+    if not roles:
+        return []
+    named = ", ".join(f"{role} {count}" for role, count in roles.items())
+    return [
+        f"messages in {count_noun(sum(roles.values()), 'record')} are skipped: their role is unknown or empty: {named}"
+    ]
+
+
+def describe_vault(sizes: Mapping[str, int] | None) -> list[str]:
+    """Render the sizes of the vault for people, on one line; none for a daemon that does not report them."""
+    if not sizes:
+        return []
+    without = count_noun(sizes["without_transcript"], "session")
+    kept = f"{sizes['bytes'] / 1048576:,.1f} MiB, {sizes['compressed']:,} compressed"
+    return [f"of {count_noun(sizes['turns'], 'turn')} ({kept}); {without} without a transcript"]

@@ -1,0 +1,71 @@
+"""Commands that a running daemon answers: the same answer, in a process that loads little."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from scratch import Scratch, in_process, said
+
+from memoryd.daemon.loop import Loop
+from memoryd.daemon.once import read_all
+from memoryd.errors import RefusedError, StateError
+from memoryd.files.log import get_logger
+from memoryd.finding.recall import Narrowing
+from memoryd.interfaces import serving
+from memoryd.interfaces.control import Control
+from memoryd.requests import daemon_client, searching
+
+NARROWING = {"tier": None, "tags": [], "after": None, "before": None, "limit": 10}
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A scratch installation whose daemon's socket answers, with its app."""
+    scratch = Scratch(tmp_path / "s")
+    scratch.append(said(), "one")
+    with in_process(scratch) as app:
+        read_all(app)
+        loop = Loop(app, lambda _: None)
+        verbs = serving._verbs(app, loop)
+        with Control(scratch.state / daemon_client.SOCKET, verbs, time.monotonic, get_logger("memoryd.test")):
+            yield scratch, app, verbs
+
+
+def test_a_daemon_answers_search_and_status(served, monkeypatch):
+    scratch, app, _ = served
+    with searching.open_recall(app.settings, app.scrubber) as recall:
+        agent = app.settings.agents[0]
+        alone = searching.search_with(recall, app.scrubber, agent, "PostgreSQL", Narrowing(tier="session"))
+    monkeypatch.setattr(searching, "search", None)
+    hits = scratch.json("search", "PostgreSQL", "--tier", "session")
+    assert [hit["path"] for hit in hits] == [hit.path for hit in alone]
+    assert "PostgreSQL" in scratch.run("search", "PostgreSQL", "--after", "2026-01-01").stdout
+    assert scratch.json("status", "--all")["agents"][0]["sessions"][0]["turns"] == len(said())
+
+
+def test_what_a_daemon_refuses_the_command_says_itself(served):
+    scratch, _, verbs = served
+    asked = {"agent": "demo", "text": "mill", "narrowing": NARROWING}
+    with pytest.raises(StateError, match="other settings"):
+        verbs["search"](asked | {"same": {"version": "0", "settings": []}})
+    assert "no word" in scratch.json("search", "...", code=2)["message"]
+    scratch.agents[0]["context_window"] = 5000
+    scratch.write_config()  # which the daemon has not loaded yet
+    assert scratch.json("status")["agents"][0]["sessions"][0]["window"] == 5000
+
+
+def test_a_daemon_shows_nobody_an_agent_in_private_mode(tmp_path):
+    scratch = Scratch(tmp_path / "s", privacy_default="silo")
+    with in_process(scratch) as app, pytest.raises(RefusedError):
+        serving._verbs(app, Loop(app, lambda _: None))["search"](
+            {"agent": "demo", "text": "mill", "narrowing": NARROWING}
+        )
+
+
+def test_the_version_loads_no_library():
+    code = "import sys; sys.argv[1:] = ['--version']; from memoryd.__main__ import main; main(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    version, modules = done.stdout.splitlines()
+    assert version.startswith("memoryd ")
+    assert not {"click", "json", "memoryd.config"} & set(modules.split())
