@@ -267,10 +267,14 @@ def _day(quoted: QuotedPiece) -> date | None:
 
 
 def _is_working(material: Sequence[QuotedPiece], said: Sequence[ConversationMessage]) -> bool:
-    """Return True if the assistant works or lectures for the user, rather than talking with them as an equal."""
+    """Return True if the assistant works or lectures for the user, rather than talking with them as an equal.
+
+    Who marks a sentence as a decision, a finding or the state is at work, too.
+    """
     own = [one.text for one in said if one.by_user]
     reported = any(quoted.origin in {REPORT, NOTE} for quoted in material)
-    return reported or lasting.is_lecturing(own, [one.text for one in said if not one.by_user])
+    is_marked = any(work.find_mark(part.text) for one in said for part in one.sentences)
+    return reported or is_marked or lasting.is_lecturing(own, [one.text for one in said if not one.by_user])
 
 
 def _with_date(text: str, day: date | None) -> str:

@@ -336,7 +336,7 @@ class _WorkReading:
         weight: float,
     ) -> WorkStatement:
         numbers = tuple(part.number for part in unit)
-        marked = _find_mark(text)
+        marked = find_mark(text)
         weight += _OF_MARK if marked else 0.0
         return WorkStatement(turn, one.id, numbers, one.speaker, text, marked or section, _keys_of(text), weight)
 
@@ -482,7 +482,7 @@ def _tells_result(one: WorkStatement) -> bool:
     )
 
 
-def _find_mark(text: str) -> Section | None:
+def find_mark(text: str) -> Section | None:
     """Return the section that a mark such as `@decision` names; None without one."""
     if work_cues.DECISION_MARK.search(text):
         return Section.DECIDED
@@ -531,10 +531,13 @@ def _text_of(unit: Sequence[NumberedSentence]) -> str:
 def _join(
     parts: Sequence[NumberedSentence], leans: Callable[[int, NumberedSentence], bool]
 ) -> Iterator[list[NumberedSentence]]:
-    """Yield the sentences as lines: one that leans on the one before it is joined to it, as far as a line goes."""
+    """Yield the sentences as lines: one that leans on the one before it is joined to it, as far as a line goes.
+
+    A mark such as `@decision` begins a line of its own.
+    """
     unit: list[NumberedSentence] = []
     for part in parts:
-        if unit and leans(unit[-1].number, part) and len(_text_of([*unit, part])) <= _JOINED:
+        if unit and not find_mark(part.text) and leans(unit[-1].number, part) and len(_text_of([*unit, part])) <= _JOINED:
             unit.append(part)
             continue
         if unit:

@@ -81,6 +81,8 @@ def test_what_the_user_rules_or_chooses_is_decided_and_a_request_is_asked(rule):
 def test_what_somebody_marked_stands_where_the_mark_says(said, section):
     assert texts(lines(said, ANSWER, LAST), section)[0].startswith(said)
     assert texts(lines(REQUEST, f"Assistant: {said}", ANSWER, LAST), section)[0].startswith(said)
+    together = lines(f"{REQUEST} {said} {said.replace('depot', 'port')}", ANSWER, LAST)
+    assert len(texts(together, section)) >= 2
     unmarked = lines("Mail someone@decision.example about the depot files.", ANSWER, LAST)
     assert unmarked[0].section is Section.ASKED
 
