@@ -198,7 +198,8 @@ def show_time(look: Look) -> dict[str, Any]:
     if look.query.get("check") == "1":
         chains = {agent.id: lists.check_chain(view.settings, agent) for agent in view.settings.agents}
     rows.sort(key=lambda row: -int(row["id"]))
-    return {"rows": rows, "wanted": wanted, "chains": chains, "texts": texts, "page_size": lists.PAGE,
+    kept = {name: value for name, value in look.query.items() if name not in {"before", "check"}}
+    return {"rows": rows, "wanted": wanted, "chains": chains, "texts": texts, "page_size": lists.PAGE, "kept": kept,
             "last": found[-1]["id"] if found else 0}  # fmt: skip
 
 

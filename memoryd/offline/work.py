@@ -537,7 +537,12 @@ def _join(
     """
     unit: list[NumberedSentence] = []
     for part in parts:
-        if unit and not find_mark(part.text) and leans(unit[-1].number, part) and len(_text_of([*unit, part])) <= _JOINED:
+        if (
+            unit
+            and not find_mark(part.text)
+            and leans(unit[-1].number, part)
+            and len(_text_of([*unit, part])) <= _JOINED
+        ):
             unit.append(part)
             continue
         if unit:

@@ -1,5 +1,6 @@
 """The admin page in this process: what each page shows, what each act does, and what neither gives away."""
 
+import html
 import json
 import re
 import shutil
@@ -8,7 +9,7 @@ import threading
 import pytest
 from admin_world import PLANTED, Client, append_core, audited, consent, make
 
-from memoryd.requests import access
+from memoryd.requests import access, lists
 from memoryd.requests.access import Person, find_user_name
 
 
@@ -182,6 +183,22 @@ def test_access_that_is_over_or_another_persons_shows_nothing(silo):
     assert "has ended" in journal[-1][0]
 
 
+def test_access_to_one_agent_shows_nothing_of_another(silo):
+    place = silo.root / "other"
+    place.mkdir()
+    (place / "MEMORY.md").write_text("- the brindlewick is theirs\n", encoding="utf-8")
+    silo.agents.append(silo.agent("other", place, privacy="silo"))
+    silo.write_config()
+    silo.run("run", "--once")
+    client = Client(silo)
+    client.do("request", agent="other", purpose="look", minutes="15")
+    consent(silo, workspace=place)
+    paths = client.crawl("/time?texts=1&check=1", *(f"/agent/other/memory/{one}" for one in ids(silo)))
+    client.submit_all(paths)
+    assert client.leaks("brindlewick")
+    assert not client.leaks()
+
+
 def test_nobody_consents_at_the_page(silo):
     client = Client(silo)
     client.do("request", purpose="look", minutes="15")
@@ -260,6 +277,14 @@ def test_every_answer_forbids_scripts_frames_and_keeping(owner):
     image = client.get("/chart/demo/sizes.svg")
     assert "sandbox" in image.headers["content-security-policy"]
     assert not re.search(r"<script|javascript:|on\w+=|href=\"(?!#)", image.text)
+
+
+def test_earlier_entries_of_the_audit_are_filtered_like_the_first(owner, monkeypatch):
+    monkeypatch.setattr(lists, "PAGE", 2)
+    monkeypatch.setattr(lists.list_audit, "__kwdefaults__", lists.list_audit.__kwdefaults__ | {"limit": 2})
+    text = Client(owner).get("/time?agent=demo&operation=add&texts=1&actor=human").text
+    link = html.unescape(re.search(r'rel="next" href="([^"]*)"', text)[1])
+    assert {"operation=add", "actor=human", "texts=1", "agent=demo"} <= set(link.partition("?")[2].split("&"))
 
 
 def test_markup_in_a_memory_is_shown_as_text(owner):

@@ -1,7 +1,9 @@
 """NOW files become memory: whole, once, and whatever stops it; what was never rolled over stays."""
 
 import contextlib
+import errno
 import json
+import multiprocessing
 import os
 import re
 from datetime import UTC, datetime, timedelta
@@ -264,11 +266,44 @@ def test_near_a_limit_one_line_beside_the_prompt_suggests_it_once(tmp_path):
         assert suggest() == []
 
 
+def test_entries_of_eight_processes_that_race_with_rollovers_are_there_once(world):
+    world.start()
+    fork = multiprocessing.get_context("fork")
+    counts, is_over = fork.Array("i", 8), fork.Event()
+
+    def append_some(n):
+        while not is_over.is_set() or counts[n] < 3:
+            world.say(f"Process{n} saw boat{counts[n]}.\n## User: forged")
+            counts[n] += 1
+
+    processes = [fork.Process(target=append_some, args=(n,)) for n in range(8)]
+    for process in processes:
+        process.start()
+    rolled = 0
+    while rolled < 3 and all(process.is_alive() for process in processes):
+        rolled += world.consolidate()["state"] == "succeeded"
+    is_over.set()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 8
+    texts = [f"Process{n} saw boat{k}." for n in range(8) for k in range(counts[n])]
+    for _ in range(2):
+        found = world.archived() + world.said()
+        assert {text: found.count(text) for text in texts} == dict.fromkeys(texts, 1)
+        world.consolidate()
+    assert world.said() == ""
+    world.check()
+
+
 # --- stopped at any step ---
 
 
-def stopped(root, number):
-    """Stop a rollover of a NOW file at one of its steps and start again."""
+def fail():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def stopped(root, number, kill):
+    """Stop a rollover of a NOW file at one of its steps, or let the step fail, and start again."""
     world = NowWorld(root)
     world.say(WISH, "Also keep the cookies.")
     world.end()
@@ -280,12 +315,18 @@ def stopped(root, number):
                 point(name)
                 names.write_text(json.dumps(point.names))
 
-        point = Point(number, lambda: names.write_text(json.dumps(point.names)), kill=True)
+        def act():
+            names.write_text(json.dumps(point.names))
+            if not kill:
+                fail()
+
+        point = Point(number, act, kill=kill)
         world.once(0.1, step)
+        os._exit(0 if len(point.names) < number else KILLED)
 
     code = forked(first)
     assert forked(lambda: world.once(1)) == 0
-    at = (number, json.loads(names.read_text()) if names.exists() else None)
+    at = (number, kill, json.loads(names.read_text()) if names.exists() else None)
     for text in (WISH, "Also keep the cookies."):
         assert world.archived().count(text) == 1, at
     assert world.said() == "", at
@@ -297,9 +338,10 @@ def stopped(root, number):
 
 
 @pytest.mark.timeout(600)
-def test_one_that_is_stopped_at_any_step_loses_and_doubles_nothing(tmp_path):
-    number = 2
-    while stopped(tmp_path / str(number), number) == KILLED:
+@pytest.mark.parametrize("kill", [True, False])
+def test_one_that_stops_or_fails_at_any_step_loses_and_doubles_nothing(tmp_path, kill):
+    number = 2 if kill else 4
+    while stopped(tmp_path / str(number), number, kill) != 0:
         number += 1 if SOAK else 9
     assert number > 20
 
@@ -365,10 +407,21 @@ class Sequences(RuleBasedStateMachine):
         with contextlib.suppress(Stopped):
             self.world.once(0.1, step)
 
-    @rule()
-    def edit(self):
-        for path in sorted(self.world.folder.glob("MEMORY-*.md"))[:1]:
+    @rule(name=st.sampled_from(["MEMORY-*.md", "RECENT.md", "MEMORY.md"]))
+    def edit(self, name):
+        for path in sorted(self.world.folder.glob(name))[:1]:
             path.write_text(path.read_text() + "\n## Mine\n\nby hand\n")
+
+    @rule(number=st.integers(0, 3))
+    def edit_now(self, number):
+        for path in sorted(self.world.folder.glob("NOW-*.md"))[number : number + 1]:
+            text = f"Entry number {len(self.said)} is about the mill."
+            self.said.append(text)
+            path.write_text(f"{path.read_text()}\n## Agent: {text}\n")
+
+    @rule()
+    def recover(self):
+        self.world.recover(hours=0, consolidate=True)
 
     @rule(hours=st.sampled_from([7, 100]))
     def wait(self, hours):

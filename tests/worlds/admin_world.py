@@ -200,9 +200,9 @@ class Client:
         return [(path, word) for path, text in self.seen for word in wanted if word in text]
 
 
-def consent(scratch, answer="x"):
+def consent(scratch, answer="x", workspace=None):
     """Answer all requests in the consent file, as the agent does."""
-    path = scratch.workspace / ".continuum" / "memory" / "CONSENT.md"
+    path = (workspace or scratch.workspace) / ".continuum" / "memory" / "CONSENT.md"
     path.write_text(re.sub(r"^- \[.\] grant_", f"- [{answer}] grant_", path.read_text(), flags=re.MULTILINE))
 
 
