@@ -186,14 +186,7 @@ def show_time(look: Look) -> dict[str, Any]:
     agents = {row["agent_id"]: _find(view, row["agent_id"]) for row in found}
     texts = look.query.get("texts") == "1"
     for agent_id, agent in agents.items():
-        theirs = [row for row in found if row["agent_id"] == agent_id]
-        # Without texts nothing is read, so nothing is audited; then ids of the agent's own are shown to viewers alone.
-        if texts:
-            rows += view.show(agent, "audit entries", theirs, lists.AUDIT_KEEPS, "core")
-        elif view.is_blind(agent, "core"):
-            rows += view.hide(theirs, lists.AUDIT_KEEPS)
-        else:
-            rows += [{name: row.get(name) for name in lists.AUDIT_KEEPS} for row in theirs]
+        rows += _show_entries(view, agent, [row for row in found if row["agent_id"] == agent_id], texts=texts)
     chains = {}
     if look.query.get("check") == "1":
         chains = {agent.id: lists.check_chain(view.settings, agent) for agent in view.settings.agents}
@@ -201,6 +194,18 @@ def show_time(look: Look) -> dict[str, Any]:
     kept = {name: value for name, value in look.query.items() if name not in {"before", "check"}}
     return {"rows": rows, "wanted": wanted, "chains": chains, "texts": texts, "page_size": lists.PAGE, "kept": kept,
             "last": found[-1]["id"] if found else 0}  # fmt: skip
+
+
+def _show_entries(
+    view: PersonView, agent: Agent | None, rows: list[dict[str, Any]], *, texts: bool
+) -> list[dict[str, Any]]:
+    """Return entries of one agent's audit, with their texts if these are asked for and may be seen."""
+    # Without texts nothing is read, so nothing is audited; then ids of the agent's own are shown to viewers alone.
+    if texts:
+        return view.show(agent, "audit entries", rows, lists.AUDIT_KEEPS, "core")
+    if view.is_blind(agent, "core"):
+        return view.hide(rows, lists.AUDIT_KEEPS)
+    return [{name: row.get(name) for name in lists.AUDIT_KEEPS} for row in rows]
 
 
 def show_dreams(look: Look) -> dict[str, Any]:
