@@ -115,6 +115,14 @@ class Call:
             raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}")
         return found[0]
 
+    def agent_of_path(self, settings: Settings, agent_id: str | None, given: str) -> tuple[Agent, str]:
+        """Choose the agent whose workspace holds an existing path, else as `agent` does; return the path for it too."""
+        here = Path(given).expanduser().absolute()
+        holders = [one for one in settings.agents if here.is_relative_to(one.workspace) and here.is_file()]
+        if agent_id is not None or not holders:
+            return self.agent(settings, agent_id), given
+        return max(holders, key=lambda one: len(one.workspace.parts)), str(here)
+
     def agents(self, settings: Settings, agent_id: str | None) -> Sequence[Agent]:
         """Choose the agent by name, or by the current folder; else take all that are enabled."""
         if agent_id is not None:

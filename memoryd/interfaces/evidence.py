@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import NotFoundError
-from memoryd.interfaces.call import Call, agent_option, of_agent, passed
+from memoryd.interfaces.call import Call, agent_option, passed
 from memoryd.interfaces.output import make_visible, one_line
 from memoryd.requests import access
 
@@ -29,14 +29,20 @@ _WITHHELD = {
 
 @click.command()
 @click.argument("target", metavar="FILE:LINE|ID")
-@of_agent
-def blame(call: Call, settings: Settings, agent: Agent, target: str) -> None:
+@agent_option
+@passed
+def blame(call: Call, target: str, agent_id: str | None) -> None:
     """Show the turns that a line of memory came from, and each change since.
 
-    Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory.
+    Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory. The
+    path of a file in another folder chooses the agent.
     """
     from memoryd.requests import blame as tracing
 
+    settings = call.settings()
+    path, colon, line = target.rpartition(":")
+    agent, path = call.agent_of_path(settings, agent_id, path)
+    target = f"{path}{colon}{line}"
     found = tracing.blame(settings, agent, target, "blame")
     lines = [f"{found.what}  {one_line(found.text)}", f"written: {found.by}", ""]
     lines += ["came from:" if found.turns else "came from: no turn is recorded for it"]

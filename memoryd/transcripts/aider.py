@@ -5,7 +5,8 @@ What is known was learned from aider's io.py and from its own history of 1,133 c
 - `# aider chat started at YYYY-MM-DD HH:MM:SS` begins a chat; it is the only time, and in local time.
 - What the person typed has `#### ` before each line. What aider and commands print has `> `, with the answers to its
   questions among it. All else is the model's. Of the first two each line ends with two spaces, which tells them from
-  headings and quotations of the model.
+  headings and quotations of the model. Before what was typed there is an empty line, which tells it from a line that a
+  command has printed.
 - `> Tokens: 12,566 sent, 84 received.` says how large the context is after a response; from a thousand on, newer
   versions round it (`9.2k`), and put the cost on a line of its own.
 """
@@ -75,6 +76,7 @@ class Aider(LineFormat):
         """Take lines apart into what one speaker wrote; the last such part may still grow."""
         records: list[Record] = []
         kind, first, end, is_open = _BLANK, 0, 0, False
+        before = _BLANK  # the kind of the line before
 
         def close() -> None:
             if kind != _BLANK:
@@ -83,6 +85,9 @@ class Aider(LineFormat):
         at = 0
         for line in _LINE.findall(data):
             found, start, at = _kind(line.rstrip(b"\n")), at, at + len(line)
+            if found == _USER and before in (_PRINTED, _MODEL):
+                found = before
+            before = found
             if found == _BLANK:
                 is_open = is_open and kind != _USER
                 continue

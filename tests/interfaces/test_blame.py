@@ -55,6 +55,20 @@ def test_a_line_shows_the_turn_it_came_from(slept, path):
     assert TABS in shown
 
 
+def test_a_path_in_another_folder_chooses_the_agent(scratch, monkeypatch):
+    other = scratch.root / "other"
+    other.mkdir()
+    scratch.agents.append(scratch.agent("other", other))
+    scratch.write_config()
+    monkeypatch.chdir(scratch.root)
+    line = find_line(scratch, "MEMORY.md", "tabs over")
+    for path in (f"{scratch.workspace.name}/{line}", f"{scratch.workspace}/{line}"):
+        assert saying(scratch.json("blame", path)) == [("one-", 5, "user", TABS)]
+    assert "--agent" in scratch.json("blame", line, code=2)["hint"]
+    scratch.agents.pop()
+    scratch.write_config()
+
+
 def test_the_archive_and_a_fact_show_theirs(slept):
     (archive,) = (slept.workspace / ".continuum/memory").glob("MEMORY-*.md")
     assert saying(slept.json("blame", find_line(slept, f".continuum/memory/{archive.name}", "tabs over")))

@@ -36,6 +36,9 @@ def kinds(data: bytes) -> list[tuple[Role, str]]:
     ("data", "expected"),
     [
         (b"#### one  \n#### two  \n", [(Role.USER, "one\ntwo")]),
+        (b"> it prints\n#### no request  \n\n#### one  \n",
+         [(Role.ASSISTANT, "> it prints\n#### no request  "), (Role.USER, "one")]),
+        (b"> it prints  \n#### no request  \n", [(Role.TOOL, "it prints\nno request")]),
         (b"#### one  \n\n#### two  \n", [(Role.USER, "one"), (Role.USER, "two")]),
         (b"#### one  \n####   \n#### two  \n", [(Role.USER, "one\n\ntwo")]),
         (b"#### A heading\n\ntext\n", [(Role.ASSISTANT, "#### A heading\n\ntext")]),
