@@ -71,7 +71,8 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
     taken = {0, os.geteuid(), workspace.stat().st_uid, *owners}
     uid = path.stat().st_uid
     if uid not in taken:
-        hint = f"chown {os.geteuid()} {path}; or, if their sessions are meant, agents[].owners: [{_name(uid).removeprefix('user ')}]"
+        owner = _name(uid).removeprefix("user ")
+        hint = f"chown {os.geteuid()} {path}; or, if their sessions are meant, agents[].owners: [{owner}]"
         raise StateError(f"belongs to {_name(uid)}, so it is not read", str(path), hint)
     for folder in (path.parent, *path.parent.parents):
         if not folder.is_relative_to(root):
