@@ -31,7 +31,6 @@ PROTECT = "protect_memory"
 COMPLETE = "complete_refinement"
 CUTS = frozenset({CONSOLIDATE, UPDATE, DELETE, PROTECT})
 NORMAL, DEDUP, STRICT = "normal", "dedup", "strict"
-MODES = (NORMAL, DEDUP, STRICT)
 STRICT_FLOOR = 0.9  # of the core's tokens that a strict refinement leaves …
 STRICT_MUTATIONS = 10  # … and operations it may take
 _LONGER = 1.5  # times what it was: clearer words may be a little longer, once

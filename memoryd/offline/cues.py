@@ -39,10 +39,6 @@ FIXED = re.compile(
     r"|^(?:(?:it's |that's |all )?(?:fixed|solved|resolved|repaired)\b|behoben\b|gelöst\b|corrigé\b|résolu\b|"
     r"arreglado\b|solucionado\b|risolto\b|corretto\b|resolvido\b|corrigido\b|opgelost\b|исправлено\b|已修复|修好了|修正しました|수정했)"
 )
-FAILS = re.compile(
-    r"^(?!.*\b(?:because|since|due to|caused|cause|culprit|still)\b).*"
-    r"\b(?:fails?|failed|failing|failure|errors?|broken|breaks|broke|crash(?:es|ed)?)\b"
-)
 # What is so at all times, told of the present; "I never saw it" is a story.
 STANDING = re.compile(
     r"\b(?:is|are|be|gets?) (?:always|never)\b"
@@ -63,14 +59,6 @@ PROCESS = re.compile(
     r"good (?:point|question|catch|idea)\b|the file (?:is|has)\b|(?:you can|to) (?:now )?(?:test|try|run|verify|see)\b"
     r"|this (?:will|should) (?:now )?(?:show|work|allow)\b)",
     re.IGNORECASE,
-)
-OUTCOME = re.compile(
-    r"\b(?:fixed|resolved|root cause|because|due to|caused by|the (?:issue|problem|bug|culprit|reason|cause|fix)\b|"
-    r"fails?\b|failed|failing|failure|errors?|broken|breaks|crash(?:es|ed)?|regression|instead of|rather than|decided|"
-    r"chose|switched|replaced|removed|renamed|refactored|migrated|deprecated|implemented|works? (?:now|correctly)|"
-    r"(?:all )?tests? pass|passing|committed|merged|released|remaining|still (?:need|fail|miss)\w*|not yet|next steps?|"
-    r"to-?do|left to do|missing|limitation|trade-?off|workaround|turns out|never|always|must|won't|cannot|can't|doesn't"
-    r"|does not)\b"
 )
 # That the user ends the work for now, and perhaps goes on elsewhere, for lowered text: it tells nothing of the work.
 HALTS = re.compile(

@@ -21,7 +21,6 @@ from memoryd.text.wording import find_stem
 LENGTH = 480  # characters
 _UNIT = 200  # characters of a sentence; a longer one is read in parts
 _LEAST = 12  # characters; what is shorter goes with what follows it
-_LEAD = 60  # characters shown ahead of the first word that was looked for, where a sentence is cut
 _ENDING = 3  # letters at most in which two forms of a word differ
 _FORMS = 4  # letters by which a word of a text may be longer than the one that is looked for
 _NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # what a word counts for so many sentences behind it

@@ -17,8 +17,6 @@ from memoryd.running import now_files, rollover
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
-_SHOWN = ("id", "state", "why", "error")
-
 
 def consolidate(
     settings: Settings,

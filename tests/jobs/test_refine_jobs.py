@@ -235,7 +235,7 @@ def test_where_only_duplicates_may_go_no_text_comes_in():
 @given(
     st.sampled_from([*refinement_tools.TOOLS, "x"]),
     st.text(max_size=40) | st.from_type(dict).map(str),
-    st.sampled_from(refinement_tools.MODES),
+    st.sampled_from((refinement_tools.NORMAL, refinement_tools.DEDUP, refinement_tools.STRICT)),
 )
 def test_any_call_is_read(name, arguments, mode):
     assert isinstance(read(name, arguments, FIRST, mode), SearchCall | RefinementChange | CompleteCall | Misuse)
