@@ -70,7 +70,7 @@ class DatabaseReader:
     def session(self) -> Iterator[Session]:
         """Read rows as objects of the classes of `tables`, in this same transaction.
 
-        For `memoryd.Memory`, `verify` and tests; the command line's quick reads cannot afford the import of SQLModel.
+        For `verify` and tests; quick reads cannot afford the import of SQLModel.
         """
         from sqlalchemy.pool import StaticPool
         from sqlmodel import Session, create_engine

@@ -15,7 +15,6 @@ from memoryd.finding.excerpt import LineRange
 from memoryd.finding.recall import LIMIT, Narrowing
 from memoryd.gauge.sleepiness import is_full
 from memoryd.jobs import chat as compression
-from memoryd.ledger import memory
 from memoryd.ledger.category import Category
 from memoryd.ledger.facts import NewFact, Store, fact_of
 from memoryd.ledger.profile import ProfileSection
@@ -456,22 +455,8 @@ class MemoryFacts:
     def _store(self, what: str) -> Store:
         access.require(self._settings, self._agent, f"python: {what}")
         database = reads.database_path(self._settings)
-        return Store(map(fact_of, reads.ask(database, _live_facts, self._agent.id) if database.exists() else ()))
-
-
-def _live_facts(reader: DatabaseReader, agent_id: str) -> list[memory.Memory]:
-    """Read an agent's live facts, the oldest first."""
-    from sqlmodel import select
-
-    from memoryd.database.tables import MemoryRow
-
-    live = select(MemoryRow).where(
-        MemoryRow.agent_id == agent_id, MemoryRow.kind == memory.MemoryKind.FACT, MemoryRow.deleted_at.is_(None)
-    )
-    with reader.session() as session:
-        return [
-            memories.of_row(row.model_dump()) for row in session.exec(live.order_by(MemoryRow.created_at, MemoryRow.id))
-        ]
+        rows = reads.ask(database, reads.fact_rows, self._agent.id) if database.exists() else ()
+        return Store(fact_of(memories.of_row(row)) for row in rows)
 
 
 class MemoryCore:
