@@ -197,7 +197,7 @@ class Foreign:
 
     def find_tokens(self, text: str) -> tuple[str, ...]:
         """Return the foreign tokens that `text` holds, as written there."""
-        return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text, _REPLACED)))
+        return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text)))
 
     def find_outside(self, text: str) -> tuple[str, ...]:
         """Return the foreign tokens that `text` holds; the whole text where it only repeats outside text."""
@@ -223,16 +223,16 @@ class Foreign:
 
     def remove_tokens(self, text: str) -> str:
         """Return `text` with a mark in the place of each foreign token, and of the code or link around it."""
-        while spans := self._spans(text, _REPLACED):
+        while spans := self._spans(text):
             for start, end in reversed(_widen_spans(text, spans)):
                 text = text[:start] + ONLY_A_PAGE + text[end:]
         return text
 
-    def _spans(self, text: str, passed: re.Pattern[str]) -> list[tuple[int, int]]:
-        """Return where `text` holds foreign tokens but for what is `passed`, in order, none within another."""
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where `text` holds foreign tokens, in order, none within another; what was replaced holds none."""
         found: list[tuple[int, int]] = []
         start = 0
-        for mark in (*passed.finditer(text), None):
+        for mark in (*_REPLACED.finditer(text), None):
             end = len(text) if mark is None else mark.start()
             plain, at = fold_with_places(text[start:end])
             last = 0
