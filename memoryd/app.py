@@ -185,8 +185,8 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         recovery.erase_again(engine, erasing := recovery.list_erasing(caught_up.lines))
         index.erase(None)
         if rescrub.KIND in erasing and settings.agents:
-            with sqlite.begin_write(engine) as connection:
-                queueing.queue(connection, clock, rescrub.KIND, settings.agents[0].id, rescrub.KIND, trigger="restore")
+            agent_id = settings.agents[0].id
+            sqlite.write(engine, queueing.queue, clock, rescrub.KIND, agent_id, rescrub.KIND, trigger="restore")
     alarming.clear_at_start(runner)
     alarming.review(runner)
     embedder = Embedder(

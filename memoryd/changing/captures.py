@@ -88,8 +88,7 @@ def _list_changes(
 
 def _render(engine: Engine, row: RowMapping) -> bytes:
     """Return the whole file of a session."""
-    with sqlite.begin_read(engine) as connection:
-        said = turns.stored_turns(connection, row["id"], main_only=True)
+    said = sqlite.read(engine, turns.stored_turns, row["id"], main_only=True)
     start, end = row["started_at"] or row["last_turn_at"], row["ended_at"] if row["state"] == "ended" else None
     header = NowHeader(row["id"], start, project_path=row["folder"], memory_type=CAPTURE)
     data = now.render_header(header)

@@ -83,8 +83,7 @@ class FactStore:
 
     def profile(self) -> dict[ProfileSection, ProfileEntry]:
         """Return the sections of the profile that have a text."""
-        with sqlite.begin_read(self.engine) as connection:
-            return profile.read(connection, self.agent_id)
+        return sqlite.read(self.engine, profile.read, self.agent_id)
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
         """Store facts, all or none; `outcomes` has the outcome of each, `evicted` the facts that a full store ended.
@@ -241,8 +240,7 @@ class FactStore:
         return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
 
     def _store(self) -> Store:
-        with sqlite.begin_read(self.engine) as connection:
-            return _store(connection, self.agent_id)
+        return sqlite.read(self.engine, _store, self.agent_id)
 
 
 def _store(connection: Connection, agent_id: str) -> Store:

@@ -37,8 +37,7 @@ _NEWEST = (
 def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
     """Raise the alarm of each agent and format that has drifted, and clear it where the newest transcripts are fine."""
     for agent in settings.agents:
-        with sqlite.begin_read(engine) as connection:
-            rows = query.fetch_mappings(connection, _NEWEST, agent.id, NEWEST)
+        rows = sqlite.read(engine, query.fetch_mappings, _NEWEST, agent.id, NEWEST)
         found = {
             name: _describe(reader, [row for row in rows if row["format"] == name]) for name, reader in _READERS.items()
         }

@@ -179,8 +179,7 @@ class Answerer:
         answered = replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
         reply = redact_reply(self.scrubber, answered)
         asked.step("before:reply")
-        with sqlite.begin_write(self.engine) as connection:
-            self._keep(connection, asked, _offline_key(asked.ask), reply)
+        sqlite.write(self.engine, self._keep, asked, _offline_key(asked.ask), reply)
         asked.step("after:reply")
         return reply
 

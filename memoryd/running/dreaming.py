@@ -7,6 +7,7 @@ answered because the model failed, once the model is back.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
@@ -255,16 +257,21 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
             yield path, data
 
 
+def list_days(workspace: Path) -> list[date]:
+    """Return the days of a workspace's daily files, in order."""
+    days = []
+    for path in (workspace / "memory").glob("????-??-??.md"):
+        with contextlib.suppress(ValueError):  # named like a day that there is not
+            days.append(date.fromisoformat(path.stem))
+    return sorted(days)
+
+
 def _name_newest(source: Gathered, before: date) -> str:
     """Name the newest daily file with content of a day before one, and the option that reaches it; empty without."""
     today = source.clock.now().astimezone(source.settings.zone).date()
-    for path in sorted((source.workspace / "memory").glob("????-??-??.md"), reverse=True):
-        try:
-            day = date.fromisoformat(path.stem)
-        except ValueError:
-            continue
+    for day in reversed(list_days(source.workspace)):
         if day < before and any(_files(source, day, day)):
-            return f"; the newest that has is memory/{path.name}: add --lookback-days {(today - day).days + 1}"
+            return f"; the newest that has is memory/{day}.md: add --lookback-days {(today - day).days + 1}"
     return ""
 
 
@@ -276,11 +283,7 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
     seen: dict[str, str] = {}
     for one in before:
         seen |= one.dailies
-    for path in sorted((source.workspace / "memory").glob("????-??-??.md")):
-        try:
-            day = date.fromisoformat(path.stem)
-        except ValueError:
-            continue
+    for day in list_days(source.workspace):
         if day < first and any(one.first <= day <= one.last for one in before):
             yield from (
                 (name, data)
@@ -504,9 +507,7 @@ class _Grounds:
     def sources(self, run_id: str, entry: DailyEntry) -> tuple[Source, ...]:
         """Return the source records of a line of a run's block."""
         footing, session_id = self._ground(run_id)
-        with sqlite.begin_read(self._source.engine) as connection:
-            return turns.build_sources(connection, session_id, footing.seqs(entry.text))
+        return sqlite.read(self._source.engine, turns.build_sources, session_id, footing.seqs(entry.text))
 
     def _read(self, run_id: str) -> tuple[SupportingSentences, str]:
-        with sqlite.begin_read(self._source.engine) as connection:
-            return read_sentences(connection, run_id, self._source.settings.zone)
+        return sqlite.read(self._source.engine, read_sentences, run_id, self._source.settings.zone)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from datetime import time as wall_time
 from pathlib import Path
 from typing import Any
@@ -85,12 +85,8 @@ def _read_questions(
 def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
     """Return the entries of the daily files in order, each bullet and paragraph with the time of its block."""
     found = []
-    for path in sorted((workspace / "memory").glob("????-??-??.md")):
-        try:
-            day = date.fromisoformat(path.stem)
-        except ValueError:
-            continue
-        file = daily.parse(mask_hidden(regular.read_in(workspace, f"memory/{path.name}") or b""))
+    for day in dreaming.list_days(workspace):
+        file = daily.parse(mask_hidden(regular.read_in(workspace, f"memory/{day}.md") or b""))
         sections = [(block.clock, block.raw, daily.session_of(block.body)) for block in file.blocks]
         for clock, raw, session in [(None, file.head, ""), *sections]:
             # What has no clock was there at the day's end at the latest.

@@ -94,8 +94,7 @@ def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None)
 
 def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
     """Make the questions due that only wait for a quiet session; return the ids of their runs."""
-    with sqlite.begin_write(engine) as connection:
-        return runs.make_due(connection, KIND, clock.text())
+    return sqlite.write(engine, runs.make_due, KIND, clock.text())
 
 
 # --- gathering --------------------------------------------------------------------------------------------------------

@@ -198,8 +198,7 @@ class _OpenImport:
     def note(self, **values: Any) -> None:
         """Record values on its row."""
         self.told |= values
-        with sqlite.begin_write(self.runner.engine) as connection:
-            runs.note_receipt(connection, self.run, {KIND: self.told}, states=("queued",))
+        sqlite.write(self.runner.engine, runs.note_receipt, self.run, {KIND: self.told}, states=("queued",))
 
     def enter(self, step: str, **values: Any) -> None:
         """Begin its next step."""

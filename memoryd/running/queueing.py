@@ -127,9 +127,8 @@ def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **
 def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
     """Return the run that waits or runs over a session's turns past its watermark."""
     with sqlite.begin_read(engine) as connection:
-        return runs.open_by_key(
-            connection, key_of(kind, session_id, turns.read_watermark(connection, session_id, kind))
-        )
+        mark = turns.read_watermark(connection, session_id, kind)
+        return runs.open_by_key(connection, key_of(kind, session_id, mark))
 
 
 def list_candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:

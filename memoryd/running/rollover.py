@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, RowMapping
 
@@ -130,10 +130,8 @@ def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id:
             return None
         dreaming.flush(engine, settings, clock, row["agent_id"], "manual", HUMAN)
         options = {"before": clock.text(), "by": f"user in session {session_id}"}
-        with sqlite.begin_write(engine) as connection:
-            return queueing.queue(
-                connection, clock, KIND, row["agent_id"], key, trigger="manual", actor=HUMAN, options=options
-            )
+        more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options}
+        return sqlite.write(engine, queueing.queue, clock, KIND, row["agent_id"], key, **more)
     return None
 
 
@@ -151,20 +149,15 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     options = {"before": clock.text(ahead=-settings.sessions.stale_after), "scheduled": True}
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
         if agent.enabled:
-            with sqlite.begin_write(engine) as connection:
-                key = f"{KIND}:{agent.id}"
-                run_id = queueing.queue(
-                    connection, clock, KIND, agent.id, key, trigger=trigger, slot=name, options=options
-                )
-                queued += run_id is not None
+            more: dict[str, Any] = {"key": f"{KIND}:{agent.id}", "slot": name, "options": options}
+            queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued
 
 
 def request(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> None:
     """Queue a rollover after something was forgotten, so that the next session moves up."""
     if _may_run(settings, agent_id):
-        with sqlite.begin_write(engine) as connection:
-            queueing.queue(connection, clock, KIND, agent_id, f"{KIND}:{agent_id}", trigger="recovery")
+        sqlite.write(engine, queueing.queue, clock, KIND, agent_id, f"{KIND}:{agent_id}", trigger="recovery")
 
 
 def _may_run(settings: Settings, agent_id: str) -> bool:
@@ -354,8 +347,7 @@ def _name_theme(tags: Sequence[str], folder: str | None) -> str:
 def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepSummary:
     """Return the summary of a session that has not slept, by the offline backend; empty if it comes to nothing."""
     source = runner.source(workspace)
-    with sqlite.begin_read(runner.engine) as connection:
-        said = turns.stored_turns(connection, row["id"])
+    said = sqlite.read(runner.engine, turns.stored_turns, row["id"])
     offline = replace(runner.settings, llm=replace(runner.settings.llm, provider=OFFLINE))
 
     def answer(ask: Ask) -> Reply:

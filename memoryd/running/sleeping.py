@@ -88,8 +88,7 @@ def window_of(settings: Settings, agent_id: str) -> int | None:
 def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) -> None:
     """Count the tokens of a session's turns past `after` that are not counted yet."""
     while True:
-        with sqlite.begin_read(engine) as connection:
-            waiting = turns.list_uncounted(connection, session_id, after=after, limit=COUNT_CHUNK)
+        waiting = sqlite.read(engine, turns.list_uncounted, session_id, after=after, limit=COUNT_CHUNK)
         if not waiting:
             return
         counted = worker.count([text for _, text in waiting])
@@ -104,8 +103,7 @@ def needs_counting(row: RowMapping) -> bool:
 
 def session_needs_counting(engine: Engine, session_id: str) -> bool:
     """Return True if a session's context usage needs the tokenizer now."""
-    with sqlite.begin_read(engine) as connection:
-        row = turns.session_row(connection, session_id)
+    row = sqlite.read(engine, turns.session_row, session_id)
     return row is not None and needs_counting(row)
 
 
@@ -126,8 +124,7 @@ def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str)
 
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
     """Count the context of a session without usage figures, and keep the sum on its row."""
-    with sqlite.begin_read(engine) as connection:
-        row = turns.session_row(connection, session_id)
+    row = sqlite.read(engine, turns.session_row, session_id)
     if row is None or not needs_counting(row):
         return
     since = live.Gauge(**json.loads(row["gauge"])).since_seq - 1

@@ -659,3 +659,10 @@ def test_what_a_person_writes_into_a_daily_file_is_their_word_and_what_the_agent
     assert [one["guard"] for one in row["receipt"].get("refused", ())] == ([] if call is None else ["taint"])
     assert row["receipt"]["dream"]["unsure"] == (call == "other")
     assert (f"- Unsure, nobody knows who wrote it: {WISH}" in world.diary()) is (call == "other")
+
+
+def test_days_of_daily_files_are_those_of_the_calendar(tmp_path):
+    (tmp_path / "memory").mkdir()
+    for name in ("2026-03-02.md", "2026-02-31.md", "2026-01-09.md", "notes.md"):
+        (tmp_path / "memory" / name).write_text("# Notes\n")
+    assert [day.isoformat() for day in dreaming.list_days(tmp_path)] == ["2026-01-09", "2026-03-02"]
