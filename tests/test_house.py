@@ -908,4 +908,10 @@ def test_an_unreachable_module_is_found():
 
 
 def test_the_settings_hold_nothing_that_is_neither_key_nor_derived():
-    assert {key.name for key in fields(Settings)} - set(keys_of(Settings)) == {"zone", "source", "lines", "warnings", "sha256"}
+    assert {key.name for key in fields(Settings)} - set(keys_of(Settings)) == {
+        "zone",
+        "source",
+        "lines",
+        "warnings",
+        "sha256",
+    }
