@@ -58,6 +58,9 @@ _OF_REQUEST = {
     "steers": 0.9, "choice": 0.9, "denies": 0.5, "rules": 0.9, "first": 0.3, "last": 2.0, "asks": -0.8, "thin": -0.8,
 }  # fmt: skip
 
+_NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
+_FEWEST_LETTERS = 4  # beside names of files and code
+
 _OF_LAST = 20.0  # added to the weight of the last request
 _OF_MARK = 10.0  # … and of what its speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
@@ -426,7 +429,8 @@ def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
 def _says_enough(text: str, fewest: int) -> bool:
     """Return True if a text of an assistant can be a line: one with content words, no dump and no head of a list."""
     is_head = text.rstrip().endswith((":", "："))  # noqa: RUF001
-    return not is_head and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
+    is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names: it says nothing of them
+    return not is_head and not is_bare and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
 
 
 def _is_answer(one: ConversationMessage) -> bool:

@@ -316,3 +316,9 @@ def test_how_something_is_is_found_out_and_what_was_done_is_decided():
 
 def test_that_nothing_is_open_is_no_open_point():
     assert texts(lines(REQUEST, "Assistant: The importer reads CRLF now.\n\nFollow-ups: none."), Section.OPEN) == []
+
+
+@pytest.mark.parametrize("bare", ["`/depot.js` \u2192 `/riga/depot.js`.", "src/depot/riga_table.py."])
+def test_names_alone_are_no_line(bare):
+    found = lines(REQUEST, f"Assistant: The importer splits at CRLF now:\n\n- {bare}\n", LAST, ANSWER)
+    assert not any("riga" in text for text in texts(found))
