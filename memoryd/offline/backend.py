@@ -64,6 +64,9 @@ _STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed
 _DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # where work is unless it is told otherwise
 _ALL_DONE = re.compile(r"Tasks: (\d+) of \1 done")  # nothing is open
 _CHARS_PER_TOKEN = 4
+_PROMPT_FILE = re.compile(
+    r"^## User Input\s+```.*?```\s+You \*\*MUST\*\* consider the user input", re.DOTALL | re.MULTILINE
+)
 _OF_FAILURES_LIST = """
 error errors fail failed failure fails assert assertion assertionerror exception valueerror typeerror
 keyerror test tests file line code run fixed now pass passes works src lib main index app expected got
@@ -160,8 +163,11 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
 def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
     """Return the numbers of the sentences of a message that are the user's own words.
 
-    Of what may be, a sentence behind the user's own counts if it speaks in the first person.
+    Of what may be, a sentence behind the user's own counts if it speaks in the first person. A prompt file into which a
+    program put the user's words has none.
     """
+    if _PROMPT_FILE.search(quoted.text):
+        return frozenset()
     parts = split(quoted.text)
     found: set[int] = set()
     for number, (part, lane) in enumerate(zip(parts, lanes_of_text(quoted.text, parts, Lane.USER), strict=True), 1):

@@ -123,14 +123,21 @@ def choose_lines(
     """
     found = list_work(said, own)
     if not noted:
-        return choose_work(found, budget), []
+        return _choose_said(found, budget), []
     words_noted = sum(prose.count_words(one.text) for one in noted)
     share = words_noted / (words_noted + sum(prose.count_words(one.text) for one in said) + 1)
-    chosen = choose_work(found, max(budget - int(share * budget), min(budget, _LEAST_SAID)))
+    chosen = _choose_said(found, max(budget - int(share * budget), min(budget, _LEAST_SAID)))
     left = budget - sum(one.cost for one in chosen)
     reading = _WorkReading(said, own)
     told = [one for note in noted for one in reading.read_note(note) if one.weight >= _LEAST_NOTED]
     return chosen, choose_work(told, left, chosen, _MOST_OF_NOTE)
+
+
+def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
+    """Return the lines for messages: where all have their share, room that is left goes to the longest answers."""
+    chosen = choose_work(found, budget)
+    rest = [one for one in found if not one.by_user and one not in chosen]
+    return chosen + choose_work(rest, budget - sum(one.cost for one in chosen), chosen, len(rest))
 
 
 def choose_work(

@@ -155,6 +155,7 @@ PROGRESS = re.compile(
 # when the session ends.
 PENDING = re.compile(
     r"\b(?:i|we)(?:'ll| will| am going to| are going to|'(?:m|re) going to)\b"
+    r"|\b(?:i'm|i am|we're) (?:(?:also|now|just|still|only) )?(?!using\b)\w+ing\b"
     r"|\b(?:remaining|still (?:has|have|shows?|reports?|fails?|needs?|contains?|one|two|three|\d+)"
     r"|new (?:bug|issue|error|failure))\b",
     re.IGNORECASE,

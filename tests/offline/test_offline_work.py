@@ -273,6 +273,7 @@ def test_what_could_not_be_done_is_no_guess():
 @pytest.mark.parametrize(
     "passing",
     [
+        "The resolver of the depot is in; I'm adding the scanner of the gauge now.",
         "All 31 tests of the importer pass now.",
         "Root cause: why the files of the depot are not cleaned up.",
         "B: The session of the depot got a new branch somehow.",
@@ -322,3 +323,20 @@ def test_that_nothing_is_open_is_no_open_point():
 def test_names_alone_are_no_line(bare):
     found = lines(REQUEST, f"Assistant: The importer splits at CRLF now:\n\n- {bare}\n", LAST, ANSWER)
     assert not any("riga" in text for text in texts(found))
+
+
+def test_one_long_answer_fills_the_room_that_is_left_and_no_more():
+    items = [
+        "- Added a scanner for lines of the Turku harbour.",
+        "- Moved old tables into one archive on the coast.",
+        "- Replaced seven regular expressions by a grammar.",
+        "- Fixed empty files that Gdansk sends on Sundays.",
+        "- Removed both caches, which nobody had emptied.",
+        "- Renamed the exporter's columns after the norm.",
+        "- Created an index over ships by their tonnage.",
+    ]
+    said = talk(REQUEST, "Assistant: Done.\n\n" + "\n".join(items))
+    chosen, _ = work.choose_lines(said, {}, [], ROOM)
+    assert sum(not one.by_user for one in chosen) == len(items)
+    few, _ = work.choose_lines(said, {}, [], 60)
+    assert 1 < sum(one.cost for one in few) <= 60
