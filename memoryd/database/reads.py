@@ -385,12 +385,12 @@ def list_formats(reader: DatabaseReader, agent_id: str) -> list[str]:
     return [str(row["format"]) for row in rows]
 
 
-def find_session(reader: DatabaseReader, session_id: str) -> Row:
-    """Read one session; a beginning of its id is enough that none has but its subagents'."""
+def find_session(reader: DatabaseReader, session_id: str, agent_id: str | None = None) -> Row:
+    """Read one session, of an agent; a beginning of its id is enough that none has but its subagents'."""
     rows = reader.rows(
         "SELECT * FROM session WHERE id >= ?1 AND id <= ?1 || char(1114111)"  # no character is after the last one
-        " ORDER BY id <> ?1, parent_id IS NOT NULL, id LIMIT 2",
-        session_id,
+        " AND (?2 IS NULL OR agent_id = ?2) ORDER BY id <> ?1, parent_id IS NOT NULL, id LIMIT 2",
+        session_id, agent_id,
     )  # fmt: skip
     if not rows:
         raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")

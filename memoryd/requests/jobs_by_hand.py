@@ -127,7 +127,10 @@ def _require_read(settings: Settings) -> None:
 def _queue_runs(
     settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: JobRequest
 ) -> list[str]:
-    chosen = None if asked.session_id is None else _find_session(settings, agent_id, asked.session_id)
+    chosen = None
+    if asked.session_id is not None:
+        row = reads.ask(reads.database_path(settings), reads.find_session, asked.session_id, agent_id)
+        chosen = str(row["id"])
     if kind == refining.KIND:
         return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
     if kind == extraction.KIND:
@@ -145,14 +148,6 @@ def _queue_runs(
         return [*flushed, waiting.request(engine, clock, agent_id, kind, about, key=f"{kind}:{agent_id}")]
     forced = {"force": True} if asked.force and kind == ledger_runs.DEDUP else None
     return [waiting.request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
-
-
-def _find_session(settings: Settings, agent_id: str, wanted: str) -> str:
-    """Return the full id of an agent's session; a unique beginning is enough."""
-    row = reads.ask(reads.database_path(settings), reads.find_session, wanted)
-    if row["agent_id"] != agent_id:
-        raise NotFoundError(f"this is not the agent {agent_id!r}'s", where=wanted, hint="memoryd session list")
-    return str(row["id"])
 
 
 def _find_agent(settings: Settings, agent_id: str) -> Agent:

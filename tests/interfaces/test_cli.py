@@ -241,15 +241,17 @@ def test_a_session_whose_id_begins_anothers_is_meant_by_its_whole_id(tmp_path):
     engine = schema.open_database(tmp_path / "memoryd.db", now="2026").engine
     with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, '2026')")
-        for name in ("abc", "abc~2"):
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('other', '/o', 1, 0, '2026')")
+        for name, agent in (("abc", "demo"), ("abc~2", "demo"), ("abd", "other")):
             connection.exec_driver_sql(
                 "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq,"
-                " gauge, counted_seq) VALUES (?, 'demo', 'abc', 'messages', 'active', '2026', '2026', 0, 0, '{}', 0)",
-                (name,),
+                " gauge, counted_seq) VALUES (?, ?, 'abc', 'messages', 'active', '2026', '2026', 0, 0, '{}', 0)",
+                (name, agent),
             )
     find = partial(reads.ask, tmp_path / "memoryd.db", reads.find_session)
     assert find("abc")["id"] == "abc"
     assert find("abc~")["id"] == "abc~2"
+    assert find("ab", "other")["id"] == "abd"
     for wanted in ("ab", "%", "_bc", "nothing"):
         with pytest.raises(NotFoundError):
             find(wanted)
