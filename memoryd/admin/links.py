@@ -83,11 +83,11 @@ class BrowserSession:
 class Sessions:
     """Hold the open sessions, in memory alone: a restart ends them."""
 
-    def __init__(self) -> None:
-        """Start without any; links from before now are refused."""
+    def __init__(self, since: float | None = None) -> None:
+        """Start without any; links from before `since` (now) are refused."""
         self._open: dict[str, BrowserSession] = {}
         self._used: dict[str, int] = {}
-        self._began = time.time()
+        self._began = time.time() if since is None else since
         self._wrong = Allowance(10, 0.5)  # links and passphrases that are wrong
 
     def enter(self, settings: Settings, link: str) -> str | None:
@@ -142,6 +142,11 @@ class Sessions:
             return None
         found.used = now
         return found
+
+    def is_empty(self) -> bool:
+        """Return True if nobody has an open session."""
+        now = time.monotonic()
+        return not any(_is_open(one, now) for one in self._open.values())
 
     def close(self, name: str | None) -> None:
         """End a session."""

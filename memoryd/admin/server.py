@@ -11,7 +11,9 @@ import asyncio
 import hashlib
 import hmac
 import json
+import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,7 @@ from starlette.staticfiles import StaticFiles
 
 from memoryd import config
 from memoryd.admin import acts, pages
-from memoryd.admin.links import DEFAULT, Allowance, BrowserSession, Sessions
+from memoryd.admin.links import DEFAULT, LINK_SECONDS, Allowance, BrowserSession, Sessions
 from memoryd.admin.pages import PAGES, Look, Page
 from memoryd.config_values import is_loopback
 from memoryd.counted import count_noun
@@ -51,6 +53,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 LARGEST_BODY = 2 * 1024 * 1024
 MOST_STREAMS = 24
 LIVE_SECONDS = 2.0
+UNUSED_SECONDS = LINK_SECONDS + 30
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
@@ -135,12 +138,13 @@ class Server:
     removed user holds from the next request on.
     """
 
-    def __init__(self, source: Path) -> None:
-        """Read the configuration; it is read again whenever its file changes."""
+    def __init__(self, source: Path, since: float | None = None) -> None:
+        """Read the configuration; it is read again whenever its file changes. Links from before `since` are refused."""
         self._source = source
         self._mark: tuple[int, int] | None = None
         self.settings: Settings = self._load()
-        self.sessions = Sessions()
+        self.sessions = Sessions(since)
+        self._unused_since = time.monotonic()
         self._streams = 0
         self._log = get_logger(part="admin")
         self._checks = asyncio.Semaphore(2)  # a check of a passphrase takes 64 MB
@@ -157,6 +161,12 @@ class Server:
                 self.settings = config.load(self._source)
             self._mark = mark
         return self.settings
+
+    def is_unused(self, now: float) -> bool:
+        """Return True if nobody has been logged in for so long that no link is left that was used here."""
+        if not self.sessions.is_empty():
+            self._unused_since = now
+        return now - self._unused_since > UNUSED_SECONDS
 
     def build(self) -> Application:
         """Return the application behind its door."""
@@ -415,8 +425,14 @@ def _is_equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def serve(source: Path, ready: Callable[[str], None]) -> None:
-    """Serve the page until the process is told to stop; `ready` is called with the address."""
+def serve(
+    source: Path, ready: Callable[[str], None] = lambda _address: None, listener: tuple[int, float] | None = None
+) -> None:
+    """Serve the page until the process is told to stop; `ready` is called with the address.
+
+    A `listener` is an open socket, with the time since which links may have been made for it. Then the process ends
+    when the page has not been used for a while.
+    """
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -427,7 +443,14 @@ def serve(source: Path, ready: Callable[[str], None]) -> None:
             super().connection_made(transport)
             self.loop.call_later(15, lambda: transport.close() if self.cycle is None else None)
 
-    server = Server(source)
+    class Serving(uvicorn.Server):
+        """End when the page is unused, if somebody starts it again."""
+
+        async def on_tick(self, counter: int) -> bool:
+            is_over = listener is not None and server.is_unused(time.monotonic())
+            return await super().on_tick(counter) or is_over
+
+    server = Server(source, None if listener is None else listener[1])
     settings = server.settings
     address = settings.admin.listen or DEFAULT
     host, _, port = address.rpartition(":")
@@ -450,4 +473,4 @@ def serve(source: Path, ready: Callable[[str], None]) -> None:
         ssl_keyfile=settings.admin.tls_key,
     )
     ready(address)
-    uvicorn.Server(options).run()
+    Serving(options).run(None if listener is None else [socket.socket(fileno=listener[0])])

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import select
+import socket
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import click
 
+from memoryd.errors import describe
 from memoryd.interfaces.call import Call, passed, start_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memoryd.config import Settings
+    from memoryd.files.log import Log
 
 
 @click.command()
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
 @click.option("--hash", "hashes", is_flag=True, help="Ask for a passphrase and print its hash for admin.users.")
-@click.option("--serve", "child", is_flag=True, hidden=True, help="Serve without a link, as the daemon starts it.")
+@click.option("--serve", "child", is_flag=True, hidden=True, help="Serve without a link.")
+@click.option("--listener", type=(int, float), hidden=True, help="The daemon's open socket, and since when it is open.")
 @passed
-def admin(call: Call, opens: bool, hashes: bool, child: bool) -> None:  # noqa: FBT001
+def admin(call: Call, opens: bool, hashes: bool, child: bool, listener: tuple[int, float] | None) -> None:  # noqa: FBT001
     """Print a one-time link to the admin page; if nobody serves the page, serve it until interrupted."""
     from memoryd.admin import links
     from memoryd.files import trust
@@ -34,6 +41,12 @@ def admin(call: Call, opens: bool, hashes: bool, child: bool) -> None:  # noqa: 
         return
     settings = call.settings()
     trust.require(settings)
+    if listener is not None:
+        from memoryd.admin import server
+
+        with start_log(settings, quiet=True):
+            server.serve(settings.source, listener=listener)
+        return
     lock = Lock(settings.state_dir / links.LOCK)
     if lock.holder() is not None and not child:
         _show(call, links.make_link(settings), opens=opens)
@@ -56,16 +69,53 @@ def _show(call: Call, link: str, *, opens: bool) -> None:
 
 
 @contextlib.contextmanager
-def serve_beside(settings: Settings) -> Iterator[None]:
-    """Serve the page in a process of its own while the daemon runs, if `admin.listen` is set."""
-    if settings.admin.listen is None:
+def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
+    """Have the page served while the daemon runs, if `admin.listen` is set.
+
+    The first connection starts a process of its own, which ends when nobody has used the page for a while. So a page
+    that nobody uses costs a socket.
+    """
+    from memoryd.admin import links
+    from memoryd.errors import MemorydError
+    from memoryd.files.locks import Lock
+
+    address = settings.admin.listen
+    if address is None:
         yield
         return
-    command = [sys.executable, "-m", "memoryd", "--config", str(settings.source), "admin", "--serve"]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    try:
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with contextlib.ExitStack() as opened:
+        try:
+            opened.enter_context(Lock(settings.state_dir / links.LOCK))  # `memoryd admin` then only makes a link
+            listener = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=2048)
+        except (OSError, MemorydError) as error:
+            log.warning("the admin page is not served", address=address, why=describe(error))
+        else:
+            opened.enter_context(listener)
+            stop = threading.Event()
+            thread = threading.Thread(target=_start_when_asked, args=(settings, listener, stop), name="page")
+            thread.start()
+            opened.callback(thread.join)
+            opened.callback(stop.set)
         yield
-    finally:
+
+
+def _start_when_asked(settings: Settings, listener: socket.socket, stop: threading.Event) -> None:
+    """Start the process of the page when a connection waits and none runs; end it when the daemon stops."""
+    since = time.time()
+    while not stop.wait(0.05):
+        if not select.select([listener], [], [], 0.5)[0]:
+            continue
+        command = [sys.executable, "-m", "memoryd", "--config", str(settings.source), "admin"]
+        command += ["--listener", str(listener.fileno()), str(since)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[listener.fileno()]
+        )
+        while process.poll() is None and not stop.wait(0.5):
+            pass
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
+        # A link that was used in the process that has ended is not good in the next one.
+        since = time.time()

@@ -44,7 +44,7 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
         loop.beside.append(lambda: hooked.refresh() if app.clock.monotonic() >= ahead else None)
         path = settings.state_dir / daemon_client.SOCKET
         with (
-            page.serve_beside(settings),
+            page.serve_beside(settings, app.log.bind(part="admin")),
             control.Control(
                 path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
             ),

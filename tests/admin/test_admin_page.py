@@ -1,14 +1,24 @@
 """The admin page in this process: what each page shows, what each act does, and what neither gives away."""
 
+import contextlib
 import html
+import http.client
 import json
+import os
 import re
 import shutil
+import signal
+import sys
 import threading
+import time
+import urllib.parse
+from pathlib import Path
 
 import pytest
 from admin_world import PLANTED, Client, append_core, audited, consent, make
+from scratch import until
 
+from memoryd.admin import server as server_module
 from memoryd.requests import access, lists
 from memoryd.requests.access import Person, find_user_name
 
@@ -264,6 +274,49 @@ def test_a_link_opens_one_session_with_a_name_of_the_servers_choice(owner):
         client.http.cookies.clear()
         assert client.get(f"/enter/{forged}").status_code in {403, 429}
         assert client.get("/").status_code == 401
+
+
+def pages_of(pid):
+    """The processes of the page that a process has started, from whichever thread."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread or a process has just ended
+            found += [
+                one for one in path.read_text().split() if "--listener" in Path(f"/proc/{one}/cmdline").read_text()
+            ]
+    return [int(one) for one in found]
+
+
+def fetch(link):
+    address = urllib.parse.urlsplit(link)
+    with contextlib.closing(http.client.HTTPConnection(address.hostname, address.port, timeout=30)) as connection:
+        connection.request("GET", address.path)
+        return connection.getresponse().status
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the list of a process's children")
+def test_a_daemon_starts_the_page_for_its_first_visitor(owner):
+    with owner.daemon() as process:
+        assert pages_of(process.pid) == []
+        link = owner.json("admin")["link"]
+        assert [fetch(link), fetch(link)] == [200, 403]
+        (page,) = pages_of(process.pid)
+        os.kill(page, signal.SIGTERM)  # as when it is unused: the next visitor starts another, which knows no old link
+        until(lambda: pages_of(process.pid) == [], why="the page ends")
+        assert [fetch(link), fetch(owner.json("admin")["link"])] == [403, 200]
+    assert process.returncode == 0
+    with pytest.raises(OSError, match="refused"):
+        fetch(link)
+
+
+def test_the_page_is_unused_when_nobody_has_been_logged_in_for_a_while(owner):
+    client = Client(owner)
+    server, later = client.server, server_module.UNUSED_SECONDS + 1
+    now = time.monotonic()
+    assert not server.is_unused(now + later)
+    client.http.post("/logout", data={"csrf": client.csrf()}, headers={"origin": f"http://{client.listen}"})
+    assert not server.is_unused(now + later + 1)
+    assert server.is_unused(now + 2 * later)
 
 
 def test_every_answer_forbids_scripts_frames_and_keeping(owner):
