@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from memoryd.database.reads import DatabaseReader
     from memoryd.finding.indexing import Indexer
     from memoryd.index.tables import Tables
-    from memoryd.recall.documents import Speaker
     from memoryd.recall.query import Query
     from memoryd.recall.ranking import Candidate, RankedCandidate
 
@@ -45,7 +44,7 @@ LIMIT = 10
 MOST = 200  # hits that one search may give
 _DEPTH = 2  # candidates read for each hit that is wanted, since their texts change their order …
 LEAST = 40  # … but at least so many …
-_WIDTH = 200  # … the best of so many that hold the words, by whose words they are
+_TAGGED = 200  # … and for tags, which are looked for in the texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +171,7 @@ class Recall:
             None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
         )
         where = SearchFilter(narrowing.tier, day_after, day_before)
-        # Tags are looked for in the texts, so all that hold the words are read.
-        width = max(_WIDTH, _DEPTH * narrowing.limit)
-        depth = width if narrowing.tags else max(LEAST, _DEPTH * narrowing.limit)
+        depth = max(_TAGGED if narrowing.tags else LEAST, _DEPTH * narrowing.limit)
         with ExitStack() as opened:
             tables = opened.enter_context(self.indexer.index.begin_read())
             number = tables.find_number(agent.id)
@@ -183,17 +180,15 @@ class Recall:
             reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
             passages = Passages(sources, tables.weigh_terms(number, query.terms), text)
-            found = tables.find(number, query, where, width)
-            phrases = query.phrases
-            quoting = frozenset(tables.find_holding(number, phrases, [one.id for one in found]) if phrases else ())
-            by_words = _weigh_voices(found, passages.asked, quoting)[:depth]
+            weigh = partial(weigh_voice, asked=passages.asked)
+            by_words = tables.find(number, query, where, depth, weigh)
             sources.read_ahead(by_words)  # while the model is at work
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
                 near = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
                 passages.near = {one.id: one.score for one in near}
-                by_meaning = _weigh_voices(near, passages.asked, quoting)
+                by_meaning = [replace(one, score=one.score * weigh(one.voice)) for one in near]
                 sources.read_ahead(by_meaning)
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
             stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
@@ -203,6 +198,8 @@ class Recall:
                 for one in candidates.values()
                 if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing)
             }
+            phrases = query.phrases
+            quoting = frozenset(tables.find_holding(number, phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
 
             def order_candidates(found: list[Candidate], weigh: Callable[[Candidate], float]) -> list[RankedCandidate]:
@@ -223,12 +220,6 @@ class Recall:
                 "not all texts are embedded yet" if by_meaning and tables.list_lacking_vectors(number, 1) else ""
             )
             return _SearchResult(_hits(tables, number, query, best, passages, note), list(stale.values()))
-
-
-def _weigh_voices(found: Sequence[Candidate], asked: Speaker | None, quoting: frozenset[int]) -> list[Candidate]:
-    """Return candidates by whose words they are, the best first; those with a quoted phrase before all others."""
-    weighed = [replace(one, score=one.score * weigh_voice(one.voice, asked)) for one in found]
-    return sorted(weighed, key=lambda one: (one.id not in quoting, -one.score, one.id))
 
 
 def _read_known(

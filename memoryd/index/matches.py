@@ -3,8 +3,7 @@
 FTS5 ranks all matches of a question, and for that counts those of each of its words: words that stand in very many
 documents cost more than they tell. Where there are such, documents are ranked by the rare words alone. Of the common
 ones it is only looked where they stand as well, which costs a fraction of that, and documents are added that hold two
-of them. Measured on the questions of one LoCoMo conversation that was set aside, among 100,000 made-up turns: R@10 is
-.744 with this budget, .744 where all matches may be ranked and .731 with a fifth of it.
+of them. `bench/recall_histories.py` compares that with a ranking of all that matches.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from memoryd.recall.ranking import SESSION
 FEW = 2000  # documents that are ranked in a moment, whatever is asked
 BUDGET = 15_000  # matches that one question may have ranked, at about a microsecond each …
 FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
+_SHARE = 25  # … but at least one in so many of all documents
+_KEPT = 1500  # matches of rare words that are told apart by the common ones
 _PAIRED = 3  # common words, the rarest of them, of which documents are added that hold two
 _REACH = 2  # times the budget: how many of a word are counted, and up to which it may be one of them
 _HARDLY = 50  # one in so many documents more or less
@@ -115,11 +116,12 @@ class Matches:
         every = self._all()
         if every.size <= FEW:
             return self._rank_few(query.terms, where, limit, every)
-        budget = FILTERED_BUDGET if where.is_narrow else BUDGET
+        budget = max(FILTERED_BUDGET if where.is_narrow else BUDGET, every.size // _SHARE)
         rare, common = self._split_terms(query.terms, budget, every)
         if not common:
             return self._rank_any(rare, where, limit) if rare else []
-        scores = dict(self._rank_any(rare, where, limit)) if rare else {}
+        # More than are wanted: common words can lift what the rare ones rank low.
+        scores = dict(self._rank_any(rare, where, max(limit, _KEPT))) if rare else {}
         if not scores:  # or none that the filter lets through
             rare = ()
             common, scores = self._rank_newest(common, where, limit, budget)

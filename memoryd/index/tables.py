@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -51,6 +51,7 @@ _MERGED_PAGES = 250  # of 4 KiB, at one go where nobody waits for it: some 20 ms
 _MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags, d.voice"
 _SPEAKERS = dict(enumerate(Speaker))
+_WIDTH = 200  # documents that are weighed by whose words they are
 _PORTION = 4096  # vectors read at once
 
 
@@ -399,16 +400,32 @@ class Tables:
 
     # --- questions ------------------------------------------------------------------------------------------------
 
-    def find(self, number: int, query: Query, where: SearchFilter, limit: int) -> list[Candidate]:
-        """Return the documents that match best, the best first."""
-        scores = dict(self.rank(number, query, where, limit))
+    def find(
+        self, number: int, query: Query, where: SearchFilter, limit: int, weigh: Callable[[Speaker], float]
+    ) -> list[Candidate]:
+        """Return the documents that match best, the best first; those with the quoted phrases before all others.
+
+        `weigh` gives what the score of a document is multiplied by for whose words it is.
+        """
+        scores = dict(self.rank(number, query, where, max(_WIDTH, limit)))
+        phrases = query.phrases
+        quoting = self.find_holding(number, phrases, list(scores)) if phrases else set()
+        rows = self._rows(
+            "SELECT id, voice FROM document WHERE id IN (SELECT value FROM json_each(?))", json.dumps(list(scores))
+        )
+        weights = {voice: weigh(speaker) for voice, speaker in _SPEAKERS.items()}
+        try:
+            weighed = [(one not in quoting, -scores[one] * weights[voice], one) for one, voice in rows]
+        except KeyError as error:
+            raise DamagedError("a document is none") from error
+        best = {one: score for _, score, one in sorted(weighed)[:limit]}
         rows = self._rows(
             f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
             " WHERE d.id IN (SELECT value FROM json_each(?))",
-            json.dumps(list(scores)),
+            json.dumps(list(best)),
         )
-        found = {row[0]: _candidate((row[0], -scores[row[0]], *row[2:])) for row in rows}
-        return [found[one] for one in scores if one in found]
+        found = {row[0]: _candidate((row[0], best[row[0]], *row[2:])) for row in rows}
+        return [found[one] for one in best if one in found]
 
     def rank(self, number: int, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
         """Return the ids and scores of the documents that match best, the best first; a higher score is better."""

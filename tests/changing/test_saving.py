@@ -340,7 +340,7 @@ def test_a_running_daemon_writes_what_is_saved_and_indexes_it(scratch, memory):
         def is_in():
             with index.begin_read() as tables:
                 number = tables.find_number("demo")
-                return number is not None and tables.find(number, parse("kumquat"), SearchFilter(), 5)
+                return number is not None and tables.find(number, parse("kumquat"), SearchFilter(), 5, lambda _: 1.0)
 
         found = until(is_in, why="the daemon has indexed the note by itself")
         assert [one.path for one in found] == done["files"]
