@@ -67,13 +67,18 @@ class Timer:
     def __init__(self, seconds: float, now: float, *, first: float = 0) -> None:
         self.seconds = seconds
         self.at = now + first
+        self.last = now
 
     def is_due(self, now: float) -> bool:
         """Return True if the task is due, and set its next time."""
         if now < self.at:
             return False
-        self.at = now + self.seconds
+        self.at, self.last = now + self.seconds, now
         return True
+
+    def hurry(self, seconds: float) -> None:
+        """Make the task due this long after it last was, if that is sooner."""
+        self.at = min(self.at, self.last + seconds)
 
 
 @dataclass(slots=True)
@@ -228,6 +233,12 @@ class Loop:
         if announcement.transcript is not None:
             self.read(announcement.transcript)
         self.announced.append(announcement)
+        self.wake.set()
+
+    def look_for_project(self) -> None:
+        """Look for new projects soon: somebody works in a folder without an agent. From any thread."""
+        self.discover.hurry(TICK_SECONDS)
+        self.tick.hurry(0)
         self.wake.set()
 
     def _listen(self) -> None:

@@ -112,6 +112,8 @@ class HookAnswerer:
         """
         agent = self._agent(request)
         text = request.get("prompt")
+        if agent is None and self._app.settings.discover and isinstance(request.get("cwd"), str):
+            self._loop.look_for_project()
         if agent is None or not isinstance(text, str):
             return {"text": ""}
         found = [*self._find_about(agent, request, text), *self._suggest(agent, request)]
