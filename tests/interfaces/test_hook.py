@@ -10,13 +10,14 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
 from facts_world import store_on
-from scratch import Scratch, in_process, message, recent, said, until
+from scratch import STARTED, Scratch, in_process, message, recent, said, until
 
-from memoryd.daemon.loop import Loop
+from memoryd.daemon.loop import Loop, Timer
 from memoryd.database import profile, sqlite
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
@@ -840,3 +841,23 @@ def test_a_line_of_the_log_is_the_logs_own_shape_whatever_is_in_it(tmp_path):
     log_line.append(str(tmp_path), "error", "memoryd.hook", "x")
     assert not (tmp_path / "elsewhere").exists()
     log_line.append("/no/such/folder", "error", "memoryd.hook", "x")
+
+
+def test_a_prompt_in_a_folder_without_an_agent_has_new_projects_looked_for(tmp_path):
+    scratch = Scratch(tmp_path / "s", discover=["claude-code"])
+    scratch.agents = [Scratch.agent("demo", scratch.workspace, privacy="silo")]
+    scratch.write_config()
+    looks = []
+    with in_process(scratch, lambda: STARTED) as app:
+        answerer = HookAnswerer(app, SimpleNamespace(look_for_project=lambda: looks.append(1)))
+        for folder in (scratch.workspace, tmp_path / "new"):
+            answerer.prompt({"cwd": str(folder), "prompt": "Go on, please.", "session": "s", "transcript": None})
+    assert looks == [1]
+
+
+def test_a_timer_is_due_sooner_but_not_at_once_again():
+    timer = Timer(60, 100)
+    assert timer.is_due(100)
+    timer.hurry(5)
+    timer.hurry(5)
+    assert [timer.is_due(at) for at in (104, 105, 106, 164, 165)] == [False, True, False, False, True]

@@ -171,13 +171,6 @@ def test_from_sessions_to_memory_in_the_next_one_by_the_command_that_was_written
         until(lambda: "later" in [one.id for one in settings_of(world).agents], why="it is discovered")
         until((world.home / "work/later/MEMORY.md").exists, why="the daemon reads it")
         until(lambda: '"event":"announced"' in log_of(state), why="the end is carried out when the session is read")
-        world.claude(world.project("work/newest", git=True), "Never rebase the newest project.", session="newest")
-        command = shlex.split(hooks["UserPromptSubmit"][0]["hooks"][0]["command"])
-        event = {"session_id": "newest", "cwd": str(world.home / "work/newest"), "prompt": "Go on, please."}
-        event["hook_event_name"] = "UserPromptSubmit"
-        subprocess.run(command, input=json.dumps(event).encode(), capture_output=True, check=True)
-        # So is a prompt in a folder that has no agent yet: it is found before the minute is over.
-        until(lambda: "newest" in [one.id for one in settings_of(world).agents], seconds=45, why="it is discovered")
     finally:
         assert called(["init", "--remove"]).returncode == 0
     until(lambda: not daemon_client.ask_data(state, "ping"), why="the daemon ends")
