@@ -186,10 +186,12 @@ class Scratch:
 
 def called(arguments):
     """A command line carried out in this process, which spares the second that a new one takes to import it all."""
+    from kept_children import kept_children
+
     from memoryd.interfaces.cli import main
 
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with kept_children(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main(list(arguments))
         except SystemExit as ended:
