@@ -64,6 +64,9 @@ _STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed
 _DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # where work is unless it is told otherwise
 _ALL_DONE = re.compile(r"Tasks: (\d+) of \1 done")  # nothing is open
 _CHARS_PER_TOKEN = 4
+# The last run passed, and its command names no file, package or test: `go test ./...`, `mise run test`.
+_ALL_PASSED = re.compile(r"Tests: (?:\d+ )?passed(?!.*(?:(?<!\.)/|::|\.\w{2,4}\b| -(?:k|p|t|run)\b))[^`]*`")
+_TEST_RUN = re.compile(r"`[^`]*\b(?:tests?\b|pytest|vitest|jest)[^`]*`")  # a command that runs tests
 _PROMPT_FILE = re.compile(
     r"^## User Input\s+```.*?```\s+You \*\*MUST\*\* consider the user input", re.DOTALL | re.MULTILINE
 )
@@ -404,10 +407,17 @@ def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine
         shown = list(files)[:_MOST_FILES]
         sources = tuple(dict.fromkeys(files[path] for path in shown))
         told.append(reply.SummaryLine(sources, ", ".join(f"`{path}`" for path in shown), section=Section.FILES))
-    for failure in failures[-_MOST_FAILURES:][::-1]:
+    for failure in _drop_passed(failures, states.get("Tests"))[-_MOST_FAILURES:][::-1]:
         if _words((*told, failure)) <= limit:
             told.append(failure)
     return told
+
+
+def _drop_passed(failures: list[reply.SummaryLine], tested: reply.SummaryLine | None) -> list[reply.SummaryLine]:
+    """Return failures without those of tests before a run of all tests passed."""
+    if tested is None or not _ALL_PASSED.match(tested.text):
+        return failures
+    return [one for one in failures if one.sources > tested.sources or not _TEST_RUN.match(one.text)]
 
 
 def _words(told: Sequence[reply.SummaryLine]) -> int:

@@ -49,6 +49,7 @@ FACTS = "Facts:"
 RECENT_FILE = ".continuum/memory/RECENT.md"
 FAILED = "Failed"  # begins the name of a section in which words say the contrary of what they say elsewhere
 TOP = ""  # in `Part.plain` of a text of points alone: those above the first heading and below one with a colon, too
+_SECTION = 3  # level of a label such as "**State**:", with its text below it or behind it
 _DEEPEST = 12  # characters of its indentation that a line keeps
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 LABEL = re.compile(r"\*\*([A-Z][a-z ]{2,20})\*\*:[ \t]*(.*)", re.DOTALL)
@@ -335,7 +336,7 @@ def _level(line: str, plain: frozenset[str]) -> float:
         return len(heading[1])
     label = LABEL.fullmatch(line)
     if label and not label[2]:
-        return 3
+        return _SECTION
     return 2.5 if line in plain else 0
 
 
@@ -480,7 +481,7 @@ def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:
     for line in reversed(block.lines):
         if line.number in left and not (is_gone and 0 < below <= line.level):
             kept.append(line)
-            is_gone, below = False, line.level
+            is_gone, below = False, line.level or _SECTION * bool(LABEL.fullmatch(line.text.strip()))
         else:
             is_gone = True
     return block._replace(lines=kept[::-1])

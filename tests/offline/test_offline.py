@@ -421,3 +421,26 @@ def test_a_repeated_statement_is_told_once():
         ask(said("The gate code is 4711.", "Fine.", "The gate code is 4711.", "Fine.", "The GATE code is 4711."), 60)
     )
     assert text.count("4711") == 1
+
+
+@pytest.mark.parametrize(
+    ("run", "stays"),
+    [
+        ("Tests: passed (`go test ./...`)", False),
+        ("Tests: 31 passed, 90 % coverage (`pytest -q`)", False),
+        ("Tests: passed (`go test ./internal/sync`)", True),
+        ("Tests: 2 passed (`pytest -k upload`)", True),
+        ("Tests: 1 failed, 30 passed (`pytest -q`)", True),
+    ],
+)
+def test_a_test_that_failed_before_all_tests_passed_is_not_reported(run, stays):
+    failed = "`go test ./internal/sync -run TestUpload`: FAIL: TestUpload (0.07s)"
+    state = QuotedPiece("t9", "tool", "report", AT, f"state {run}")
+    talk = said("Fix the upload of the gauge files in src/upload.py.", "The upload is in src/upload.py now.")
+
+    def reported(at: str) -> bool:
+        told = ask((*talk, QuotedPiece(at, "tool", "report", AT, f"failed {failed}"), state), 200)
+        return any("TestUpload" in one.text for one in told.summary)
+
+    assert reported("t3") is stays
+    assert reported("t12")

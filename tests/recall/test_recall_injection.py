@@ -487,3 +487,12 @@ def test_a_name_forges_nothing_either(name):
     text = render([], [], [Part(name, "x")], WIDE, characters).text
     assert text.count("\n") == 5
     assert text.count(CLOSE) == 1
+
+
+def test_a_label_below_which_all_is_told_above_goes_also_before_a_label_with_its_text():
+    text = f"## Session\n\n**State**:\n\n- {MOVES}\n\n**Failed**: the roof of the hall\n\n**Open**:\n\n- {GREETS}\n"
+    recent = Part("RECENT.md", text, plain=frozenset({"Session", "State", "Failed", "Open", ""}))
+    shown = render([], facts_lines(MOVES), [recent], WIDE, characters).text
+    assert "**State**" not in shown
+    assert "**Failed**: the roof of the hall" in shown
+    assert "**Open**" in shown
