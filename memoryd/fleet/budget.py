@@ -1,8 +1,12 @@
 """Keep the limits of the whole fleet: tokens of a day, requests a minute, and one circuit breaker for each model.
 
-All of it is one transaction under the lock of the model's row, and all times are those of PostgreSQL: workers on many
-hosts, with clocks that differ by minutes, keep one limit. What a killed worker has reserved stays counted, as nobody
-knows whether it was paid.
+A reservation is one transaction under the lock of the model's row, and all times are those of PostgreSQL: workers on
+many hosts, with clocks that differ by minutes, keep one limit. What a killed worker has reserved stays counted, as
+nobody knows whether it was paid.
+
+All reservations wait for one lock, so nothing waits for the disk under it. `reserve` and `settle` commit lazily;
+`confirm` then brings a reservation to the disk, without the lock and before the call. A crash of the server can only
+take back a reservation that nobody has acted on, or leave a settled one as it was reserved.
 """
 
 from __future__ import annotations
@@ -11,7 +15,6 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from memoryd.fleet.extra import psycopg
 from memoryd.jobs.job import Reply
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
@@ -23,11 +26,22 @@ if TYPE_CHECKING:
 ALL = ""  # the row of `fleet_day` that counts all agents
 PROBE_GRACE = 30.0  # seconds beyond its timeout after which a probe's worker counts as killed
 BUSY_SECONDS = 30.0
+_LAZY = "SET LOCAL synchronous_commit = off"
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+# In one statement, after the lock, which may have been waited for: now, today, and the calls of the last minute. The
+# time to compare with must not be volatile, or no index serves.
+_LAST_MINUTE = (
+    "SELECT extract(epoch FROM clock_timestamp())::float8, (clock_timestamp() AT TIME ZONE 'UTC')::date, count(*),"
+    " extract(epoch FROM min(at))::float8 FROM (SELECT at FROM fleet_spend WHERE model = %s"
+    " AND at > statement_timestamp() - interval '60 s' ORDER BY at DESC LIMIT %s) AS newest"
+)
+# The row of all agents first: whoever locks both locks them in this order.
 _TAKE = (
-    "INSERT INTO fleet_day AS d (day, agent, tokens) SELECT %s, %s, %s WHERE %s <= %s"
+    "INSERT INTO fleet_day AS d (day, agent, tokens)"
+    " SELECT %(day)s, agent, %(tokens)s FROM (VALUES (1, '', %(all)s::bigint), (2, %(agent)s, %(each)s::bigint))"
+    " AS wanted (place, agent, most) WHERE %(tokens)s <= most ORDER BY place"
     " ON CONFLICT (day, agent) DO UPDATE SET tokens = d.tokens + excluded.tokens"
-    " WHERE d.tokens + excluded.tokens <= %s RETURNING 1"
+    " WHERE d.tokens + excluded.tokens <= CASE d.agent WHEN '' THEN %(all)s ELSE %(each)s END RETURNING agent"
 )
 
 
@@ -42,25 +56,27 @@ class ModelCall:
 
 
 def reserve(connection: Any, call: ModelCall, limits: FleetSettings) -> int | Failure:
-    """Reserve a call; return its id, or why it must not be made now. The caller commits."""
+    """Reserve a call; return its id, or why it must not be made now: then nothing is changed.
+
+    The caller commits, and calls `confirm` before it asks the model.
+    """
     circuit = _lock(connection, call.model)
-    (now,) = connection.execute(_NOW).fetchone()  # after the lock: it may have been waited for
+    now, day, count, oldest = connection.execute(_LAST_MINUTE, [call.model, limits.requests_per_minute]).fetchone()
     opened, admitted = breaker.admit(circuit, now)
     if not admitted:
         trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
         what = circuit.blocked or "the model is left alone for a while"
         return Failure(trouble, what, retry_after=breaker.wait(circuit, now))
-    sql = (
-        "SELECT count(*), extract(epoch FROM min(at))::float8 FROM (SELECT at FROM fleet_spend WHERE model = %s"
-        " AND at > clock_timestamp() - interval '60 s' ORDER BY at DESC LIMIT %s) AS newest"
-    )
-    count, oldest = connection.execute(sql, [call.model, limits.requests_per_minute]).fetchone()
     if count >= limits.requests_per_minute:
         what = f"{call.model} is asked fleet.requests_per_minute, {limits.requests_per_minute} times, already"
         return Failure(Trouble.BUSY, what, retry_after=max(1.0, oldest + 60 - now), is_told=True)
-    (day,) = connection.execute("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date").fetchone()
-    if (short := _take_tokens(connection, day, call, limits)) is not None:
-        return Failure(Trouble.EXHAUSTED, f"the fleet has spent {short} for today")
+    wanted = {"day": day, "tokens": call.tokens, "agent": call.agent}
+    wanted |= {"all": limits.daily_tokens, "each": limits.agent_daily_tokens}
+    taken = {agent for (agent,) in connection.execute(_TAKE, wanted).fetchall()}
+    if len(taken) < 2:
+        connection.rollback()
+        key = "agent_daily_tokens" if ALL in taken else "daily_tokens"
+        return Failure(Trouble.EXHAUSTED, f"the fleet has spent fleet.{key}, {getattr(limits, key)}, for today")
     if opened != circuit:  # a probe: if its worker is killed, the next one may probe after this time
         _store(connection, call.model, replace(opened, probing=False, open_until=now + call.timeout + PROBE_GRACE))
     sql = (
@@ -71,23 +87,15 @@ def reserve(connection: Any, call: ModelCall, limits: FleetSettings) -> int | Fa
     return int(reservation)
 
 
-def _take_tokens(connection: Any, day: object, call: ModelCall, limits: FleetSettings) -> str | None:
-    """Take tokens from the day of an agent and from that of all; take none and return the limit if one is too low."""
-    short = None
-    with connection.transaction() as part:
-        for key, agent, most in (
-            ("agent_daily_tokens", call.agent, limits.agent_daily_tokens),
-            ("daily_tokens", ALL, limits.daily_tokens),
-        ):
-            values = [day, agent, call.tokens, call.tokens, most, most]
-            if connection.execute(_TAKE, values).fetchone() is None:
-                short = f"fleet.{key}, {most},"
-                raise psycopg.Rollback(part)
-    return short
+def confirm(connection: Any, reservation: int) -> bool:
+    """Bring a reservation to the server's disk by the caller's commit; return False if a crash took it back."""
+    sql = "UPDATE fleet_spend SET reserved = reserved WHERE id = %s"
+    return bool(connection.execute(sql, [reservation]).rowcount)
 
 
 def settle(connection: Any, reservation: int, tokens_in: int, tokens_out: int) -> None:
-    """Put what a call did cost in the place of its reservation; no-op for one that is settled."""
+    """Put what a call did cost in the place of its reservation; no-op for one that is settled. The caller commits."""
+    connection.execute(_LAZY)
     sql = (
         "UPDATE fleet_spend SET tokens_in = %s, tokens_out = %s WHERE id = %s AND tokens_in IS NULL"
         " RETURNING day, agent, reserved"
@@ -96,7 +104,7 @@ def settle(connection: Any, reservation: int, tokens_in: int, tokens_out: int) -
     if row is not None:
         day, agent, reserved = row
         sql = "UPDATE fleet_day SET tokens = tokens + %s WHERE day = %s AND agent = %s"
-        for one in (agent, ALL):  # in the order of `reserve`, so that two never wait for each other
+        for one in (ALL, agent):  # in the order of `reserve`, so that two never wait for each other
             connection.execute(sql, [tokens_in + tokens_out - reserved, day, one])
 
 
@@ -126,10 +134,14 @@ def renew(connection: Any) -> None:
 
 
 def _lock(connection: Any, model: str) -> Circuit:
-    sql = "INSERT INTO fleet_model (model, circuit) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-    connection.execute(sql, [model, json.dumps(asdict(Circuit()))])
+    connection.execute(_LAZY)
     sql = "SELECT circuit FROM fleet_model WHERE model = %s FOR UPDATE"
-    return Circuit(**connection.execute(sql, [model]).fetchone()[0])
+    row = connection.execute(sql, [model]).fetchone()
+    if row is None:
+        new = "INSERT INTO fleet_model (model, circuit) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+        connection.execute(new, [model, json.dumps(asdict(Circuit()))])
+        row = connection.execute(sql, [model]).fetchone()
+    return Circuit(**row[0])
 
 
 def _store(connection: Any, model: str, circuit: Circuit) -> None:

@@ -26,7 +26,18 @@ class FleetAwayError(StateError):
 class Database:
     """Lend connections to one fleet's database. Safe to use from several threads."""
 
-    def __init__(self, settings: Settings, most: int = 8) -> None:
+    def __init__(self, settings: Settings, most: int = 8, *, is_lazy: bool = False) -> None:
+        """Take the settings.
+
+        Args:
+            settings: name the database and the host.
+            most: connections at one time.
+            is_lazy: commits return before they are on the server's disk. For a host: what a crash of the server takes
+                back, its next look stores again.
+
+        Raises:
+            RefusedError: no fleet is configured.
+        """
         if settings.fleet.database is None:
             raise RefusedError("no fleet is configured", str(settings.source), "set fleet.database and fleet.host")
         self.url: str = settings.fleet.database
@@ -40,7 +51,7 @@ class Database:
             reconnect_timeout=PATIENCE_SECONDS,  # then each caller tries anew, without a growing pause
             open=False,
             check=psycopg_pool.ConnectionPool.check_connection,
-            kwargs=connect_options(self.host),
+            kwargs=connect_options(self.host, is_lazy=is_lazy),
         )
 
     def open(self) -> None:
@@ -80,9 +91,10 @@ class Database:
             return cursor.fetchall() if cursor.description else []
 
 
-def connect_options(host: str) -> dict[str, Any]:
+def connect_options(host: str, *, is_lazy: bool = False) -> dict[str, Any]:
     """Return what every connection is opened with."""
     limits = f"-c statement_timeout={STATEMENT_SECONDS}s -c idle_in_transaction_session_timeout={STATEMENT_SECONDS}s"
+    limits += " -c synchronous_commit=off" if is_lazy else ""
     return {
         "connect_timeout": int(PATIENCE_SECONDS),
         "application_name": f"memoryd {host}".strip(),

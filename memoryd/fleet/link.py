@@ -53,7 +53,7 @@ class Link:
         self.engine = engine
         self.clock = clock
         self.log = log
-        self.database = Database(settings)
+        self.database = Database(settings, is_lazy=True)
         self.seal = read_seal(settings.fleet.key_file)
         self.asker = FleetAsker(self.database, self.seal, clock.monotonic)
         self.mirror = Mirror(engine, self.database, clock)

@@ -77,7 +77,9 @@ class FleetWorker:
             self._store(question_id, host, Failure(Trouble.BLOCKED, what))
             return
         result, spent = self._ask_patiently(asked)
-        self._store(question_id, host, result, spent)
+        self._store(question_id, host, result)
+        if spent is not None:
+            self._settle(result, spent)
 
     def _ask_patiently(self, asked: FleetQuestion) -> tuple[Reply | Failure, tuple[str, int, int, int] | None]:
         """Return an answer and what it cost; a short wait that the model's server or the limits ask for is waited."""
@@ -97,8 +99,7 @@ class FleetWorker:
             if not is_busy or time.monotonic() + wait > until or self.stopped.wait(wait):
                 return result, spent
             if spent is not None:
-                with self.database.begin() as connection:
-                    self._settle(connection, result, spent)
+                self._settle(result, spent)
 
     def list_models(self) -> set[str]:
         """Return the models that this worker asks."""
@@ -108,7 +109,13 @@ class FleetWorker:
     def _reserve(self, asked: FleetQuestion) -> int | Failure:
         call = budget.ModelCall(asked.agent, asked.model, asked.tokens, asked.timeout)
         with self.database.begin() as connection:
-            return budget.reserve(connection, call, self.settings.fleet)
+            reservation = budget.reserve(connection, call, self.settings.fleet)
+        if isinstance(reservation, Failure):
+            return reservation
+        with self.database.begin() as connection:
+            if budget.confirm(connection, reservation):
+                return reservation
+        return Failure(Trouble.BUSY, "the server lost the reservation", retry_after=1.0, is_told=True)
 
     def _ask(self, asked: FleetQuestion) -> Reply | Failure:
         llm = self.settings.llm
@@ -125,20 +132,13 @@ class FleetWorker:
             spent = asked.tokens - asked.output, asked.output
             return Failure(Trouble.UNAVAILABLE, error.what, None, *spent, billed=True)
 
-    def _store(
-        self, question_id: str, host: str, result: Reply | Failure, spent: tuple[str, int, int, int] | None = None
-    ) -> None:
-        """Store a reply, its cost and its outcome, and notify its host, all or nothing; outlast an outage."""
+    def _store(self, question_id: str, host: str, result: Reply | Failure) -> None:
+        """Store a reply and notify its host; outlast an outage."""
         text = self.seal.wrap(f"answer {question_id}", question.answer_as_value(result))
+        sql = "UPDATE fleet_question SET reply = %s, replied_at = clock_timestamp() WHERE id = %s AND reply IS NULL"
         for _ in range(KEPT_TRIES):
             try:
                 with self.database.begin() as connection:
-                    if spent is not None:
-                        self._settle(connection, result, spent)
-                    sql = (
-                        "UPDATE fleet_question SET reply = %s, replied_at = clock_timestamp()"
-                        " WHERE id = %s AND reply IS NULL"
-                    )
                     connection.execute(sql, [text, question_id])
                     connection.execute("SELECT pg_notify(%s, %s)", [channel_of(host), question_id])
             except FleetAwayError:
@@ -147,10 +147,15 @@ class FleetWorker:
                 return
         self.log.error("a reply could not be stored", question=question_id)
 
-    def _settle(self, connection: Any, result: Reply | Failure, spent: tuple[str, int, int, int]) -> None:
+    def _settle(self, result: Reply | Failure, spent: tuple[str, int, int, int]) -> None:
+        """Record what a call cost, and its outcome; what cannot be recorded stays counted as it was reserved."""
         model, *cost = spent
-        budget.note(connection, model, result)  # before the day's rows, as `reserve` locks them
-        budget.settle(connection, *cost)
+        try:
+            with self.database.begin() as connection:
+                budget.note(connection, model, result)  # before the day's rows, as `reserve` locks them
+                budget.settle(connection, *cost)
+        except FleetAwayError as error:
+            self.log.warning("not settled", why=error.what)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -207,9 +212,9 @@ class FleetWorker:
 
 def _build_tasks(worker: FleetWorker) -> Any:
     """Return procrastinate's app with the tasks of a worker."""
-    connector = procrastinate.PsycopgConnector(
-        conninfo=worker.database.url, min_size=1, max_size=4, kwargs=connect_options("worker")
-    )
+    # A task whose start or end a crash of the server takes back is done again, and finds its question answered.
+    options = connect_options("worker", is_lazy=True)
+    connector = procrastinate.PsycopgConnector(conninfo=worker.database.url, min_size=1, max_size=4, kwargs=options)
     tasks = procrastinate.App(connector=connector)
 
     def answer(question_id: str) -> None:

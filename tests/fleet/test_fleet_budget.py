@@ -115,3 +115,14 @@ def test_too_many_requests_hold_all_workers_as_long_as_the_server_says(database)
 def let_time_pass(fleet, seconds):
     sql = "UPDATE fleet_model SET circuit = jsonb_set(circuit, '{open_until}',"
     fleet.fetch(f"{sql} to_jsonb((circuit ->> 'open_until')::float8 - {seconds}))")
+
+
+def test_a_reservation_that_a_crash_took_back_is_not_acted_on(fleet, database):
+    from memoryd.fleet import budget
+
+    reservation = reserve(database)
+    with database.begin() as connection:
+        assert budget.confirm(connection, reservation)
+    fleet.fetch("DELETE FROM fleet_spend")  # as the server comes back without it
+    with database.begin() as connection:
+        assert not budget.confirm(connection, reservation)

@@ -244,3 +244,24 @@ def test_a_lost_worker_keeps_no_agent_waiting_though_its_question_was_handed_ove
     asyncio.run(free())
     assert sorted(waiting(fleet)) == ["q1", "q2", "q3"]
     assert fleet.fetch("SELECT count(*) FROM procrastinate_jobs WHERE status <> 'todo'") == [(0,)]
+
+
+def test_a_reply_that_is_paid_outlasts_an_outage_of_the_database(fleet, fleet_server, asker):
+    from memoryd.fleet import worker as module
+
+    def answer(*_):
+        fleet_server.kill()
+        threading.Thread(target=fleet_server.start).start()
+        return Reply("paid for", "stop", "openai", MODEL, 60, 20)
+
+    models = Models(answer)
+    of = question()
+    future = asked_in_thread(asker, "q1", of)
+    until(lambda: waiting(fleet), why="the question waits")
+    worker = fleet.worker(models)
+    worker.answer("q1")
+    assert module.KEPT_TRIES * module.AGAIN_SECONDS >= 600
+    future.cancel()
+    until(lambda: fleet.fetch("SELECT 1 FROM fleet_question WHERE reply IS NOT NULL"), why="the reply is stored")
+    assert asker.ask("q1", of).text == "paid for"
+    assert len(models.asked) == 1

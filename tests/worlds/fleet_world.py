@@ -77,7 +77,7 @@ class Fleet:
         from memoryd.fleet.sealing import read_seal
 
         settings = self.settings(host)
-        database = Database(settings)
+        database = Database(settings, is_lazy=True)
         database.open()
         asker = FleetAsker(database, read_seal(settings.fleet.key_file), monotonic or Clock().monotonic)
         asker.start()
