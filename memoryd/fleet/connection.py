@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from memoryd.errors import RefusedError, StateError
+from memoryd.errors import RefusedError, StateError, describe
 from memoryd.fleet.extra import psycopg, psycopg_pool
 from memoryd.fleet.schema import require_schema
 
@@ -68,7 +68,7 @@ class Database:
 
         Raises:
             FleetAwayError: the server cannot be reached, or the connection was lost before the commit was confirmed.
-            StateError: the schema is not that of this version.
+            StateError: the schema is not that of this version, or the server refused a statement.
         """
         try:
             with self._pool.connection() as connection:
@@ -78,6 +78,9 @@ class Database:
                 yield connection
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise FleetAwayError(AWAY, self.place, "memoryd tries again") from error
+        except psycopg.Error as error:
+            hint = "may its user read and write the tables? memoryd fleet migrate"
+            raise StateError(f"the fleet's database refused: {describe(error)}", self.place, hint) from error
 
     @property
     def place(self) -> str:

@@ -126,3 +126,10 @@ def test_a_reservation_that_a_crash_took_back_is_not_acted_on(fleet, database):
     fleet.fetch("DELETE FROM fleet_spend")  # as the server comes back without it
     with database.begin() as connection:
         assert not budget.confirm(connection, reservation)
+
+
+def test_no_limit_and_no_lease_goes_by_the_clock_of_a_host():
+    """Workers whose clocks differ by minutes keep one limit, because no module that keeps one can tell the time."""
+    from memoryd.fleet import budget, leases
+
+    assert not {"time", "datetime", "Clock", "utc_now"} & {*vars(budget), *vars(leases)}
