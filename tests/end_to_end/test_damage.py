@@ -8,16 +8,17 @@ import os
 import random
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from facts_world import store_on
 from scratch import STARTED, Scratch, filler, in_process, message, said
 
-from memoryd.changing import verify
+from memoryd.changing import forgetting, ledger_runs, verify
 from memoryd.changing.recovery import ALARM
 from memoryd.daemon.once import run_once
-from memoryd.database import grants, packing, query, sqlite
+from memoryd.database import grants, packing, query, runs, sqlite
 from memoryd.database.library import load_library
 from memoryd.database.reads import open_reader
 from memoryd.ledger.facts import NewFact
@@ -28,6 +29,7 @@ SECOND = FIRST + timedelta(minutes=5)
 NEXT_DAY = FIRST + timedelta(days=1)
 SEEDS = int(os.environ.get("MEMORYD_SEEDS", "100" if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else "10"))
 QUIET = dict.fromkeys(("sleep", "facts", "rollover", "dream", "refine", "dedup"), "off")
+ERASED = "violet walrus"
 WORDS = "Die Bestellungen bleiben in PostgreSQL, weil die Berichte Fensterfunktionen brauchen: Größe zählt. "
 MADE = {
     "facts": "SELECT id, content, category, confidence, constitutional, deleted_at FROM memory ORDER BY id",
@@ -49,18 +51,36 @@ def act(app, number):
         query.run(connection, "UPDATE agent SET paused = 1")
         asked = grants.Grant(f"grant_{number}", "demo", 1000, "to help", 3600, app.clock.text())
         grants.write(connection, asked, "request", "human", app.clock.text())
+        given = replace(asked, state="given", expires_at="2027-01-01T00:00:00.000Z")
+        grants.write(connection, given, "grant", "agent-tool", app.clock.text())
+
+
+def carry_out(app, kind, **options):
+    """Carry out a run that a person asks for; its id."""
+    run_id, now = runs.new_run_id(app.clock.now()), app.clock.text()
+    row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}
+    with sqlite.begin_write(app.engine) as connection:
+        assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now, "options": options})
+    assert app.runner.run_next(only=run_id).state in {"succeeded", "skipped"}
+    return run_id
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     """One copy, with acts before and after it, and no daemon."""
-    scratch = Scratch(tmp_path_factory.mktemp("damage") / "scratch", modes={**QUIET, "sleep": "auto"})
+    made = dict.fromkeys(("sleep", "rollover", "dream", "refine"), "auto")
+    scratch = Scratch(tmp_path_factory.mktemp("damage") / "scratch", modes=QUIET | made)
     scratch.append([*said(), filler()], "slept")
+    scratch.append([message("user", f"We decided to print a {ERASED} on each parcel.", 1)], "gone")
     scratch.append([message("user", f"{WORDS * 4}{number}", number) for number in range(20)])
     with in_process(scratch, lambda: FIRST) as app:
         run_once(app)
         act(app, 1)
-        app.keeper.renew(app.engine, FIRST)
+        carry_out(app, "rollover")
+        carry_out(app, "refine")
+        carry_out(app, ledger_runs.ROLLBACK, run=carry_out(app, "dream"))
+        ((gone,),) = scratch.query("SELECT id FROM session WHERE id LIKE 'gone-%'")
+        carry_out(app, forgetting.KIND, session=gone)  # with the one copy that there is then
     scratch.write_config(modes=QUIET)
     scratch.append([message("user", f"{WORDS * 2}{number}", number) for number in range(20, 24)])
     with in_process(scratch, lambda: SECOND) as app:
@@ -102,6 +122,7 @@ def check_all_is_there(scratch, before):
     after = held(scratch)
     for name in ("turns", "facts", "access", "agents"):
         assert after[name] == before[name], name
+    assert not [path for path in scratch.state.rglob("*") if path.is_file() and ERASED.encode() in path.read_bytes()]
     for name in ("audit", "states", "runs"):
         assert set(map(repr, before[name])) <= set(map(repr, after[name])), name
 

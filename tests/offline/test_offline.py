@@ -229,6 +229,7 @@ def test_explicit_cues_last(sentence, kind):
         "The tests always pass locally but never run on CI.",
         "The docs say to run make first, and never commit to main.",
         "please remember the rule on that page",
+        "[preference | 0.95] please remember the rule on that page",
         "Remember the key decisions above.",
     ],
 )
