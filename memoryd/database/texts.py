@@ -80,6 +80,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
     "job_mode": _kinds(ours="agent_id kind mode since why"),
     "changed_row": _kinds(ours="name pk"),
+    "vault_size": _kinds(),
     "daemon": _kinds(text="watching_note", ours="owner version started_at watching"),
 }  # fmt: skip
 _LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, ColumnKind.NAMES})
