@@ -31,8 +31,7 @@ class Passages:
         """Return the best passage of a candidate; an empty one where its text is gone."""
         if candidate.id not in self._found:
             by_user = candidate.voice is Speaker.PERSON
-            is_answer = by_user and self.asked is Speaker.PERSON  # what the user wants is what they asked for
-            rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user, is_answer=is_answer)
+            rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user)
             self._found[candidate.id] = find_passage(self.read(candidate), self._weights, rate, answers.FITS)
         return self._found[candidate.id]
 

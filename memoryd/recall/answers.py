@@ -14,6 +14,7 @@ from memoryd.recall.documents import Speaker
 from memoryd.tiers.session_summary import BY_USER, HEADINGS, Section
 
 ASKS = 0.7  # of its worth is left to a sentence that asks or orders …
+WONDERS = 0.85  # … to a question of the person, whose other requests say what the person wants …
 ANNOUNCES = 0.6  # … to one that says what will be done next …
 GUESSES = 0.85  # … and to one that is not sure
 TELLS = 1.1  # a sentence that says what was decided, or why …
@@ -36,8 +37,10 @@ _OF_SECTION = {
 _OPENING = (
     r"^\W*(?:(?:ok(?:ay)?|hey|hi|so|and|now|next|first|also|then|alright|great|good|perfect|yes|right)[,.!]?\s+)*"
 )
+_END_OF_QUESTION = r"[?\uff1f]\W*$|吗[。.]?$"
+_QUESTION = re.compile(_END_OF_QUESTION)
 _REQUEST = re.compile(
-    r"[?\uff1f]\W*$|吗[。.]?$|"
+    f"{_END_OF_QUESTION}|"
     + _OPENING
     + r"(?:\w+,\s+)?(?:please|can you|could (?:you|we)|would you|will you|should (?:we|i)|do you|help me|"
     r"i(?:'d| would) like you to|bitte|kannst du|könntest du|peux-tu|puedes|por favor|请|帮我|能不能|可以帮)",
@@ -109,13 +112,14 @@ def list_wanted(question: str) -> tuple[re.Pattern[str], ...]:
     return tuple(answer for asked, answer in _WANTED if asked.search(question))
 
 
-def weigh_form(
-    sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user: bool = False, is_answer: bool = False
-) -> float:
-    """Return what the worth of a sentence is multiplied by as an answer; `is_answer` if a request may be one."""
+def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user: bool = False) -> float:
+    """Return what the worth of a sentence is multiplied by as an answer.
+
+    What the user asks for is what the user wants, so a request of the user is one.
+    """
     bare = sentence.strip().removeprefix("- ").removeprefix(BY_USER)
     if _REQUEST.search(bare) or (by_user and _ORDER.search(bare)):
-        return 1.0 if is_answer else ASKS
+        return (WONDERS if _QUESTION.search(bare) else 1.0) if by_user else ASKS
     if _ANNOUNCEMENT.search(bare):
         return ANNOUNCES
     sure = GUESSES if _GUESS.search(bare) else 1.0

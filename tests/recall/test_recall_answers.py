@@ -9,6 +9,7 @@ from memoryd.recall.answers import (
     GUESSES,
     NARRATES,
     TELLS,
+    WONDERS,
     find_asked,
     list_wanted,
     weigh_end,
@@ -41,9 +42,12 @@ def test_the_form_of_a_sentence(sentence, weight):
     assert weigh_form(sentence) == weight
 
 
-def test_an_order_is_a_request_of_the_person_and_advice_of_others():
-    assert weigh_form("Use the file.", by_user=True) == ASKS
-    assert weigh_form("Use the file.", by_user=True, is_answer=True) == 1.0
+def test_a_request_of_the_user_is_what_the_user_wants():
+    assert weigh_form("Please use a file, because it is short.", by_user=True) == 1.0
+    assert weigh_form("Use a file, because it is short.", by_user=True) == 1.0
+    assert weigh_form("Should we use a file?", by_user=True) == WONDERS
+    assert weigh_form("Please use a file, because it is short.") == ASKS
+    assert weigh_form("Use a file, because it is short.") == TELLS
 
 
 @pytest.mark.parametrize(
