@@ -17,3 +17,11 @@ def keep_small() -> None:
         return
     for key, value in ((_M_ARENA_MAX, 1), (_M_MMAP_THRESHOLD, 64 << 10), (_M_TRIM_THRESHOLD, 128 << 10)):
         mallopt(key, value)
+
+
+def give_back() -> None:
+    """Return free memory to the system; do nothing where it is not glibc."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return

@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoryd import config
@@ -19,7 +20,7 @@ from memoryd.agent_choice import choose
 from memoryd.changing.captures import Captures
 from memoryd.config_fleet import list_fixed
 from memoryd.counted import count_noun
-from memoryd.daemon import readiness, schedule, scheduled_times
+from memoryd.daemon import readiness, rest, schedule, scheduled_times
 from memoryd.daemon.watch import OUT_OF_FILES, Watcher
 from memoryd.database import alarms, query, runs, sqlite
 from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble, is_out_of_files
@@ -170,7 +171,8 @@ class Loop:
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.announced: list[HookEvent] = []
-        self.beside: list[Callable[[], None]] = []  # done at each tick, on a thread of its own
+        # Done at each tick, on a thread of its own.
+        self.beside: list[Callable[[], None]] = [partial(rest.empty_logs, app)]
         self.core = CoreWatch(app.runner)
         self.teller = alarming.AlarmHook(app.runner)
         self.disk_is_well = True

@@ -102,6 +102,20 @@ class Index:
                 with suppress(load_library().Error):
                     connection.close()
 
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log and the cache; return False if another process reads or writes just now."""
+        with self._lock:
+            self._open()
+            self._connection.execute(f"PRAGMA busy_timeout={_LOG_PATIENCE_MS}")
+            try:
+                busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._connection.execute("PRAGMA shrink_memory")
+            except load_library().OperationalError:  # a full disk: what is in the log is safe
+                return False
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        return not busy
+
     def why_damaged(self) -> str | None:
         """Look through all of it; what was wrong with it, which is made anew then, None where nothing is."""
         try:

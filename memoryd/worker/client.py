@@ -131,7 +131,7 @@ class Worker:
     Safe to use from several threads; they take turns. `close` it, or use it as a context manager.
     """
 
-    def __init__(self, state_dir: Path, idle: timedelta = timedelta(minutes=2), name: str = "worker") -> None:
+    def __init__(self, state_dir: Path, idle: timedelta = timedelta(seconds=30), name: str = "worker") -> None:
         """Args: the state folder, how long an idle child stays, and what `ps` shows it is for."""
         self._state_dir = state_dir
         self._name = name

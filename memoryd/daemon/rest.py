@@ -1,0 +1,26 @@
+"""Give disk and memory back once nothing has been written for a while."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memoryd.daemon import heap
+from memoryd.database import sqlite
+
+if TYPE_CHECKING:
+    from memoryd.app import App
+
+QUIET_SECONDS = 30.0
+
+
+def empty_logs(app: App) -> None:
+    """Empty the write-ahead logs of database and index that nobody has written for a while."""
+    now, index = app.clock.now().timestamp(), app.recall.indexer.index
+    for path, empty in ((app.database, partial(sqlite.empty_log, app.engine)), (index.path, index.empty_log)):
+        try:
+            log = path.with_name(f"{path.name}-wal").stat()
+        except FileNotFoundError:
+            continue
+        if log.st_size and now - log.st_mtime >= QUIET_SECONDS and empty():
+            heap.give_back()
