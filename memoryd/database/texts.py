@@ -51,6 +51,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     ),
     "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
     "bad_span": _kinds(ours="sha256 reason seen_at"),
+    "vault_size": _kinds(),
     "watermark": _kinds(session="session_id", ours="consumer moved_at run_id"),
     "session_summary": _kinds(
         session="session_id", text="summary", json="messages earlier", ours="updated_at run_id told"
@@ -80,7 +81,6 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
     "job_mode": _kinds(ours="agent_id kind mode since why"),
     "changed_row": _kinds(ours="name pk"),
-    "vault_size": _kinds(),
     "daemon": _kinds(text="watching_note", ours="owner version started_at watching"),
 }  # fmt: skip
 _LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, ColumnKind.NAMES})

@@ -1,8 +1,9 @@
 """Keep the evidence of memories: the redacted texts of turns stay after an agent has deleted its transcripts.
 
-A text has one place, its row of `turn`, so whatever redacts or forgets a text finds it. The texts of sessions that have
-been quiet for a while are compressed (zlib, RFC 1950), and SQLite then holds a BLOB in place of TEXT. Each connection
-of memoryd has the SQL function `plain`, which returns the text of both. Other programs run `memoryd session show`.
+A text has one place, its row of `turn`, so whatever redacts or forgets a text finds it. A long text is compressed
+(zlib, RFC 1950), a shorter one once its session has been quiet for a while; SQLite then holds a BLOB in place of TEXT.
+Each connection of memoryd has the SQL function `plain`, which returns the text of both. Other programs run
+`memoryd session show`.
 """
 
 from __future__ import annotations

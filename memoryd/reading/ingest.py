@@ -46,7 +46,7 @@ from memoryd.transcripts.messages import Messages
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from sqlalchemy import Engine
 
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from memoryd.reading.backlog import WaitingTranscript
     from memoryd.reading.cursor import FoundTurn
     from memoryd.reading.scrubbing import Scan, Scrubber
-    from memoryd.scrub.finding import ScrubbedText
     from memoryd.transcripts.format import LineFormat
 
 LONGEST_PATH = 4096
@@ -147,9 +146,6 @@ class Ingest:
             self._stale = False
             self._poison.clear()
             # What is read and not stored goes by the ids there were: it is read again.
-            if self._frozen is not None:
-                (batch, _), self._frozen = self._frozen, None
-                self._lose_place(batch)
             self._lose_rest()
             self._lose_place(IngestBatch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
             self.cursors.find_again(self.engine)
@@ -591,35 +587,42 @@ class Ingest:
         self.finish()
 
     def pass_on(self) -> None:
-        """Pass the batch to the scanner and continue to read; store the previous batch first."""
-        self.finish()
+        """Pass the batch to the scanner and continue to read; the previous batch is stored while it is scanned."""
         batch, self.batch = self.batch, IngestBatch()
-        if not batch.is_empty():
-            batch.freeze()
-            self._frozen = batch, self.scrubber.begin(batch.texts())
+        self.finish(batch)
 
-    def finish(self) -> None:
-        """Store the batch that is being scanned, if there is one."""
-        if self._frozen is None:
-            return
-        (batch, scan), self._frozen = self._frozen, None
+    def finish(self, following: IngestBatch | None = None) -> None:
+        """Store the batch that is being scanned, if there is one; begin the scan of the following one before."""
+        frozen, self._frozen = self._frozen, None
         try:
-            self._store_scanned(batch, scan.result(self.progress))
+            unscanned = set() if frozen is None else self._await_scan(*frozen)
+            if following is not None and not following.is_empty():
+                following.freeze()
+                self._frozen = following, self.scrubber.begin(following.texts())
+            if frozen is not None:
+                self._store_scanned(frozen[0], unscanned)
         except BaseException:  # its cursors go back to what is stored, and so do those read on since
-            self._lose_place(batch)
+            for batch in filter(None, (frozen and frozen[0], following)):
+                self._lose_place(batch)
             self._lose_rest()
             raise
 
     def _lose_rest(self) -> None:
-        batch, self.batch = self.batch, IngestBatch()
-        self._lose_place(batch)
+        """Lose what is read and not being stored."""
+        lost = [self.batch, *([] if self._frozen is None else [self._frozen[0]])]
+        self.batch, self._frozen = IngestBatch(), None
+        for batch in lost:
+            self._lose_place(batch)
 
-    def _store_scanned(self, batch: IngestBatch, scanned: Sequence[ScrubbedText | None]) -> None:
-        """Store a batch: turns, cursors and sessions in one transaction."""
-        ids = batch.names()
+    def _await_scan(self, batch: IngestBatch, scan: Scan) -> set[str]:
+        """Let a batch take what its scan finds; return the ids that could not be scanned."""
+        scanned, ids = scan.result(self.progress), batch.names()
         kept = self.scrubber.names(ids | batch.collect_skipped(), self.progress)
-        unscanned = {name for name in ids if kept[name] is None}
         batch.take_scanned(scanned, kept)
+        return {name for name in ids if kept[name] is None}
+
+    def _store_scanned(self, batch: IngestBatch, unscanned: set[str]) -> None:
+        """Store a batch: turns, cursors and sessions in one transaction."""
         try:
             if unscanned:
                 raise UnscannedError("ids could not be scanned for secrets")  # noqa: TRY301 - it concerns some, as below

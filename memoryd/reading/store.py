@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept 
 _BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
 _OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
 _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of a turn, which a transcript decides
+_GET_NAMES = attrgetter(*_NAMES)
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class IngestBatch:
 
     def names(self) -> set[str]:
         """Return the ids and names that its transcripts provide."""
-        return {name for _, turn, *_ in self.found for field in _NAMES if (name := getattr(turn, field)) is not None}
+        return {name for found in self.found for name in _GET_NAMES(found.turn)} - {None}
 
     def collect_skipped(self) -> set[str]:
         """Return the names of skipped records, which a transcript provides as well."""
@@ -281,9 +283,9 @@ def _insert(
         seqs.append(seq)
         rows.append((
             agent_id, session_id, seq, cursor.id, read_as["generation"], turn.record_id, turn.part, str(turn.role),
-            str(turn.origin), str(turn.kind), turn.text, turn.at, turn.message_id, turn.usage, turn.model,
-            int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
-            found.withheld, packing.compute_crc(turn.text),
+            str(turn.origin), str(turn.kind), packing.pack_new(turn.text), turn.at, turn.message_id, turn.usage,
+            turn.model, int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte,
+            found.sha256, found.withheld, packing.compute_crc(turn.text),
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)

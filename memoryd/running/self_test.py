@@ -212,7 +212,7 @@ def _write(app: Sandbox, fact: SelfTestFact) -> None:
 def _ingest(app: Sandbox, fact: SelfTestFact) -> None:
     app.ingest.scan()
     app.ingest.flush()
-    texts = sqlite.read(app.engine, query.fetch_column, "SELECT text FROM turn")
+    texts = sqlite.read(app.engine, query.fetch_column, "SELECT plain(CAST(text AS BLOB), text_crc) FROM turn")
     if not {one["content"] for one in fact.messages} <= set(texts):
         raise SelfTestFailedError("ingest", f"{len(texts)} turns were read, and not those of the session")
 

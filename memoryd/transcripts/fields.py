@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -37,7 +38,7 @@ def mappings(value: object) -> list[dict[str, Any]]:
 def read_word(value: object) -> str | None:
     """Return a short string such as an id; None for anything else."""
     if type(value) is str and 0 < len(value) <= _WORD_MAX:
-        return clean(value)
+        return value if value.isascii() and "\0" not in value else clean(value)
     return None
 
 
@@ -48,7 +49,12 @@ def type_name(value: object) -> str:
 
 def read_version(value: object) -> str | None:
     """Return a program's version, such as `2.1.218` or `0.9.0-beta.2`; None for anything else."""
-    return value if type(value) is str and _VERSION.fullmatch(value) else None
+    return _match_version(value) if type(value) is str else None
+
+
+@lru_cache(maxsize=16)
+def _match_version(text: str) -> str | None:  # nearly every record repeats the last one's
+    return text if _VERSION.fullmatch(text) else None
 
 
 def read_tokens(value: object) -> int:

@@ -87,25 +87,21 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
     result; what is said on a side chain is a subagent's. The usage goes on the first turn, an empty one if need be.
     """
     record_id, at, sidechain, message_id, model = envelope
-    turns: list[Turn] = []
-
-    def add(role: Role, origin: Origin, kind: TurnKind, text: str, call: str | None, tool: str | None) -> None:
-        written = None if turns else usage
-        part = len(turns)
-        turns.append(
-            Turn(record_id, part, role, origin, kind, text, at, message_id, written, model, sidechain, call, tool)
+    parts: list[RecordText] = []
+    for one in said:
+        rest, injected = strip(one.text)
+        if one.kind in _PAIRED or (rest and not rest.isspace()):
+            parts.append(one if rest is one.text else one._replace(text=rest))
+        parts += [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, part) for part in injected]
+    if usage is not None and not parts:
+        parts.append(RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, ""))
+    return [
+        Turn(
+            record_id, number, role, Origin.SUBAGENT if sidechain and spoken in _SPOKEN else spoken, kind, text, at,
+            message_id, None if number else usage, model, sidechain, call, tool,
         )
-
-    for role, spoken, kind, text, call, tool in said:
-        origin = Origin.SUBAGENT if sidechain and spoken in _SPOKEN else spoken
-        rest, injected = strip(text)
-        if kind in _PAIRED or (rest and not rest.isspace()):
-            add(role, origin, kind, rest, call, tool)
-        for part in injected:
-            add(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, part, None, None)
-    if usage is not None and not turns:
-        add(Role.ASSISTANT, Origin.SUBAGENT if sidechain else Origin.ASSISTANT, TurnKind.MESSAGE, "", None, None)
-    return turns
+        for number, (role, spoken, kind, text, call, tool) in enumerate(parts)
+    ]  # fmt: skip
 
 
 def turns_with_usage_last(said: Iterable[RecordText], envelope: Envelope, usage: int | None) -> list[Turn]:

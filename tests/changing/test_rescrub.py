@@ -93,6 +93,7 @@ def holders(scratch: Scratch) -> list[str]:
 
 def plant_everywhere(scratch: Scratch) -> None:
     """In every column that is said to hold text of others."""
+    scratch.change("UPDATE turn SET text = 'It said this.' WHERE typeof(text) = 'blob'")  # as long ago
     for table, columns in COLUMNS.items():
         for column, kind in columns.items():
             if kind is texts.ColumnKind.TEXT:

@@ -202,7 +202,8 @@ class World:
             return [dict(row) for row in connection.exec_driver_sql(sql, values).mappings()]
 
     def rows(self, agent: str = "ann") -> list[Row]:
-        names = ", ".join(Row.__dataclass_fields__)
+        plain = {"text": "plain(CAST(text AS BLOB), text_crc) AS text"}  # a long one is compressed
+        names = ", ".join(plain.get(name, name) for name in Row.__dataclass_fields__)
         found = self.query(f"SELECT {names} FROM turn WHERE agent_id = ? AND text <> '' ORDER BY id", agent)  # noqa: S608
         return [Row(**row) for row in found]
 
