@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 
+import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,6 +24,18 @@ settings.load_profile(PROFILE)
 # Where Python is told to keep no bytecode, each daemon and command would compile memoryd anew, each worker all tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The scanner's compiled rules are the user's: a test with a home of its own would take three seconds to compile them.
+os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
+
+
+@pytest.fixture
+def kept_children():
+    """Let what this test opens use the workers' children that commands of other tests have started."""
+    from kept_children import kept_children
+
+    with kept_children():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.long
 LOG = "log/memoryd.jsonl"
 
 
-@pytest.fixture(params=[0o000, 0o077], ids=["000", "077"])
+@pytest.fixture(params=[0o000, pytest.param(0o077, marks=pytest.mark.soak)], ids=["000", "077"])
 def umask(request):
     before = os.umask(request.param)
     try:
@@ -36,7 +36,7 @@ def not_private(folder):
     return {name: oct(mode) for name, (is_dir, mode) in modes(folder).items() if mode != (0o700 if is_dir else 0o600)}
 
 
-@pytest.mark.parametrize("folder", [0o755, 0o2770, 0o700])
+@pytest.mark.parametrize("folder", [0o755, 0o2770, pytest.param(0o700, marks=pytest.mark.soak)])
 def test_everything_a_daemon_makes(tmp_path, umask, folder):
     scratch = Scratch(
         tmp_path / "deep" / "scratch", ingest={"settle": "20ms", "rescan": "1s"}, scrub={"secrets": "redact"}

@@ -9,6 +9,8 @@ from scratch import SAID, Scratch, filler, said, until
 import memoryd
 from memoryd.errors import RefusedError
 
+pytestmark = pytest.mark.usefixtures("kept_children")
+
 TABS = SAID[4][1]
 
 

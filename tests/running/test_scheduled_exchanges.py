@@ -12,6 +12,8 @@ from memoryd import app
 from memoryd.interfaces import python_api as doors
 from memoryd.worker import client
 
+pytestmark = pytest.mark.usefixtures("kept_children")
+
 
 @pytest.fixture
 def scratch(tmp_path):

@@ -6,8 +6,6 @@ import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 
-import platformdirs
-
 from memoryd.database.library import load_library
 
 VARIABLES = (
@@ -28,8 +26,6 @@ class FakeHome:
     def __init__(self, home, monkeypatch):
         self.home = home
         home.mkdir()
-        # The scanner's compiled rules are the user's: without them they would be compiled again.
-        monkeypatch.setenv("XDG_CACHE_HOME", platformdirs.user_cache_dir())
         monkeypatch.setenv("HOME", str(home))
         for name in VARIABLES:
             monkeypatch.delenv(name, raising=False)
