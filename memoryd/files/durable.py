@@ -222,6 +222,7 @@ def _swap(temp: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite,
     if keep is None or not keep(out, old):
         _let_go(out, len(old), entry)
     step("after:unlink")
+    sync_folder(entry.folder)  # else a power cut brings the old version back, which would be taken for an edit
 
 
 def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:

@@ -130,6 +130,21 @@ def test_replace_puts_the_new_bytes_and_leaves_nothing_behind(path: Path) -> Non
 
 
 @pytest.mark.usefixtures("either")
+def test_the_old_version_is_gone_for_good_when_a_rewrite_returns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut must not bring it back: the next start would take it for somebody's edit."""
+    synced: list[list[str]] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            synced.append(sorted(os.listdir(fd)))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    replace(path, NEW, compute_digest(OLD))
+    assert synced[-1] == names(path.parent)
+
+
 def test_a_new_file_appears_whole_and_takes_nobody_elses_name(tmp_path: Path) -> None:
     path = tmp_path / "new.md"
     seen: list[str] = []
