@@ -1,6 +1,6 @@
 """Search in long histories: what is still found among many other turns, how fast, in how much memory.
 
-usage: bench/recall_histories.py EVAL_FOLDER [--sizes 5000,100000] [--every N] [--tuning]
+usage: bench/recall_histories.py EVAL_FOLDER [--sizes 5000,100000,1000000] [--every N] [--tuning]
 
 LoCoMo's five conversations are one history, among made-up turns of other people, whose words are as frequent as in
 LoCoMo. memoryd, memoryd without a limit on the matches that it ranks, FTS5 and bm25s answer the same questions, each in
