@@ -25,7 +25,9 @@ _UNFINISHED = "unfinished.db"
 def list_copies(state_dir: Path) -> list[Path]:
     """List the copies, the newest first."""
     with suppress(OSError):
-        return sorted((one for one in (state_dir / FOLDER).iterdir() if _NAME.fullmatch(one.name)), reverse=True)
+        return sorted(
+            (one for one in (state_dir / FOLDER).iterdir() if _NAME.fullmatch(one.name) and one.is_file()), reverse=True
+        )
     return []
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from typing import Any
 from memoryd.files.descriptor import extend
 from memoryd.files.durable import replace
 from memoryd.files.open_folder import Descriptor, follow_folder
-from memoryd.files.regular import as_state_error, compute_digest, read
+from memoryd.files.regular import as_state_error, compute_digest, open_regular, read, read_all
 from memoryd.files.temporary import list_leftovers
 
 Entry = dict[str, Any]
@@ -60,7 +61,7 @@ class Journal:
             return
         with self._hold(), follow_folder(self.path.parent) as folder:
             journal = folder / self.path.name
-            old = read(journal) or b""
+            old = _load(self.path)
             found = make(_parse(old)[0])
             for left in list_leftovers(folder):  # whoever was stopped here wrote under this lock
                 if left.target == journal.name:
@@ -78,7 +79,7 @@ class Journal:
 
     def _read(self) -> tuple[list[Entry], int]:
         try:
-            return _parse(self.path.read_bytes())
+            return _parse(_load(self.path))
         except FileNotFoundError:
             return [], 0
 
@@ -133,12 +134,18 @@ def _parse(data: bytes) -> tuple[list[Entry], int]:
 def unite(target: Path, sources: Iterable[Path]) -> None:
     """Write the entries of some journals into one (0600), each once, in order; a missing journal has none."""
     with as_state_error("cannot be written", target), follow_folder(target.parent) as folder:
-        lines = [_seal(one) for source in sources for one in _parse(_read(source) or b"")[0]]
+        lines = [_seal(one) for source in sources if source.exists() for one in _parse(_load(source))[0]]
         entry = folder / target.name
-        old = read(entry)
+        old = read(entry, sys.maxsize)
         replace(entry, b"".join(dict.fromkeys(lines)), None if old is None else compute_digest(old), mode=0o600)
 
 
-def _read(path: Path) -> bytes | None:
-    with follow_folder(path.parent) as folder:
-        return read(folder / path.name)
+def _load(path: Path) -> bytes:
+    """Read a journal, however large; never wait for the other end of a FIFO, or follow a link.
+
+    Raises:
+        FileNotFoundError: it is missing.
+        StateError: it is no regular file.
+    """
+    with follow_folder(path.parent) as folder, Descriptor(open_regular(folder / path.name)) as opened:
+        return read_all(opened.fd, path, sys.maxsize)

@@ -21,6 +21,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import grants, packing, query, runs, sqlite
 from memoryd.database.library import load_library
 from memoryd.database.reads import open_reader
+from memoryd.errors import StateError
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Protect
 
@@ -209,3 +210,18 @@ def test_whatever_is_damaged_nothing_is_lost_or_doubled_and_it_is_told(scratch, 
     assert scratch.json("search", "Bestellungen"), (name, how)
     assert not must_tell or alarms(scratch), (name, how)
     assert problems == [], (name, how)
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "watermarks.jsonl"])
+def test_what_is_no_file_in_the_place_of_a_journal_is_told_and_not_waited_for(scratch, name):
+    (scratch.state / name).unlink()
+    os.mkfifo(scratch.state / name)
+    with pytest.raises(StateError, match="is a FIFO"):
+        start(scratch)
+
+
+def test_what_is_no_file_in_the_place_of_a_copy_is_passed_over(scratch):
+    os.mkfifo(scratch.state / "backups" / f"memoryd-20990101T000000.000000Z-{'0' * 32}.db")
+    before = held(scratch)
+    assert start(scratch) == []
+    check_all_is_there(scratch, before)

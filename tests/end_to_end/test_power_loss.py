@@ -1,6 +1,6 @@
 """The power goes out at any moment of a whole sleep: what the disk then holds comes to the same as an undisturbed run.
 
-Run by `make soak` alone: all the states that `power_loss.py` works out, thousands of starts.
+In `make soak` all the states that `power_loss.py` works out, thousands of starts, also of other jobs; every day some.
 """
 
 import json
@@ -16,21 +16,23 @@ import syscall_sweep
 from power_loss import Change, Disk
 
 SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+JOBS = ("swept_ledger:LEDGER", "swept_sleep:SLEEP", "swept_commands:NIGHT", "swept_commands:ACTS")
 WHY_NOT = syscall_sweep.available()
 
 
-@pytest.mark.soak  # recording and enumerating alone take half a minute
 @pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
-@pytest.mark.timeout(3600)
-def test_whatever_of_the_unsynced_is_lost_a_start_comes_to_the_same(tmp_path, record_property):
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("job", JOBS if SOAK else JOBS[:1])
+def test_whatever_of_the_unsynced_is_lost_a_start_comes_to_the_same(tmp_path, record_property, job):
     script = Path(power_loss.__file__)
-    command = [sys.executable, str(script), "swept_sleep:SLEEP", str(tmp_path), "--seed", str(SEED)]
+    command = [sys.executable, str(script), job, str(tmp_path), "--seed", str(SEED), *([] if SOAK else ["--most", "3"])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
     assert done.returncode == 0, done.stderr
     first, *found = map(json.loads, done.stdout.splitlines())
     covered = f"{len(found)} of {first['states']} states after {first['changes']} changes, seed {SEED}"
-    record_property("covered", f"power loss: {covered}")
-    assert len(found) == first["states"]
+    record_property("covered", f"power loss, {job}: {covered}")
+    assert found if not SOAK else len(found) == first["states"]
     for one in found:
         at = f"cut after change {one['number']}, keeping {one['how']}, seed {SEED}"
         assert one["again"] == 0, f"{at}\n{one['trouble']}"

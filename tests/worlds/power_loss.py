@@ -20,7 +20,7 @@ import random
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -276,8 +276,10 @@ def content(inode: Inode, how: str) -> bytes:
     return bytes(data)
 
 
-def cuts(disk: Disk, changes: list[Change]) -> Iterator[tuple[int, str, dict[str, bytes | None]]]:
-    """Each moment, and what a cut at it may leave: all, nothing, and each thing for itself against the rest."""
+def cuts(
+    disk: Disk, changes: list[Change], moments: Container[int] | None = None
+) -> Iterator[tuple[int, str, dict[str, bytes | None]]]:
+    """Each moment, or each of some, and what a cut at it may leave: all, nothing, and each thing for itself."""
     for number in range(len(changes) + 1):
         unsynced = disk.unsynced()
         everything, nothing = dict.fromkeys(unsynced, "all"), dict.fromkeys(unsynced, "none")
@@ -285,7 +287,7 @@ def cuts(disk: Disk, changes: list[Change]) -> Iterator[tuple[int, str, dict[str
         for one in unsynced:
             choices += [(f"{how} {one}", everything | {one: how}) for how in ("none", "half", "torn")]
             choices += [(f"only {how} {one}", nothing | {one: how}) for how in ("all", "half", "torn")]
-        for how, kept in choices:
+        for how, kept in choices if moments is None or number in moments else ():
             yield number, how, disk.tree(kept)
         if number < len(changes):
             disk.apply(changes[number])
@@ -313,8 +315,10 @@ def rebuild(root: Path, template: dict[str, bytes | None], tree: dict[str, bytes
             path.chmod(0o600)
 
 
-def states(server: Server) -> tuple[list[tuple[int, str, dict[str, bytes | None]]], dict[str, bytes | None], int]:
-    """The different states, the tree before, and how many changes there were."""
+def states(
+    server: Server, most: int | None, seed: int
+) -> tuple[list[tuple[int, str, dict[str, bytes | None]]], dict[str, bytes | None], int]:
+    """The different states, or some at so many moments; the tree before, and how many changes there were."""
     server.lay_out()
     before = tree_of(server.root)
     recorder = Recorder(server.root)
@@ -326,7 +330,10 @@ def states(server: Server) -> tuple[list[tuple[int, str, dict[str, bytes | None]
     after = {name: data for name, data in tree_of(server.root).items() if not name.endswith("-shm")}
     disk = Disk(before)
     seen, found = set(), []
-    for number, how, tree in cuts(disk, changes):
+    random.seed(seed)
+    every = range(len(changes) + 1)
+    moments = None if most is None else random.sample(every, min(most, len(every)))
+    for number, how, tree in cuts(disk, changes, moments):
         known = hashlib.sha256(repr(sorted(tree.items())).encode()).digest()
         if known not in seen:
             seen.add(known)
@@ -349,10 +356,10 @@ def main() -> None:
     job: Job = getattr(importlib.import_module(module), name)
     server = Server(job, given.folder)
     server.warm_up()
-    found, before, changes = states(server)
+    found, before, changes = states(server, given.most, given.seed)
     server.plain(1)
     tell(how="undisturbed", states=len(found), changes=changes, after=job.state(server.root))
-    chosen = found if given.most is None else random.Random(given.seed).sample(found, min(given.most, len(found)))
+    chosen = found if given.most is None else random.sample(found, min(given.most, len(found)))
     for number, how, tree in chosen:
         server.lay_out()
         rebuild(server.root, before, tree)

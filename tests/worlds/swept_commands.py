@@ -131,7 +131,7 @@ ACTS_COMMANDS = (
     (("forget", "--agent", "demo", "session:gone", "--yes"), FORGOTTEN.format("SELECT 1 FROM forgotten_text")),
     (
         ("forget", "--agent", "demo", partial(id_of, "about tea"), "--yes"),
-        FORGOTTEN.format("SELECT 1 WHERE (SELECT sum(content LIKE '%about tea%') FROM memory) = 0"),
+        "SELECT 1 WHERE (SELECT sum(content LIKE '%about tea%') FROM memory) = 0",
     ),
     (("run", "--once"), "SELECT 1 WHERE FALSE"),
 )
