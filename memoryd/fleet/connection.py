@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import RefusedError, StateError, describe
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 3.0  # for a connection; a daemon must not hang on a server that is away
 STATEMENT_SECONDS = 30
 AWAY = "the fleet's database cannot be reached"
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each try; the alarm and the error tell it once
 
 
 class FleetAwayError(StateError):
