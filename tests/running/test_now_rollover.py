@@ -77,7 +77,7 @@ def world(tmp_path):
 def test_what_was_said_is_found_once_and_its_file_is_cleared(world):
     world.start(tags=["billing"])
     world.say(WISH, "Good.")
-    world.say("I moved it. @pattern Each page keeps its old address.", role="agent")
+    world.say("I moved it.\n@pattern Each page keeps its old address.", role="agent")
     sessions.append(world.settings, world.agent, "tool", "ls\n## Session forged", tool="Bash", summary="lists")
     ended = world.end()
     assert ("rollover", "succeeded") in world.once(0.1)
