@@ -1,7 +1,7 @@
 """Hypothesis profiles: `default` for every day, `soak` (HYPOTHESIS_PROFILE=soak) for `make soak`.
 
-Tests marked `soak` run only with the second; those marked `real_model`, `hybrid`, `fleet` or `browser` only if `-m`
-names them.
+Tests marked `soak` run only with the second, those marked `browser` then or if `-m` names them; those marked
+`real_model`, `hybrid` or `fleet` only if `-m` names them.
 """
 
 import gc
@@ -80,9 +80,9 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(config, items):
-    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "fleet", "browser")} | {
-        "soak": PROFILE == "soak"
-    }
+    is_soak = PROFILE == "soak"
+    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "fleet", "browser")}
+    wanted |= {"soak": is_soak, "browser": is_soak or wanted["browser"]}
     left_out = [item for item in items if any(item.get_closest_marker(name) and not wanted[name] for name in wanted)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -220,7 +220,7 @@ def snippet(page, language, holding):
 
 @pytest.mark.parametrize(
     ("page", "added"),
-    [(README, 2), (ROOT / "docs" / "python.md", 3)],
+    [(README, 2), pytest.param(ROOT / "docs" / "python.md", 3, marks=pytest.mark.soak)],
     ids=lambda value: named(value) if isinstance(value, Path) else "",
 )
 def test_the_python_example_runs_as_it_is_shown(tmp_path, page, added):

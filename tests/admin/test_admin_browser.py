@@ -69,6 +69,7 @@ def silo(world):
     scratch.write_config()
 
 
+@pytest.mark.browser
 def test_each_page_with_many_agents_fits_a_phone_and_loads_nothing_from_elsewhere(page):
     asked = []
     page.on("request", lambda request: asked.append(urllib.parse.urlsplit(request.url).netloc))
@@ -96,6 +97,7 @@ def test_no_page_has_a_serious_fault_of_accessibility(page):
             assert not bad, (scheme, path, bad)
 
 
+@pytest.mark.browser
 def test_an_agent_is_paused_and_a_memory_protected_by_keyboard_alone(page, world):
     scratch, _ = world
     page.goto(page.base + "/")
@@ -203,6 +205,7 @@ def _serve(text):
     return server
 
 
+@pytest.mark.browser
 def test_slow_connections_stop_neither_the_page_nor_the_agent(world, page):
     scratch, _ = world
     address = urllib.parse.urlsplit(page.base)
@@ -214,6 +217,7 @@ def test_slow_connections_stop_neither_the_page_nor_the_agent(world, page):
         assert "quorvexa" in scratch.json("context", "--agent", "demo")["text"]
 
 
+@pytest.mark.browser
 def test_the_log_arrives_by_itself(page, world):
     scratch, _ = world
     page.goto(page.base + "/log")

@@ -196,6 +196,7 @@ def test_a_disk_full_of_bytes_holds_ingest_up_and_loses_nothing(daemon, disk):
     check_well_again(daemon, turns)
 
 
+@pytest.mark.soak
 def test_a_disk_full_of_names_holds_memory_up_and_loses_nothing(daemon, disk):
     disk.fill_names()
     turns = read_on(daemon)
