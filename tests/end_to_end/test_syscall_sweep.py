@@ -106,6 +106,7 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
         "reader",
         "verdict",
         "changed_row",
+        "vault_size",
     }
     assert {len(rows) for table, rows in alone["rows"].items() if table not in later} == {swept_migration.ROWS}
     for point in points:
