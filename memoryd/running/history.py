@@ -298,12 +298,16 @@ class _OpenImport:
     def queue_dream(self, days: Sequence[str]) -> bool:
         """Queue the dream of some days; return False if another dream of the agent waits, which goes first."""
         options = {"import": self.run.id, "from": days[0], "to": days[1], "force": True, **self._grant_tokens()}
-        engine, key = self.runner.engine, dreaming.key_of(self.agent_id)
+        key = dreaming.key_of(self.agent_id)
         more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options}
-        queued = sqlite.write(engine, queueing.queue, self.runner.clock, dreaming.KIND, self.agent_id, key, **more)
-        if queued is not None:
-            self.note(dreamt=self.told.get("dreamt", 0) + 1)
-        return queued is not None
+        told = self.told | {"dreamt": self.told.get("dreamt", 0) + 1}
+        with sqlite.begin_write(self.runner.engine) as connection:
+            if queueing.queue(connection, self.runner.clock, dreaming.KIND, self.agent_id, key, **more) is None:
+                return False
+            # Together, so that an import that was stopped does not dream of the same days again.
+            runs.note_receipt(connection, self.run, {KIND: told}, states=("queued",))
+        self.told = told
+        return True
 
     # --- the result -----------------------------------------------------------------------------------------------
 
