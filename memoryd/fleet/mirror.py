@@ -59,7 +59,7 @@ class Mirror:
     database: Database
     clock: Clock
     known: dict[str, int] | None = None  # digests of the rows that the fleet has; None: not known
-    moving: set[str] = field(default_factory=set)  # rows that had not ended at the last look
+    moving: set[str] = field(default_factory=set)  # rows that had not ended, or had no answer yet, at the last look
     place: int = 0  # of the newest row at the last look
     whole_at: float = 0.0
     told: str = ""
@@ -101,7 +101,7 @@ class Mirror:
             for one in gone:
                 del known[one]
         self.place = max((row["place"] for row in rows), default=self.place)
-        self.moving = {row["id"] for row in rows if row["finished_at"] is None}
+        self.moving = {row["id"] for row in rows if row["finished_at"] is None or row["state"] == runs.PROPOSED}
         return len(changed)
 
     def _write(self, known: dict[str, int], rows: Sequence[RowMapping], digests: dict[str, int]) -> None:

@@ -84,6 +84,18 @@ def test_a_row_that_changes_while_it_is_open_travels_at_once(fleet, host):
         assert own_rows(app) == fleets_rows(fleet)
 
 
+def test_the_answer_to_a_proposal_travels_at_once(fleet, host):
+    from memoryd.database import runs
+
+    host.write_config(modes={"sleep": "propose"})
+    with in_process(host) as app:
+        run_once(app)
+        ((proposal,),) = host.query("SELECT id FROM job_run WHERE state = 'proposed'")
+        sqlite.write(app.engine, runs.take_proposal_back, proposal, "nobody can answer it")
+        assert app.link.mirror.send(app.settings) == 1
+        assert own_rows(app) == fleets_rows(fleet)
+
+
 def test_status_shows_all_hosts_or_one(fleet, host):
     other = make_host(fleet, "host-b")
     for one in (host, other):
