@@ -1,4 +1,4 @@
-"""Keep memoryd's own secret in a file that only its user can read, created at first use."""
+"""Keep a token of memoryd's own in a file, created at first use; a secret one only its user can read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BYTES = 32
 _HINT = "delete it: memoryd creates a new one, which every user of it needs"
 
 
-def read_or_make(path: Path) -> str:
+def read_or_make(path: Path, *, is_secret: bool = True) -> str:
     """Return the token of a file; create one if there is none.
 
     Raises:
-        StateError: it cannot be read or made, others can read it, or it holds no token.
+        StateError: it cannot be read or made, others can read a secret one, or it holds no token.
     """
     make_private_dir(path.parent)
     with follow_folder(path.parent) as folder:
@@ -28,8 +28,8 @@ def read_or_make(path: Path) -> str:
         if not entry.exists():
             token = secrets.token_urlsafe(_BYTES)
             with suppress(durable.MovedError):  # another process was faster: its token holds
-                durable.replace(entry, f"{token}\n".encode(), None, mode=0o600)
-        if stat.S_IMODE(entry.lstat().st_mode) & 0o077:
+                durable.replace(entry, f"{token}\n".encode(), None, mode=0o600 if is_secret else 0o644)
+        if is_secret and stat.S_IMODE(entry.lstat().st_mode) & 0o077:
             raise StateError("others can read the token", str(path), _HINT)
         token = (regular.read(entry, limit=4096) or b"").decode("ascii", "replace").strip()
     if len(token) < _BYTES or not token.isascii() or not token.isprintable():

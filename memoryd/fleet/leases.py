@@ -39,7 +39,8 @@ def name_workspaces(agents: Sequence[Agent]) -> dict[str, str]:
         if not agent.is_wanted or agent.memory == "state" or not agent.workspace.is_dir():
             continue
         try:
-            found[read_or_make(agent.workspace / ".continuum" / "memory" / FILE)] = agent.id
+            path = agent.workspace / ".continuum" / "memory" / FILE
+            found[read_or_make(path, is_secret=False)] = agent.id
         except (StateError, OSError):
             continue  # what is wrong with the workspace is told by the runs that need it
     return found

@@ -113,8 +113,9 @@ class Link:
         """Take the leases at a start; return the settings without what another host works on."""
         self._open()
         try:
+            self._register()  # a namesake must neither share the leases of this name nor give them up
             self._take_leases(settings)
-        except MemorydError as error:  # nobody else can take them either
+        except MemorydError as error:  # nobody else can take them either, or the alarm tells of the namesake
             self.log.warning("workspaces not leased", why=error.what)
         return self.restrict(settings)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _IGNORE = f"{FOLDER}/.gitignore"
 _ATTRIBUTES = f"{FOLDER}/.gitattributes"
 # What stays out of a repository where the rest is tracked.
-_KEPT_OUT = "# Written by `memoryd git track`.\nbackup/\n.lock\n.late-*\n.memoryd-*\n*.private\n"
+_KEPT_OUT = "# Written by `memoryd git track`.\nbackup/\n.lock\n.workspace-id\n.late-*\n.memoryd-*\n*.private\n"
 _MERGED = "consolidation.log merge=union\n"
 _ALL = "*\n"
 

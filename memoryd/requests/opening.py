@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 from memoryd.app import open_app
 from memoryd.changing.core_import import CORE_FILE, digest_of
 from memoryd.changing.recovery import Keeper
-from memoryd.database import reads, runs, sqlite
-from memoryd.errors import LockedError, MemorydError, NotFoundError
+from memoryd.database import alarms, reads, runs, sqlite
+from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError
 from memoryd.files import regular
 from memoryd.files.log import get_logger
 from memoryd.requests import daemon_client
 from memoryd.requests.scanner import open_scrubber
 from memoryd.running import queueing
+from memoryd.running.alarms import HELD
 from memoryd.running.core_watch import CoreWatch
 
 if TYPE_CHECKING:
@@ -120,3 +121,16 @@ def require_known(engine: Engine, agent_id: str) -> None:
     """
     if not sqlite.read(engine, runs.knows_agent, agent_id):
         raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
+
+
+def require_here(engine: Engine, agent_id: str) -> None:
+    """Raise unless this host carries out the runs of an agent.
+
+    Raises:
+        NotFoundError: as `require_known` says.
+        RefusedError: another host of the fleet works on its workspace, so a run would wait until that one leaves.
+    """
+    require_known(engine, agent_id)
+    held = [one for one in sqlite.read(engine, alarms.list_open) if (one.kind, one.agent_id) == (HELD, agent_id)]
+    if held:
+        raise RefusedError(held[0].text, agent_id, "do it there; memoryd fleet status shows the host")

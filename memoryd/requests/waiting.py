@@ -57,7 +57,7 @@ def run_now(
             if not queued:
                 if fresh:
                     read_all(app)
-                opening.require_known(app.engine, agent_id)
+                opening.require_here(app.engine, agent_id)
                 if settled:
                     await_settled(app, next(agent for agent in settings.agents if agent.id == agent_id))
                 queued = queue(app.engine, app.clock)
@@ -155,7 +155,7 @@ def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clo
     """Queue runs in the database beside the holder of the lock; return their ids."""
     with opening.open_beside(settings) as engine:
         # Who has just made the database may be about to write its agents down.
-        opening.retry(lambda: opening.require_known(engine, agent_id), NotFoundError, KNOWN_SECONDS)
+        opening.retry(lambda: opening.require_here(engine, agent_id), NotFoundError, KNOWN_SECONDS)
         return queue(engine, Clock())
 
 

@@ -151,6 +151,40 @@ def test_one_host_holds_a_workspace_and_the_other_leaves_it_alone(fleet, host):
         assert other.query("SELECT kind, agent_id FROM alarm WHERE cleared_at IS NULL") == [("held", "demo")]
 
 
+def test_what_needs_the_other_host_is_refused_and_not_left_waiting(fleet, host):
+    other = share(host, fleet, "host-b")
+    with in_process(host) as first, in_process(other) as second:
+        run_once(first)
+        run_once(second)
+        for beside in (True, False):
+            if not beside:
+                second.close()
+            for command in (("save", "the orders are blue"), ("job", "run", "dream")):
+                done = called(["--json", "--config", str(other.config), *command])
+                assert done.returncode == 4, done.stdout
+                assert "host-a works on the workspace" in done.stdout
+        assert not other.query("SELECT kind FROM job_run")
+
+
+def test_a_workspace_whose_file_others_may_read_is_leased_all_the_same(fleet, host):
+    """As a clone, a copy or a shared disk leaves it."""
+    other = share(host, fleet, "host-b")
+    with in_process(host):
+        pass
+    (host.workspace / ".continuum/memory/.workspace-id").chmod(0o644)
+    with in_process(host), in_process(other) as second:
+        assert [agent.held_by for agent in second.settings.agents] == ["host-a"]
+
+
+def test_a_namesake_gives_up_no_lease_of_the_other(fleet, host):
+    twin = share(host, fleet, "twin")
+    twin.write_config(fleet=fleet.fleet | {"host": "host-a"})
+    with in_process(host):
+        with in_process(twin):
+            pass
+        assert fleet.fetch("SELECT host FROM fleet_lease") == [("host-a",)]
+
+
 def test_a_workspace_goes_over_when_its_host_leaves_or_is_lost(fleet, host):
     other = share(host, fleet, "host-b")
     with in_process(other) as second:

@@ -37,13 +37,14 @@ def git(scratch, *words, code=0):
 def test_memory_is_tracked_on_wish_and_kept_out_again(made):
     made.append(said())
     made.run("run", "--once")
+    (made.workspace / FOLDER / ".workspace-id").write_text("of this folder on this host, not of its clones\n")
     assert ".continuum/memory/" not in git(made, "status", "--porcelain", "-uall")
     told = made.json("git", "track")
     assert told["next"].startswith("git add ")
     git(made, "add", *told["next"].split(" && ")[0].split()[2:])
     tracked = git(made, "ls-files").splitlines()
     assert f"{FOLDER}/RECENT.md" in tracked
-    assert not [path for path in tracked if "backup/" in path or path.endswith(".lock")]
+    assert not [path for path in tracked if "backup/" in path or path.endswith((".lock", "-id"))]
     git(made, "commit", "-qm", "Track memory")
     assert ".continuum/memory/" in made.json("git", "status")["tracked"]
     told = made.json("git", "untrack")
