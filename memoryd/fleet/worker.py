@@ -41,7 +41,8 @@ STALLED_SECONDS = 20.0  # without a heartbeat, a worker counts as killed
 LOOK_SECONDS = 1.0  # between two looks for tasks: one that waited for its agent's lock is not announced
 AGAIN_SECONDS = 2.0  # between two tries to reach the database
 PATIENCE_SECONDS = 10.0  # with a server that is busy; a longer wait is the host's
-KEPT_TRIES = 300  # of storing a reply that is paid while the database is away: ten minutes
+KEPT_TRIES = 300  # of storing a reply that is paid while the database is away: ten minutes …
+LAST_TRIES = 3  # … but of a worker that is stopped: it must end
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a task is due at once, whatever this host's clock says
 
 
@@ -136,13 +137,14 @@ class FleetWorker:
         """Store a reply and notify its host; outlast an outage."""
         text = self.seal.wrap(f"answer {question_id}", question.answer_as_value(result))
         sql = "UPDATE fleet_question SET reply = %s, replied_at = clock_timestamp() WHERE id = %s AND reply IS NULL"
-        for _ in range(KEPT_TRIES):
+        for tried in range(KEPT_TRIES):
             try:
                 with self.database.begin() as connection:
                     connection.execute(sql, [text, question_id])
                     connection.execute("SELECT pg_notify(%s, %s)", [channel_of(host), question_id])
             except FleetAwayError:
-                self.stopped.wait(AGAIN_SECONDS)
+                if self.stopped.wait(AGAIN_SECONDS) and tried + 1 >= LAST_TRIES:
+                    break
             else:
                 return
         self.log.error("a reply could not be stored", question=question_id)

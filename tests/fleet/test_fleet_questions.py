@@ -1,5 +1,6 @@
 """Questions: each is answered once, survives a lost host and a lost worker, and nobody between learns or forges it."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -244,6 +245,25 @@ def test_a_lost_worker_keeps_no_agent_waiting_though_its_question_was_handed_ove
     asyncio.run(free())
     assert sorted(waiting(fleet)) == ["q1", "q2", "q3"]
     assert fleet.fetch("SELECT count(*) FROM procrastinate_jobs WHERE status <> 'todo'") == [(0,)]
+
+
+def test_a_worker_that_is_stopped_does_not_wait_for_the_database(fleet, monkeypatch):
+    from memoryd.fleet.connection import AWAY, FleetAwayError
+
+    tried = []
+
+    @contextlib.contextmanager
+    def begin():
+        tried.append(1)
+        raise FleetAwayError(AWAY)
+        yield
+
+    worker = fleet.worker(Models())
+    monkeypatch.setattr(worker.database, "begin", begin)
+    worker.stopped.set()
+    worker._store("q1", "host-a", Reply("paid for", "stop", "openai", MODEL, 60, 20))
+    worker.database.close()
+    assert 1 < len(tried) < 10
 
 
 def test_a_reply_that_is_paid_outlasts_an_outage_of_the_database(fleet, fleet_server, asker):
