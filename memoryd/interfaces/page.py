@@ -94,16 +94,17 @@ def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
         else:
             opened.enter_context(listener)
             stop = threading.Event()
-            thread = threading.Thread(target=_start_when_asked, args=(settings, listener, stop), name="page")
+            thread = threading.Thread(target=_start_when_asked, args=(settings, listener, stop, log), name="page")
             thread.start()
             opened.callback(thread.join)
             opened.callback(stop.set)
         yield
 
 
-def _start_when_asked(settings: Settings, listener: socket.socket, stop: threading.Event) -> None:
+def _start_when_asked(settings: Settings, listener: socket.socket, stop: threading.Event, log: Log) -> None:
     """Start the process of the page when a connection waits and none runs; end it when the daemon stops."""
     since = time.time()
+    listener.settimeout(0)  # who waits may be gone when it is taken
     while not stop.wait(0.05):
         if not select.select([listener], [], [], 0.5)[0]:
             continue
@@ -114,6 +115,11 @@ def _start_when_asked(settings: Settings, listener: socket.socket, stop: threadi
         )
         while process.poll() is None and not stop.wait(0.5):
             pass
+        if (process.poll() or 0) > 0:  # it cannot serve: who waits for it must not have it started again and again
+            log.warning("the admin page has failed", status=process.returncode)
+            with contextlib.suppress(OSError):
+                while select.select([listener], [], [], 0)[0]:
+                    listener.accept()[0].close()
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)

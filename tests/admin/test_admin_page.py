@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -18,7 +19,10 @@ import pytest
 from admin_world import PLANTED, Client, append_core, audited, consent, make
 from scratch import until
 
+from memoryd import config
 from memoryd.admin import server as server_module
+from memoryd.files.log import get_logger
+from memoryd.interfaces import page
 from memoryd.requests import access, lists
 from memoryd.requests.access import Person, find_user_name
 
@@ -292,6 +296,15 @@ def fetch(link):
     with contextlib.closing(http.client.HTTPConnection(address.hostname, address.port, timeout=30)) as connection:
         connection.request("GET", address.path)
         return connection.getresponse().status
+
+
+def test_a_page_that_cannot_be_served_lets_its_visitors_go(owner):
+    """Else the one that waits would have it started again and again."""
+    settings = config.load(owner.config)
+    owner.config.write_text(owner.config.read_text() + "\nnonsense: 1\n")
+    host, _, port = settings.admin.listen.rpartition(":")
+    with page.serve_beside(settings, get_logger()), socket.create_connection((host, int(port)), timeout=60) as visit:
+        assert visit.recv(1) == b""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the list of a process's children")
