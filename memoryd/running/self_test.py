@@ -90,7 +90,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
             continue
         asked.add(model)
         due = clock.text(ahead=timedelta(seconds=1))
-        name = f"{KIND}:{agent.id}:{slot}"
+        name = f"{KIND}:{model}:{slot}"  # in a fleet agents come one by one, each at its own time
         more = {"slot": name, "scheduled_for": due}
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued

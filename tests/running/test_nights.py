@@ -222,6 +222,25 @@ def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
     assert scheduled_times.queue(world.app, later, "schedule") == 1
 
 
+def test_agents_of_a_fleet_share_one_for_their_model_though_each_dreams_at_its_own_time(world):
+    settings, names = world.app.settings, ("demo", "other", "third", "fourth")
+    for name in names[1:]:
+        world.scratch.change(
+            "INSERT INTO agent (id, workspace, enabled, paused, seen_at) VALUES (?, 'x', 1, 0, '')", name
+        )
+    world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
+    agents = tuple(dataclasses.replace(settings.agents[0], id=name) for name in names)
+    fleet = dataclasses.replace(settings.fleet, database="postgresql://db/memoryd", host="host-a")
+    world.app.settings = dataclasses.replace(settings, agents=agents, fleet=fleet)
+    slot = next(one for one in schedule.list_due(world.app.settings, world.now) if one.kind == "dream")
+    for minutes in range(0, 121, 5):
+        world.now = slot.at + timedelta(minutes=minutes)
+        scheduled_times.queue_ready(world.app, slot)
+    dreamt = world.scratch.query("SELECT agent_id FROM job_run WHERE kind = 'dream' ORDER BY agent_id")
+    assert dreamt == [(name,) for name in sorted(names)]
+    assert world.scratch.query("SELECT count(*) FROM job_run WHERE kind = 'canary'") == [(1,)]
+
+
 # --- nights ---
 
 
