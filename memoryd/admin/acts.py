@@ -266,6 +266,9 @@ def export_facts(view: PersonView, agent: Agent) -> str:
 def find_owner(view: PersonView, name: str, form: Mapping[str, str]) -> Agent:
     """Return the agent that a form is about: named, else the one of its run; the first one audits what is of none."""
     if name in {"setting", "fleet"}:
+        if not view.settings.agents:
+            hint = "edit the file, or ask a host by the command: memoryd fleet ask"
+            raise RefusedError("without an agent there is no audit that could hold it", str(view.settings.source), hint)
         return view.settings.agents[0]
     if form.get("agent"):
         return view.find_agent(form["agent"])

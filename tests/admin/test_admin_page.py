@@ -394,6 +394,15 @@ def test_a_setting_is_shown_as_a_diff_then_written_with_its_comments(owner):
     assert {row[0] for row in audited(owner, "admin setting%")} == {"admin setting"}
 
 
+def test_a_page_without_an_agent_says_why_it_changes_nothing(owner):
+    owner.agents = []
+    owner.write_config(agents=[])
+    before = owner.config.read_text()
+    kind, text = Client(owner).do("setting", key="refine.trigger_tokens", value="9000", apply="1")
+    assert (kind, "without an agent there is no audit" in text) == ("error", True)
+    assert owner.config.read_text() == before
+
+
 def test_wrong_passphrases_are_limited_and_the_right_one_still_works_later(owner, monkeypatch):
     from memoryd.admin import links
 
