@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
-from scratch import called, in_process, said
+from scratch import called, in_process, said, until
 
 from memoryd.clock import Clock, utc_now
 from memoryd.daemon.once import run_once
@@ -273,6 +273,32 @@ def test_a_host_does_what_it_allows_once_and_audits_who_asked(fleet, host, asked
         heed(app)
         assert not paused(host)
         assert "carried out before" in outcomes(fleet)[1]
+
+
+def test_a_daemon_runs_and_rolls_back_what_another_host_asks_for(fleet, host):
+    host.write_config(**RULES)
+    other = fleet.scratch("host-z", llm=OFFLINE)
+    before = host.dailies()
+
+    def ask(*what):
+        known = len(outcomes(fleet))
+        done = called(["--json", "--config", str(other.config), "fleet", "ask", "host-a", *what])
+        assert done.returncode == 0, done.stdout
+        until(lambda: [*outcomes(fleet), None][known] is not None, why="the host has answered")
+        return outcomes(fleet)[known]
+
+    with host.daemon():
+        until(lambda: ("succeeded",) in fleet.fetch("SELECT state FROM fleet_run WHERE kind = 'sleep'"), why="it slept")
+        assert host.dailies() != before
+        ((slept,),) = fleet.fetch("SELECT id FROM fleet_run WHERE kind = 'sleep'")
+        assert ask("rollback", "--run", slept).startswith("rolled back by run-")
+        assert not any("PostgreSQL 16" in text for text in host.dailies().values())
+        assert ask("run", "--agent", "demo", "--kind", "dedup").startswith("queued run-")
+        (queued,) = outcomes(fleet)[1].split()[1:]
+        until(
+            lambda: host.query("SELECT 1 FROM job_run WHERE id = ? AND finished_at IS NOT NULL", queued), why="it ran"
+        )
+        assert "not done" in ask("cancel", "--run", queued)
 
 
 def test_a_writer_of_the_database_alone_asks_for_nothing(fleet, host, asked):
