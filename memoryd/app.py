@@ -225,7 +225,9 @@ def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keep
         keeper.found.append(f"the database was gone; {caught_up}")
     elif caught_up.lines:
         count = count_noun(len(caught_up.lines), "change")
-        keeper.found.append(f"the database was older than its journal, as after a restore; {count} came back from it")
+        keeper.found.append(
+            f"the database was older than its journal, as after a restore; memoryd restored {count} from it"
+        )
     if keeper.found:
         alarms.set_alarm(engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 

@@ -429,7 +429,7 @@ def _apply_privacy(reading: _ConfigReading, settings: Settings) -> Settings:
 def _refuse_open_page(reading: _ConfigReading, settings: Settings) -> None:
     """Refuse an admin page that other machines reach without TLS and named users, or without a named proxy."""
     if settings.admin is not None and is_open_to_all(settings.admin):
-        what = "other machines would reach the page, and nothing says who may use it"
+        what = "other machines could reach the page without a login"
         reading.refuse(reading.lines["admin.listen"], "admin.listen", what, PAGE_HINT)
 
 

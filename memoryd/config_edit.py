@@ -85,7 +85,7 @@ def add_sources(text: str, agent: int, sources: Sequence[NewSource]) -> str:
     found = next((value for name, value in node.value if name.value == "transcripts"), None) if node else None
     if not isinstance(found, SequenceNode) or found.flow_style or not found.value:
         hint = "write each of them on a line of its own, after a dash"
-        raise ConfigError(f"agents[{agent}].transcripts is no list of lines", hint=hint)
+        raise ConfigError(f"agents[{agent}].transcripts is not a list of lines", hint=hint)
     lines = text.splitlines(keepends=True)
     at = _last_line(found) + 1
     _end_line(lines, at)

@@ -65,5 +65,7 @@ def find_mistakes(fleet: FleetSettings, provider: str, agents: Sequence[Any]) ->
         yield "fleet.database", "is missing", "llm.provider: fleet asks through it"
     silo = next((agent.id for agent in agents if agent.privacy == "silo"), None)
     if silo is not None and fleet.key_file is None:
-        what = f"is missing, and {silo} has privacy: silo: who reads the database would read what it remembers"
+        what = (
+            f"is missing, and {silo} has privacy: silo; without a key, a reader of the database could read its memory"
+        )
         yield "fleet.key_file", what, "a file with the key that all hosts and workers of the fleet share"

@@ -38,6 +38,6 @@ def find_mistakes(llm: LlmSettings, agents: Sequence[Any]) -> Iterator[tuple[str
         yield "llm.model", "is missing", "name the model to ask, here or for each agent"
     for agent in agents if llm.verifier is not None else ():
         if agent.privacy == "silo" and llm.verifier != (agent.model or llm.model):
-            what = f"{llm.verifier} would read what {agent.id} remembers, an agent with privacy: silo and another model"
+            what = f"{llm.verifier} would read the memory of {agent.id}, which has privacy: silo and another model"
             hint = f"null, which is the agent's own model, or a configuration without {agent.id}"
             yield "llm.verifier", what, hint

@@ -218,7 +218,7 @@ def parse_user(_: PathBase, value: object) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
-        raise ConfigError(f"{show_value(name)} is no user of this machine", hint="a name or number of id") from None
+        raise ConfigError(f"{show_value(name)} is not a user of this machine", hint="a name or number of id") from None
 
 
 def make_list_parser(parse: Parser) -> Parser:
@@ -259,7 +259,7 @@ def listen_address(_: PathBase, value: object) -> str:
     address = _text(value)
     host, _colon, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"{show_value(address)} is no address with a port", hint="127.0.0.1:8765")
+        raise ConfigError(f"{show_value(address)} is not an address with a port", hint="127.0.0.1:8765")
     return address
 
 

@@ -133,7 +133,7 @@ def _explain_unclosed(text: str, loader: _Loader, error: yaml.MarkedYAMLError) -
         return None
     line = mark.line + 1
     hint = f"close it with {closing} before line {line}"
-    return YamlError(f"{what}, or line {line} is no part of it", opened.line + 1, hint)
+    return YamlError(f"{what}, or line {line} is not part of it", opened.line + 1, hint)
 
 
 def _explain(error: yaml.MarkedYAMLError) -> YamlError:

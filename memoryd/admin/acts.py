@@ -164,7 +164,7 @@ def _confidence(order: Order) -> float:
     try:
         return float(order.text("confidence") or "1")
     except ValueError:
-        raise ConfigError("the confidence is no number", hint="0 to 1") from None
+        raise ConfigError("the confidence is not a number", hint="0 to 1") from None
 
 
 def _write_profile(order: Order) -> str:
@@ -184,7 +184,7 @@ def _request_access(order: Order) -> str:
     scope = [*order.text("scope").split(), *order.text("runs").split()]
     with access.silo_of(order.view.settings, order.agent) as silo:
         asked = silo.ask(order.text("purpose"), span, scope)
-    return f"{asked.id} is requested: the agent is told at its next prompt or session"
+    return f"{asked.id} is requested: the agent gets the request at its next prompt or session"
 
 
 def _revoke(order: Order) -> str:

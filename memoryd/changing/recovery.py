@@ -201,12 +201,12 @@ class CaughtUp:
     def __str__(self) -> str:
         """Say for people where the state came from, and what is not as before."""
         whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
-        lacks = ["running summaries since then, and runs that waited"]
+        lacks = ["later running summaries, and waiting runs"]
         if self.damaged:
-            lacks.append(f"what {count_noun(self.damaged, 'damaged line')} of the journal held")
+            lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
             lacks.append("facts, flags, access and audit from before the journal begins")
-        return f"it came back from the journal and {whence}; not as before: {', '.join(lacks)}"
+        return f"memoryd restored it from the journal and {whence}; not restored: {', '.join(lacks)}"
 
 
 def list_erasing(lines: Iterable[Entry]) -> set[str]:
@@ -262,7 +262,7 @@ def _mend_indexes(engine: Engine) -> list[str]:
     left = sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check")
     if left != ["ok"]:
         raise StateError("the database is damaged", str(engine.url.database), "restart memoryd, which restores it")
-    return ["the indexes of the database were damaged and were made anew"]
+    return ["the indexes of the database were damaged and were rebuilt"]
 
 
 def _list(ids: Iterable[Any], most: int = 10) -> str:

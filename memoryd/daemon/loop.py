@@ -164,8 +164,8 @@ class Loop:
         self.captures = Captures()
         self.discovering = _BackgroundTask(self.pool, app.log.warning, "new projects not added")
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
-        self.linking = _BackgroundTask(self.pool, app.log.warning, "fleet not told")
-        self.heeding = _BackgroundTask(self.pool, app.log.warning, "requests of the fleet not heeded")
+        self.linking = _BackgroundTask(self.pool, app.log.warning, "fleet not updated")
+        self.heeding = _BackgroundTask(self.pool, app.log.warning, "requests of the fleet not carried out")
         self.heed: Callable[[], None] | None = None  # carries out what the fleet asks of this host
         self.telling = _BackgroundTask(self.pool, app.log.error, "alarms not reported")
         self.index_is_checked = False
@@ -671,7 +671,7 @@ class Loop:
             name, where, hint = "database", app.database, "put it back, or restart memoryd"
         else:
             return
-        error = StateError(f"the {name} file was taken away or replaced while in use", str(where), hint)
+        error = StateError(f"the {name} file was deleted or replaced while in use", str(where), hint)
         app.log.error("stopping", why=str(error))
         raise error
 
@@ -722,7 +722,9 @@ class Loop:
             if fresh.state_dir != app.settings.state_dir:
                 raise StateError("state_dir cannot change while memoryd runs", hint="stop it first")
             if list_fixed(fresh.fleet) != list_fixed(app.settings.fleet):
-                raise StateError("the fleet and the host's name cannot change while memoryd runs", hint="stop it first")
+                raise StateError(
+                    "the fleet and the host's name cannot change while memoryd runs", hint="stop memoryd first"
+                )
             trust.require(fresh)
             make_memory_folders(fresh)
         except MemorydError as error:

@@ -142,7 +142,7 @@ class Lock:
 
     def _unusable(self, error: OSError) -> StateError:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        hint = "the folder must exist, be writable, and lie on a file system with locks"
+        hint = "the folder must exist and be writable, and its file system must support locks"
         return StateError(f"cannot be locked: {reason}", str(self.path), hint)
 
     def __enter__(self) -> Self:

@@ -63,7 +63,9 @@ class AgentGrants:
         if not timedelta(0) < span <= LONGEST:
             raise RefusedError("an access grant lasts longer than 0 and at most 24h", hint="--for 30m")
         if unknown := [one for one in scope if one not in PARTS and not _RUN.fullmatch(one)]:
-            raise RefusedError(f"{unknown[0]!r} is no part of a memory", hint=f"{', '.join(PARTS)}, or the id of a run")
+            raise RefusedError(
+                f"{unknown[0]!r} is not a part of a memory", hint=f"{', '.join(PARTS)}, or the id of a run"
+            )
         seconds = max(1, int(span.total_seconds()))
         grant_id = f"grant_{secrets.token_hex(4)}"
         grant = Grant(grant_id, self.agent.id, self.uid, clean, seconds, self.clock.text())

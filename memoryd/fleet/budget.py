@@ -65,10 +65,10 @@ def reserve(connection: Any, call: ModelCall, limits: FleetSettings) -> int | Fa
     opened, admitted = breaker.admit(circuit, now)
     if not admitted:
         trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
-        what = circuit.blocked or "the model is left alone for a while"
+        what = circuit.blocked or "calls to the model are paused after a failure"
         return Failure(trouble, what, retry_after=breaker.wait(circuit, now))
     if count >= limits.requests_per_minute:
-        what = f"{call.model} is asked fleet.requests_per_minute, {limits.requests_per_minute} times, already"
+        what = f"{call.model} has reached fleet.requests_per_minute, {limits.requests_per_minute}"
         return Failure(Trouble.BUSY, what, retry_after=max(1.0, oldest + 60 - now), is_told=True)
     wanted = {"day": day, "tokens": call.tokens, "agent": call.agent}
     wanted |= {"all": limits.daily_tokens, "each": limits.agent_daily_tokens}
@@ -76,7 +76,7 @@ def reserve(connection: Any, call: ModelCall, limits: FleetSettings) -> int | Fa
     if len(taken) < 2:
         connection.rollback()
         key = "agent_daily_tokens" if ALL in taken else "daily_tokens"
-        return Failure(Trouble.EXHAUSTED, f"the fleet has spent fleet.{key}, {getattr(limits, key)}, for today")
+        return Failure(Trouble.EXHAUSTED, f"the fleet has used up fleet.{key}, {getattr(limits, key)}, for today")
     if opened != circuit:  # a probe: if its worker is killed, the next one may probe after this time
         _store(connection, call.model, replace(opened, probing=False, open_until=now + call.timeout + PROBE_GRACE))
     sql = (

@@ -81,7 +81,7 @@ class Database:
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise FleetAwayError(AWAY, self.place, "memoryd tries again") from error
         except psycopg.Error as error:
-            hint = "may its user read and write the tables? memoryd fleet migrate"
+            hint = "check that its user may use the tables, then memoryd fleet migrate"
             raise StateError(f"the fleet's database refused: {describe(error)}", self.place, hint) from error
 
     @property

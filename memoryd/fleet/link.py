@@ -161,14 +161,14 @@ class Link:
         self._failures += 1
         self._is_registered = False
         self._renew_at = 0.0
-        text = f"{error.what}: {error.where}; questions wait or fall back, everything else goes on"
+        text = f"{error.what}: {error.where}; questions wait or fall back, all other work continues"
         if self._failures >= _FAILURES and alarms.set_alarm(self.engine, FLEET, text, self.clock.text()):
             self.log.error("alarm", kind=FLEET, text=text)
 
     def _register(self) -> None:
         values = self.database.host, __version__, read_or_make(self._state)
         if not self.database.fetch(_REGISTER, *values):
-            what = f"another daemon of the fleet is called {self.database.host}"
+            what = f"another daemon of the fleet has the name {self.database.host}"
             raise StateError(what, "fleet.host", "give each host a name of its own")
         self._is_registered = True
 

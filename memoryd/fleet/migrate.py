@@ -24,7 +24,7 @@ def migrate(url: str) -> list[str]:
         with psycopg.connect(url, **connect_options("migrate")) as connection:
             return _apply_missing(connection)
     except psycopg.Error as error:
-        hint = "does the server run, and may this user create tables?"
+        hint = "check that the server runs and that this user may create tables"
         raise StateError(f"the fleet's schema was not changed: {describe(error)}", "fleet.database", hint) from error
 
 

@@ -125,7 +125,7 @@ class FleetAsker:
         try:
             answer = values.answer_of(self.seal.unwrap(f"answer {question_id}", text))
         except (KeyError, TypeError, ValueError):
-            raise RefusedError("an answer of the fleet is none", question_id) from None
+            raise RefusedError("an answer of the fleet cannot be read", question_id) from None
         if isinstance(answer, Failure):
             self.forget(question_id)  # the next attempt asks anew
         return answer

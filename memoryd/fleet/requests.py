@@ -46,7 +46,7 @@ def post(database: Database, seal: Seal, host: str, asked: HostRequest) -> None:
         NotFoundError: the fleet does not know the host.
     """
     if not seal.has_key:
-        raise RefusedError("requests to hosts are signed, and this fleet has no key", "fleet.key_file")
+        raise RefusedError("this fleet has no key to sign requests with", "fleet.key_file", "docs/fleet.md")
     needs = {"run": (asked.agent, asked.kind), "cancel": (asked.run,), "rollback": (asked.run,)}
     if asked.action not in ACTIONS or not all(needs.get(asked.action, (asked.agent,))):
         hint = "run needs an agent and a kind, pause and resume an agent, cancel and rollback a run"
@@ -74,7 +74,7 @@ def list_waiting(database: Database, seal: Seal, now: datetime) -> Iterator[tupl
 
 def _open(seal: Seal, host: str, body: str, now: datetime) -> HostRequest:
     if not seal.has_key:
-        raise RefusedError("this host has no key, so it cannot know who asks", "fleet.key_file")
+        raise RefusedError("this host has no key to check requests with", "fleet.key_file")
     value: Any = seal.unwrap(f"request {host}", body)
     try:
         asked = HostRequest(**value)
@@ -82,7 +82,7 @@ def _open(seal: Seal, host: str, body: str, now: datetime) -> HostRequest:
     except (TypeError, ValueError):
         raise RefusedError("the request cannot be read", host) from None
     if age > HOLDS:
-        raise RefusedError(f"the request is of {asked.at} and holds for a day", host)
+        raise RefusedError(f"the request is dated {asked.at}, and requests are valid for one day", host)
     return asked
 
 

@@ -47,9 +47,9 @@ class Seal:
         try:
             found = json.loads(text if self._box is None else self._box.decrypt(text.encode()))
         except (fernet.InvalidToken, ValueError):
-            raise RefusedError("a text of the fleet is not sealed with its key", purpose, "fleet.key_file") from None
+            raise RefusedError("a text of the fleet is not encrypted with its key", purpose, "fleet.key_file") from None
         if not isinstance(found, dict) or found.get("for") != purpose or "value" not in found:
-            raise RefusedError("a text of the fleet was made for something else", purpose)
+            raise RefusedError("a text of the fleet was made for another purpose", purpose)
         return found["value"]
 
     def name(self, *parts: str) -> str:
@@ -77,7 +77,7 @@ def read_seal(key_file: Path | None) -> Seal:
     try:
         seal = Seal(lines)
     except ValueError:
-        raise ConfigError("a line of the file is no key", str(key_file), HINT) from None
+        raise ConfigError("a line of the file is not a key", str(key_file), HINT) from None
     if not lines:
         raise ConfigError("the file holds no key", str(key_file), HINT)
     return seal

@@ -74,7 +74,7 @@ class FleetWorker:
             self.log.warning("question refused", question=question_id, host=host, why=describe(error))
             return
         if asked.model not in self.list_models():
-            what = f"no worker of the fleet asks {asked.model}: llm.model and fleet.models of its workers name others"
+            what = f"no worker of the fleet may ask {asked.model}; add it to fleet.models of the workers"
             self._store(question_id, host, Failure(Trouble.BLOCKED, what))
             return
         result, spent = self._ask_patiently(asked)
@@ -262,7 +262,7 @@ def serve(settings: Settings, log: Log, concurrency: int) -> None:
         StateError: the key or the schema of the fleet cannot be used.
     """
     if settings.llm.provider != "openai" or settings.llm.model is None:
-        raise RefusedError("a worker needs the model that it asks", "llm", "provider: openai, model, base_url")
+        raise RefusedError("a worker needs a model to ask", "llm", "set provider: openai, model and base_url")
     database = Database(settings, most=concurrency + 2)
     scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
     models = Pool(lambda: Worker(settings.state_dir, name="model"))

@@ -417,7 +417,7 @@ class Tables:
         try:
             weighed = [(one not in quoting, -scores[one] * weights[voice], one) for one, voice in rows]
         except KeyError as error:
-            raise DamagedError("a document is none") from error
+            raise DamagedError("a document cannot be read") from error
         best = {one: score for _, score, one in sorted(weighed)[:limit]}
         rows = self._rows(
             f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
@@ -483,7 +483,7 @@ def _faults() -> Iterator[None]:
 def _vector(row: Sequence[Any]) -> Vector:
     found = Vector(*row)
     if not isinstance(found.vector, bytes) or not found.vector or len(found.vector) % 64:
-        raise DamagedError("a vector is none")
+        raise DamagedError("a vector cannot be read")
     if found.day is not None:
         _require_day(found.day)
     return found
@@ -495,7 +495,7 @@ def _candidate(row: Sequence[Any]) -> Candidate:
     texts = (path, tier, tags)
     is_sound = all(isinstance(one, int) for one in whole) and all(isinstance(one, str) for one in texts)
     if not is_sound or not isinstance(digest, bytes) or not isinstance(shown, str | None) or voice not in _SPEAKERS:
-        raise DamagedError("a document is none")
+        raise DamagedError("a document cannot be read")
     if day is not None:
         _require_day(day)
     return Candidate(
@@ -508,7 +508,7 @@ def _require_day(day: object) -> None:
     try:
         date.fromisoformat(day)  # type: ignore[arg-type]  # that is what is asked
     except (TypeError, ValueError) as error:
-        raise DamagedError("a document is none") from error
+        raise DamagedError("a document cannot be read") from error
 
 
 @lru_cache(maxsize=1024)
@@ -516,4 +516,4 @@ def _tags(text: str) -> frozenset[str]:
     try:
         return frozenset(map(str, json.loads(text)))
     except (TypeError, ValueError) as error:
-        raise DamagedError("a document is none") from error
+        raise DamagedError("a document cannot be read") from error

@@ -317,7 +317,7 @@ class Demo:
         """Report whether the orders that a web page gives to agents reached memory."""
         memory = "".join(path.read_text("utf-8") for path in self.memory_files())
         if any(words in memory for words in PLANTED):
-            raise StateError("what a web page told the agent to do is in the memory", where=str(self.workspace))
+            raise StateError("an order of a web page is in the memory", where=str(self.workspace))
         self.output.say(
             "\nA web page in this session told the agent to run a script and to remember that as your wish."
             "\nThe agent read it, the transcript holds it; the memory was searched for it and does not."

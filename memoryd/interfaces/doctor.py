@@ -371,7 +371,7 @@ def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("fleet", FAIL, f"{error.what}: {error.where}", error.hint)
         return
     told = f"{settings.fleet.host} reaches {database.place}, and its schema is that of this version"
-    yield Check("fleet", OK, told if seal.has_key else f"{told}; questions travel readable, without fleet.key_file")
+    yield Check("fleet", OK, told if seal.has_key else f"{told}; without fleet.key_file, questions are not encrypted")
 
 
 # What to do about each answer of llm.probe.Answer, by its name.

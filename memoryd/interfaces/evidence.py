@@ -75,7 +75,7 @@ def _turn_lines(turn: dict[str, Any]) -> Iterator[str]:
 @agent_option
 @passed
 def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
-    """Show what is kept of a session, also after its transcript was deleted: its turns without their secrets."""
+    """Show the stored turns of a session, without secrets, also after its transcript was deleted."""
     settings = call.settings()
     row, told, turns = read_session(call, settings, session_id, agent_id)
     agent = call.agent(settings, str(row["agent_id"]))

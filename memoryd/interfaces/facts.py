@@ -150,7 +150,7 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
 @click.argument("text", required=False)
 @of_agent
 def facts_profile(call: Call, settings: Settings, agent: Agent, section: str | None, text: str | None) -> None:
-    """Show the sections of the user's profile, or write one; an empty TEXT takes it away."""
+    """Show the sections of the user's profile, or write one; an empty TEXT removes it."""
     from memoryd.ledger.profile import ProfileSection
     from memoryd.requests import lists
 

@@ -23,7 +23,7 @@ def fleet() -> None:
 @fleet.command()
 @passed
 def migrate(call: Call) -> None:
-    """Create or update the tables of the fleet; run it once for the fleet before each new version starts."""
+    """Create or update the tables of the fleet; run it once per fleet before you start a new version."""
     from memoryd.fleet.connection import Database
     from memoryd.fleet.migrate import migrate as apply
 
@@ -87,9 +87,9 @@ def status(call: Call, host: str | None, limit: int) -> None:
 @click.option("--run", metavar="RUN", help="The run (cancel, rollback).")
 @passed
 def ask(call: Call, /, host: str, action: str, **about: str | None) -> None:
-    """Ask a host to do something; its own rules decide, and `fleet status` shows what came of it.
+    """Ask a host to do something; its own rules decide, and `fleet status` shows the outcome.
 
-    The host's access.consolidate must name `fleet`, for a rollback its access.edit.
+    The host's access.consolidate must name `fleet`; for a rollback, its access.edit must.
     """
     from memoryd.requests import fleet as requests
 

@@ -66,9 +66,9 @@ def _describe(told: dict[str, Any]) -> str:
 @click.command("resolve")
 @click.argument("file")
 @of_agent
-@click.option("--ours", "side", flag_value="ours", help="Keep the own side of each conflict.")
+@click.option("--ours", "side", flag_value="ours", help="Keep your own side of each conflict.")
 @click.option("--theirs", "side", flag_value="theirs", help="Keep the other side.")
-@click.option("--both", "side", flag_value="both", help="Keep both; a line that both have stands once.")
+@click.option("--both", "side", flag_value="both", help="Keep both sides; a common line occurs once.")
 def resolve(call: Call, settings: Settings, agent: Agent, file: str, side: str | None) -> int:
     """Resolve the conflicts that a merge left in a memory file; without an option, show both sides."""
     from memoryd.requests import access

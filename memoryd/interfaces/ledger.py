@@ -49,14 +49,14 @@ def core_list(call: Call, settings: Settings, agent: Agent, ended: bool) -> None
 @core.command("journal")
 @of_agent
 def core_journal(call: Call, settings: Settings, agent: Agent) -> None:
-    """List the journal: what memoryd told the agent of what was done to its memory."""
+    """List the journal: reports to the agent about changes of its memory."""
     _list_memories(call, settings, agent, "core journal", kind="journal")
 
 
 @core.command("limits")
 @of_agent
 def core_limits(call: Call, settings: Settings, agent: Agent) -> None:
-    """Show when the core is refined, and what is used of its deletion limit."""
+    """Show when the core is refined, and how much of its deletion limit is used."""
     from memoryd.requests import lists
 
     told = lists.list_thresholds(settings, agent)
@@ -175,7 +175,7 @@ def verify(call: Call) -> None:
     help="Revert everything after this change; with --agent, only that agent's changes.",
 )
 @click.option("--memory", "memory_id", metavar="ID", help="Revert only the last change of this memory in RUN.")
-@click.option("--dry-run", is_flag=True, help="Show what would be reversed.")
+@click.option("--dry-run", is_flag=True, help="Show what the rollback would change.")
 @agent_option
 @click.pass_obj
 def rollback(
@@ -256,7 +256,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
             call.output.result(planned, _forgotten_text(planned, is_tried=True))
             return
         click.echo(make_visible(_forgotten_text(planned, is_tried=True)), err=True)
-        click.confirm("There is no way back. Forget it?", abort=True, err=True)
+        click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         row = waiting.require_accepted(forgetting.forget(settings, agent, options))
     told = forgetting.describe_forgotten(row)

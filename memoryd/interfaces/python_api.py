@@ -130,7 +130,7 @@ class Memory:
         return flushing.flush(self._settings, self._agent, checked, on_summary, reason)
 
     def consolidate(self, *, dry_run: bool = False) -> dict[str, Any]:
-        """Roll over what the sessions said so far, open NOW files included, as `memoryd consolidate`, and wait.
+        """Roll all sessions over so far, open NOW files included, as `memoryd consolidate`, and wait.
 
         Returns the run, its state and files; with `dry_run` only the diffs of what `would` change.
         """
@@ -437,7 +437,7 @@ class MemoryFacts:
         return {row["id"]: row["text"] for row in lists.list_profile(self._settings, self._agent)}
 
     def write_profile(self, section: str, text: str) -> None:
-        """Write a section of the profile; an empty text takes it away. Raises ValueError for an unknown section."""
+        """Write a section of the profile; an empty text removes it. Raises ValueError for an unknown section."""
         with memory_changes.fact_store(self._settings, self._agent, "profile edit") as store:
             store.write_section(ProfileSection(section), text)
 
@@ -479,11 +479,11 @@ class MemoryCore:
         return self._list_memories("python: core ended", kind="core", ended=True)
 
     def journal(self) -> Sequence[dict[str, Any]]:
-        """Return the journal: what memoryd told the agent of what was done to its memory."""
+        """Return the journal: reports to the agent about changes of its memory."""
         return self._list_memories("python: journal", kind="journal")
 
     def limits(self) -> dict[str, Any]:
-        """Return when the core is refined and what is used of its deletion limit, as `memoryd core limits --json`."""
+        """Return when the core is refined and the use of its deletion limit, as `memoryd core limits --json`."""
         return lists.list_thresholds(self._settings, self._agent)
 
     def _list_memories(self, what: str, *, kind: str, ended: bool = False) -> Sequence[dict[str, Any]]:

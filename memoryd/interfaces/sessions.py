@@ -105,12 +105,12 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
 @click.option(
     "--session", "session_id", envvar=SESSION, metavar="ID", help="The session; default: the newest open one."
 )
-@click.option("--tool", metavar="NAME", help="The tool, of an entry of a tool.")
+@click.option("--tool", metavar="NAME", help="The name of the tool, for an entry of a tool.")
 @click.option("--summary", metavar="S", help="What the tool did, on one line.")
 @click.argument("role", type=click.Choice(["user", "agent", "tool"]))
 @click.argument("text", default="-")
 def session_append(call: Call, settings: Settings, agent: Agent, role: str, text: str, **given: Any) -> None:
-    """Append to the current session what the user or the agent said, or what a tool gave back; - is standard input.
+    """Append a message of the user or the agent, or output of a tool, to the current session; - is standard input.
 
     Start a session if none is open. The text /exit of the user ends it, /exit --consolidate also writes it to memory.
     """
@@ -160,14 +160,14 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
 
 @session.command("end")
 @click.argument("session_id", metavar="[ID]", required=False, envvar=SESSION)
-@click.option("--consolidate", is_flag=True, help="Then write the sessions that are over to RECENT.md and the archive.")
+@click.option("--consolidate", is_flag=True, help="Then write the ended sessions to RECENT.md and the archive.")
 @agent_option
 @passed
 def session_end(call: Call, session_id: str | None, agent_id: str | None, *, consolidate: bool) -> None:
     """End a session, by default the current one.
 
-    A session in a NOW file gets its end written there. What a session that memoryd has read said since its last sleep
-    is written to the daily file.
+    For a session in a NOW file, write its end into the file. For a session that memoryd reads from a transcript, write
+    the turns since its last sleep to the daily file.
     """
     from memoryd.requests import consolidating, now_sessions, sessions, waiting
 

@@ -39,7 +39,7 @@ def repair() -> None:
 @of_agent
 @click.option("--dry-run", is_flag=True, help="Show the diff, and write nothing.")
 def repair_recent(call: Call, settings: Settings, agent: Agent, *, dry_run: bool) -> None:
-    """Repair RECENT.md: title, order, number of sessions, sessions that stand there twice, and links."""
+    """Repair RECENT.md: title, order, number of sessions, repeated sessions, and links."""
     from memoryd.requests import access, upkeep
 
     access.require(settings, agent, "repair recent")

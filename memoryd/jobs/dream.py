@@ -140,7 +140,7 @@ def _finish(
     found = tuple(one if one.core else replace(one, outcome=ClaimOutcome.REFUSED) for one in judging.results)
     meant = consolidate(planned, found, inputs, judging.kind_of, ended)
     if parsed.sections and not meant.places and meant.faults:
-        return job.RejectedReply("nothing in the reply stands in what it cites")
+        return job.RejectedReply("nothing in the reply is supported by what it cites")
     done = _Dream(inputs, parsed, meant, answer, found).step()
     return replace(done, anew=lambda fresh: _finish(fresh, parsed, answer, planned, judging, ended))
 

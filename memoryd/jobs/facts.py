@@ -306,7 +306,7 @@ def _end_job(
     edits += _blocks(inputs, kept.lines)
     made_up = [one for one in found if one.outcome is ClaimOutcome.REFUSED and _is_made_up(one)]
     if not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
-        return job.RejectedReply("nothing in the reply stands in the turns it cites")
+        return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     receipt = {
         **gathered.receipt,
         "reply": answer.counts,

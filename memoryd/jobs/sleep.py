@@ -153,7 +153,7 @@ def decide(inputs: SleepInputs) -> job.Steps:
     judging = yield from judge(_begin_judging(inputs, gathered, parsed, answer, foreign), _FORM, _parse_repair)
     judged = judging.results
     if judged and all(one.outcome is ClaimOutcome.REFUSED and one.why in _MADE_UP for one in judged):
-        return job.RejectedReply("nothing in the reply stands in the turns it cites")
+        return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     dropped = Counter(one.why for one in judged if one.outcome is ClaimOutcome.REFUSED)
     dropped["unreadable"] = parsed.unreadable
     lines = _list_lines(judged, foreign)

@@ -277,5 +277,5 @@ def _confidence(confidence: object) -> float:
     if isinstance(confidence, bool) or not isinstance(confidence, int | float):
         raise ValueError("the confidence of a fact is a number")  # noqa: TRY004 - the contract says ValueError
     if not math.isfinite(confidence) or not 0 <= confidence <= 1:
-        raise ValueError(f"the confidence of a fact lies between 0 and 1, {confidence} does not")
+        raise ValueError(f"the confidence of a fact is between 0 and 1, not {confidence}")
     return float(confidence)

@@ -166,4 +166,4 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -115,11 +115,11 @@ class Assembly:
         for one in given:
             function = one.get("function") or {}
             if not isinstance(function, dict):
-                raise BadReplyError("the answer's call is none")
+                raise BadReplyError("a tool call of the answer is malformed")
             name, piece, id_ = function.get("name") or "", function.get("arguments"), one.get("id") or ""
             piece = json.dumps(piece) if isinstance(piece, dict) else piece or ""
             if not all(isinstance(text, str) for text in (name, piece, id_)):
-                raise BadReplyError("the answer's call is none")
+                raise BadReplyError("a tool call of the answer is malformed")
             self._say(len(name) + len(piece))
             known = self._find_call(one.get("index"), id_, name)
             if known is None:
@@ -225,7 +225,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(_: str) -> None:
-    raise BadReplyError("the answer holds a number that is none")
+    raise BadReplyError("the answer holds an invalid number")
 
 
 def _count_of(value: object, before: int | None) -> int | None:

@@ -125,7 +125,7 @@ def _entry_at(path: str, data: bytes, line: int) -> str:
             bullet = next(bullets) if piece.kind is core.PieceKind.BULLET else None
             if at <= start < at + len(piece.raw):
                 if bullet is None:
-                    raise NotFoundError(f"line {line} is no memory, but a heading or text", path, _HINT)
+                    raise NotFoundError(f"line {line} is not a memory, but a heading or text", path, _HINT)
                 return core.unescape(bullet.text)
             at += len(piece.raw)
     own = lines[line - 1].decode(errors="replace").strip()

@@ -83,7 +83,7 @@ def _require_allowed(settings: Settings, asked: HostRequest) -> Agent:
     """Return the agent that a request is about; use the request up, and audit it, before anything is done."""
     agent = _find_agent(settings, asked)
     if agent.held_by is not None:
-        raise RefusedError(f"the host {agent.held_by} works on its workspace", agent.id)
+        raise RefusedError(f"the host {agent.held_by} works on the workspace of this agent", agent.id)
     _use_up(settings, agent, asked)
     what: permission.Action = "edit" if asked.action == "rollback" else "consolidate"
     permission.require(settings, agent, what, "fleet", f"fleet {asked.action}")

@@ -150,7 +150,9 @@ def _find_file(agent: Agent, given: str) -> str:
     names = [given, str(asked.relative_to(agent.workspace)) if asked.is_relative_to(agent.workspace) else given]
     found = [path for path in there if path in names] or [path for path in there if path.endswith(f"/{given}")]
     if not found:
-        raise NotFoundError("is no memory file of this agent", given, "memoryd git status lists those with conflicts")
+        raise NotFoundError(
+            "is not a memory file of this agent", given, "memoryd git status lists files with conflicts"
+        )
     return found[0]
 
 

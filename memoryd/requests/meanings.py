@@ -94,4 +94,4 @@ def from_json(data: Any) -> Meaning:
         vector = None if data["vector"] is None else base64.b64decode(data["vector"])
         return Meaning(vector, str(data["model"]), str(data["why"]), bool(data["late"]))
     except (KeyError, TypeError, ValueError):
-        return Meaning(why="the daemon's answer is none")
+        return Meaning(why="the daemon's answer cannot be read")

@@ -62,7 +62,7 @@ def require_days(narrowing: Narrowing) -> None:
     for name, day in (("after", narrowing.after), ("before", narrowing.before)):
         # A datetime is a date, too, and its time would count for nothing.
         if day is not None and (not isinstance(day, date) or isinstance(day, datetime)):
-            raise ConfigError(f"{str(day)!r} is no day", name, "give a datetime.date, such as date(2026, 3, 4)")
+            raise ConfigError(f"{str(day)!r} is not a day", name, "give a datetime.date, such as date(2026, 3, 4)")
     if narrowing.after is not None and narrowing.before is not None and narrowing.after > narrowing.before:
         what = f"{narrowing.after} is later than {narrowing.before}: no day is in between"
         raise ConfigError(what, "after, before", "give the earlier day as after")

@@ -69,13 +69,13 @@ def move_to_archive(settings: Settings, agent: Agent, given: str) -> dict[str, A
     name = Path(given).name
     if not archive.NAME.fullmatch(name):
         hint = "give a MEMORY-YYYY-MM-DD.md of .continuum/memory/"
-        raise RefusedError("is no day file of the archive", given, hint)
+        raise RefusedError("is not a day file of the archive", given, hint)
     files = _read(agent)
     moved = f"{MOVED}/{name}"
     if name not in files:
         if moved in files:
             return {"path": f"{FOLDER}/{moved}", "moved": False, "files": []}
-        raise NotFoundError("is no file of this agent's archive", given, "memoryd validate shows broken links")
+        raise NotFoundError("is not a file of this agent's archive", given, "memoryd validate shows broken links")
     if any(map(is_conflicted, files.values())):
         raise RefusedError("a merge of a memory file is not finished", agent.id, _SOLVE)
     inside = re.sub(rb"\]\((MEMORY-\d{4}-\d\d-\d\d\.md)(?=[#)])", rb"](../\1", files[name])

@@ -416,7 +416,7 @@ class Answerer:
         if admitted or by_hand:
             return
         trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
-        what = circuit.blocked or "the endpoint is left alone for a while"
+        what = circuit.blocked or "calls to the endpoint are paused after a failure"
         raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
 
     def _note_result(self, endpoint: Endpoint, result: Reply | Failure) -> None:

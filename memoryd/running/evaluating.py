@@ -165,7 +165,7 @@ def as_text(told: Mapping[str, Any], days: int) -> str:
     lines += [_line(told[key], told["counted"], how) for key, how in _RETRIEVALS.items()]
     wins, losses = told["wins"], told["losses"]
     lines += [
-        "The first two have the same room. The core is what dreaming makes, so the first is to be above the second.",
+        "The first two have the same token budget. Dreams write the core, so the first should be above the second.",
         "",
         f"{_phrase_count(wins)} answered only with the core (more is better).",
         f"{_phrase_count(losses)} answered only without the core (fewer is better).",

@@ -28,4 +28,4 @@ def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -87,9 +87,9 @@ def _check_now(path: str, data: bytes, lines: Sequence[str]) -> _Found:
     if here != [key for key in now.KEYS if key in here]:
         yield 1, "keys in another order", f"the order is {', '.join(now.KEYS)}"
     forms = {
-        "timestamp_start": (_is_time, "is no time", "such as 2026-11-23T09:00:00Z, or null"),
-        "timestamp_end": (_is_time, "is no time", "such as 2026-11-23T09:00:00Z, or null"),
-        "duration_minutes": (str.isdigit, "is no number", "a whole number, or null"),
+        "timestamp_start": (_is_time, "is not a time", "such as 2026-11-23T09:00:00Z, or null"),
+        "timestamp_end": (_is_time, "is not a time", "such as 2026-11-23T09:00:00Z, or null"),
+        "duration_minutes": (str.isdigit, "is not a number", "a whole number, or null"),
         "session_id": (_make_id_check(path), "has another form", "sess_ and more, or the name of the file"),
     }
     yield from _check_values(keys, forms)
@@ -145,8 +145,8 @@ def _check_archive(data: bytes, lines: Sequence[str]) -> _Found:
     for key in ("consolidation_date", "source_sessions", total, "tags"):
         if key not in keys:
             yield 1, f"no {key} in the front matter", "the next rollover of this day writes it"
-    number = (str.isdigit, "is no number", "the number of sessions in the file")
-    yield from _check_values(keys, {"consolidation_date": (_is_date, "is no date", "YYYY-MM-DD"), total: number})
+    number = (str.isdigit, "is not a number", "the number of sessions in the file")
+    yield from _check_values(keys, {"consolidation_date": (_is_date, "is not a date", "YYYY-MM-DD"), total: number})
     names = Counter(line.rstrip() for line in lines if re.fullmatch(r"###? Session [a-z0-9_-]+\s*", line))
     for name in (name for name, times in names.items() if times > 1):
         at = max(number for number, line in enumerate(lines, 1) if line.rstrip() == name)

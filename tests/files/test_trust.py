@@ -191,4 +191,4 @@ def test_a_strangers_transcript_is_read_only_if_the_configuration_names_them(scr
     assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])
     scratch.agents[0]["owners"] = ["nobody-of-this-name"]
     scratch.write_config()
-    assert "is no user of this machine" in scratch.json("config", "check", code=2)["message"]
+    assert "is not a user of this machine" in scratch.json("config", "check", code=2)["message"]

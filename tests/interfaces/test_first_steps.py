@@ -103,8 +103,8 @@ def test_a_path_that_leads_nowhere_comes_with_what_to_do(old):
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        ("agents: [\n  - id: a\nlog: {}\n", 1, "the [ is never closed, or line 2 is no part of it"),
-        ("log: {}\nagents: [1, 2\nsleep: {}\n", 2, "the [ is never closed, or line 3 is no part of it"),
+        ("agents: [\n  - id: a\nlog: {}\n", 1, "the [ is never closed, or line 2 is not part of it"),
+        ("log: {}\nagents: [1, 2\nsleep: {}\n", 2, "the [ is never closed, or line 3 is not part of it"),
         ("log: {level: info\n", 1, "the { is never closed"),
         ("log:\n  level: [", 2, "the [ is never closed"),
         ("log: {level: a: b}\n", 1, "expected"),

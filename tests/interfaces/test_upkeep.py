@@ -14,7 +14,12 @@ pytestmark = pytest.mark.long
 FAULTS = {
     "NOW-2026-01-01T00-00.md": (
         "---\nsession_id: x\ntimestamp_end: never\ntimestamp_start: null\nduration_minutes: long\n---\n",
-        {1: "no project_path", 2: "session_id", 3: "timestamp_end is no time", 5: "duration_minutes is no number"},
+        {
+            1: "no project_path",
+            2: "session_id",
+            3: "timestamp_end is not a time",
+            5: "duration_minutes is not a number",
+        },
     ),
     "RECENT.md": (
         (
@@ -28,7 +33,7 @@ FAULTS = {
             "---\nconsolidation_date: soon\ntotal_sessions: many\ntags: []\n---\n\n"
             "## T\n\n### Session a\n\n### Session a\n"
         ),
-        {1: "no source_sessions", 2: "is no date", 3: "is no number", 11: "a second part"},
+        {1: "no source_sessions", 2: "is not a date", 3: "is not a number", 11: "a second part"},
     ),
     "MEMORY.md": (
         "# Index\n\n## Architecture Decisions\n\n- [T](MEMORY-2026-01-01.md#nowhere) - x\n- [T] y\n",

@@ -63,7 +63,7 @@ def test_what_the_fleet_puts_off_costs_no_attempt_no_alarm_and_no_reply(app, wha
 
 
 def test_a_budget_of_the_fleet_that_is_spent_is_one_alarm_until_it_is_not(app):
-    run(app, Failure(Trouble.EXHAUSTED, "the fleet has spent fleet.daily_tokens, 9, for today"))
+    run(app, Failure(Trouble.EXHAUSTED, "the fleet has used up fleet.daily_tokens, 9, for today"))
     assert ("spend", "fleet") in alarms(app)
     with app.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE job_run SET scheduled_for = created_at")

@@ -91,7 +91,7 @@ class MemoryTools:
         return memory_changes.describe_run(row)
 
     def consolidate(self, _asked: values.RolloverArguments) -> dict[str, Any]:
-        """Write what the sessions said so far to RECENT.md and the archive."""
+        """Write all sessions so far to RECENT.md and the archive."""
         done = consolidating.consolidate(self._settings, self.agent, by="agent")
         return done | {"files": [file["path"] for file in done["files"]]}
 

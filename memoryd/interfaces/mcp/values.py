@@ -48,7 +48,7 @@ class SearchArguments(Arguments):
         LONGEST_QUERY, 'Any text: words, "phrases", prefix*, names such as snake_case, src/app.py or E1234.'
     )
     tier: Literal["core", "daily", "recent", "archive", "fact", "session"] | None = Field(
-        default=None, description="Only what lies there; everywhere by default."
+        default=None, description="Only texts of this tier; all tiers by default."
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(
         default_factory=list, max_length=16, description="Only with all of these tags, such as #so."
