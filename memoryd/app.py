@@ -216,7 +216,7 @@ def _join_fleet(settings: Settings, engine: Engine, clock: Clock, log: Log) -> L
 
 
 def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
-    """Raise the alarm of a database that was damaged, gone or behind its journal, and say what is not as before."""
+    """Raise the alarm of a database that was damaged, missing or behind its journal, and list the differences."""
     if opened.moved_aside is not None:
         what = f"the database was damaged and is kept as {opened.moved_aside.name}; {caught_up}"
         alarms.set_alarm(engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)

@@ -1,8 +1,8 @@
-"""Decide who is at the door: one-time links, sessions, passphrases, and how often somebody may try.
+"""Authenticate the users of the page: one-time links, sessions, passphrases, and a limit of attempts.
 
-A link is made by whoever may read the state folder, holds for two minutes and opens one session. A used link is
-remembered for as long as it would hold; a link from before the start of the server is refused, so that a restart does
-not make a used one good again.
+Any user who may read the state folder can make a link. It is valid for two minutes and opens one session. The server
+remembers a used link for that time, and refuses links from before its start. So no restart makes a used link valid
+again.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Sessions:
         self._wrong = Allowance(10, 0.5)  # links and passphrases that are wrong
 
     def enter(self, settings: Settings, link: str) -> str | None:
-        """Take a one-time link; return the name of a new session, None if the link is not good, or not any more."""
+        """Take a one-time link; return the name of a new session, or None if the link is not valid."""
         parts = link.split(".")
         if len(parts) != 3 or not parts[0].isdecimal() or len(link) > 200:
             return None

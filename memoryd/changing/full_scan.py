@@ -96,7 +96,7 @@ class FullScan(ABC):
             audit.record_redaction(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
-        """Handle, after they are stored, the changed columns of a table; there may be none."""
+        """Handle the changed columns of a table after they are stored; there may be none."""
 
     @abstractmethod
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ class Keeper:
     # --- in the background ----------------------------------------------------------------------------------------
 
     def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
-        """Once a local day: inspect the database, and make a new copy of it; at once where there is none or no journal.
+        """Inspect the database and copy it once a local day, or at once if there is no copy or no journal.
 
         Keeps the newest `retention.backups` copies, and what the journal has beyond the oldest of them.
         """
@@ -116,7 +116,7 @@ class Keeper:
         self._copy(engine, now, 1)
 
     def _inspect(self, engine: Engine) -> list[str]:
-        """Compare the database with its checksums, its newest good copy and the journal, and mend what differs.
+        """Compare the database with its checksums, its newest good copy and the journal, and repair the differences.
 
         Returns what was wrong, in words without content.
         """
@@ -199,7 +199,7 @@ class CaughtUp:
     copy: Path | None  # that took its place
 
     def __str__(self) -> str:
-        """Say for people where the state came from, and what is not as before."""
+        """Describe for people the source of the state, and the parts that were not restored."""
         whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
         lacks = ["later running summaries, and waiting runs"]
         if self.damaged:

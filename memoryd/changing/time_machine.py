@@ -251,7 +251,7 @@ def _read_original(continuum: OpenFolder, item: Mapping[str, Any], forgotten: Te
 
 
 def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgotten: TextRemoval) -> bytes:
-    """Return a file as before a rollback removed blocks, with what was appended since."""
+    """Return a file as it was before a rollback removed blocks, with all later appends."""
     read = hashlib.sha256()
     end = 0
     for piece in re.findall(rb"\n|[^\n]+", data):  # what was appended since begins at a line's end, or behind it

@@ -237,7 +237,7 @@ def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tupl
 
 
 def _taken_back(reader: DatabaseReader, agent_id: str) -> set[str]:
-    """Return the runs that were rolled back, and the digests of appends that a rollback to an entry removed."""
+    """Return the reverted runs, and the digests of appends that a rollback to an entry removed."""
     gone: set[str] = set()
     standing: dict[str, list[str]] = {}
     rows = reader.stream(

@@ -50,7 +50,7 @@ def find_written_blocks(
 
 
 def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[SupportingSentences, str]:
-    """Return the sentences that the lines of a sleep may stand on, and the session they are from."""
+    """Return the sentences that may support the lines of a sleep, and their session."""
     row = (
         connection.exec_driver_sql(
             "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"

@@ -312,7 +312,7 @@ def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) ->
 
 
 def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:
-    """Give a run that waits with this `why` its next task; return False if it does not wait for one."""
+    """Give the next task to a run that waits with this `why`; return False if the run does not wait with it."""
     sql = "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?"
     return query.change_one(connection, sql, text, now, run_id, why)
 

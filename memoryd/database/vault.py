@@ -94,7 +94,7 @@ def find_damaged(connection: Connection) -> list[int]:
 
 
 def mark_damaged(connection: Connection, ids: Sequence[int]) -> None:
-    """Mark turns as damaged; what was cut by `forget` must not be read again, so it only loses the rest."""
+    """Mark turns as damaged; a turn that `forget` cut only loses its text, because it must not be read again."""
     sql = f"UPDATE turn SET withheld = coalesce(withheld, ?) WHERE id = ? AND {IS_DAMAGED}"  # noqa: S608
     query.change_each(connection, sql, ((DAMAGED, one) for one in ids))
 

@@ -296,7 +296,7 @@ def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
 
 
 def append_late(entry: FolderEntry, data: bytes) -> None:
-    """Append to a file what was written to its older version."""
+    """Append the bytes to a file that were written to its older version."""
     with Descriptor(open_to_append(entry, b"")) as opened:
         extend(opened.fd, data)
 

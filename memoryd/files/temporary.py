@@ -43,7 +43,7 @@ def list_leftovers(folder: OpenFolder) -> list[Leftover]:
 def is_twin(entry: FolderEntry, status: os.stat_result) -> bool:
     """Return True if the second name of a file is a temporary one beside its first.
 
-    A writer gives it that for an instant where the system cannot exchange two names, and leaves it when it is killed.
+    If the system cannot exchange two names, a writer creates the second name for a moment. A killed writer leaves it.
     """
     beside = [left.entry for left in list_leftovers(entry.folder) if left.target == entry.name]
     return status.st_nlink <= 1 + sum(_is_same(one, status) for one in beside)

@@ -50,7 +50,7 @@ class SourceTexts:
         return self._origins.get(candidate.id)
 
     def heading(self, candidate: Candidate) -> str:
-        """Return the heading line that a part of a file stands under, or begins with; empty for none."""
+        """Return the heading line above a part of a file, or at its beginning; empty if there is none."""
         lines = self._lines(candidate.path)
         at = min(candidate.first_line - 1, len(lines))
         while at < min(candidate.last_line, len(lines)) and (not lines[at].strip() or lines[at].startswith(b"#")):

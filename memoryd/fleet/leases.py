@@ -1,8 +1,8 @@
 """Hold workspaces: of two hosts that serve one workspace, only the one with the lease works on it.
 
-A workspace is known by a file in it, so that a disk that two hosts mount at different places is one workspace, and an
-agent that moved is still the same. Times are those of PostgreSQL. The lock beside the files stays: it guards each
-write, the lease keeps two hosts from doing the same work twice.
+A file in the workspace identifies it. So a disk that two hosts mount at different places is one workspace, and a moved
+agent is still the same. Times are those of PostgreSQL. The lock beside the files guards each write; the lease prevents
+two hosts from doing the same work twice.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class FleetQuestion:
 
 
 def as_value(question: FleetQuestion) -> dict[str, Any]:
-    """Return a question as JSON holds it."""
+    """Return a question as a JSON value."""
     return asdict(replace(question, ask=replace(question.ask, about=None)))
 
 
@@ -58,7 +58,7 @@ def question_of(value: Mapping[str, Any]) -> FleetQuestion:
 
 
 def answer_as_value(answer: Reply | Failure) -> dict[str, Any]:
-    """Return an answer as JSON holds it."""
+    """Return an answer as a JSON value."""
     return {"reply" if isinstance(answer, Reply) else "failure": asdict(answer)}
 
 

@@ -1,7 +1,7 @@
 """Ask the fleet's workers: store a question, wait for its reply, and forget both once the host has kept the reply.
 
-A question's name is made of what is asked. So a host that died while it waited finds the reply that came in between,
-and no model is asked twice. A reply that comes after the deadline waits for the next attempt of its run.
+The id of a question is a hash of its content. So a host that died while it waited finds a reply that came meanwhile,
+and does not ask again. A reply that comes after the deadline waits for the next attempt of its run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FleetAsker:
         self._listener.start()
 
     def close(self) -> None:
-        """Let everybody who waits go with an error; their runs ask again at the next start."""
+        """End all waits with an error; their runs ask again at the next start."""
         self._stopped.set()
         self._wake_all()
         if self._listener.is_alive():
@@ -142,7 +142,7 @@ class FleetAsker:
     # --- replies ----------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Wake those whose reply has come; after a lost connection wake all, as what came in between is not known."""
+        """Wake the waiters whose reply has come; after a lost connection wake all, because notices may be lost."""
         while not self._stopped.is_set():
             try:
                 with psycopg.connect(self.database.url, autocommit=True, connect_timeout=3) as connection:

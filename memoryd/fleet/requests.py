@@ -1,7 +1,7 @@
 """Ask a host to run, pause, resume, cancel or roll back; the host decides by its own rules.
 
-A request is sealed with the fleet's key, names the host, and holds for a day: somebody who can only write PostgreSQL
-can ask for nothing, move nothing to another host, and repeat nothing.
+A request is encrypted with the fleet's key, names the host, and is valid for a day. A person who can only write to
+PostgreSQL cannot make a request, move one to another host, or repeat one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def new_request_id() -> str:
 
 
 def list_waiting(database: Database, seal: Seal, now: datetime) -> Iterator[tuple[str, HostRequest | RefusedError]]:
-    """Yield the requests to this host with the ids of their rows; a refusal in place of one that does not hold."""
+    """Yield the requests to this host with the ids of their rows; a refusal in place of an invalid one."""
     sql = "SELECT id, body FROM fleet_request WHERE host = %s AND answered_at IS NULL ORDER BY asked_at LIMIT 20"
     for row_id, body in database.fetch(sql, database.host):
         try:
@@ -87,7 +87,7 @@ def _open(seal: Seal, host: str, body: str, now: datetime) -> HostRequest:
 
 
 def answer(database: Database, row_id: str, outcome: str) -> None:
-    """Store what a host has done about a request."""
+    """Store the outcome of a request."""
     sql = "UPDATE fleet_request SET answered_at = clock_timestamp(), outcome = %s WHERE id = %s"
     database.fetch(sql, outcome[:500], row_id)
 

@@ -1,4 +1,4 @@
-"""Keep the fleet's tables small: delete what nobody reads any more. Times are those of PostgreSQL."""
+"""Keep the fleet's tables small: delete rows that nobody reads any more. Times are those of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT = {"fleet_request": "asked_at", "fleet_day": "day", "fleet_lease": "until"
 
 
 def prune(database: Database, keep: timedelta) -> int:
-    """Delete rows past their age; return how many. A host that was not seen for as long is forgotten."""
+    """Delete rows past their age; return their number. A host that was not seen for that time loses its rows too."""
     deleted: int = 0
     with database.begin() as connection:
         for table, (column, age) in (_AGED | {table: (column, keep) for table, column in _KEPT.items()}).items():

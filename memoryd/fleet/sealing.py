@@ -1,8 +1,8 @@
-"""Seal what travels: with a key, who reads PostgreSQL learns no text, and who writes it forges none.
+"""Encrypt and sign texts in PostgreSQL: with a key, no reader of PostgreSQL learns a text, and no writer forges one.
 
-Fernet (AES-CBC with HMAC-SHA-256) does the work. What a text is for is sealed with it, so that a reply cannot be moved
-to another question. Without a key texts travel readable, as configured for open agents; with one, a readable text is
-refused.
+Fernet (AES-CBC with HMAC-SHA-256) does the work. The purpose of a text is encrypted with it, so that nobody can move a
+reply to another question. Without a key, texts are readable, as configured for open agents. With a key, a readable text
+is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read what the fleet knows of all hosts: how they are, their runs, what waits, what is spent."""
+"""Read the state of all hosts of the fleet: alarms, runs, waiting questions, spent tokens."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def find_reader(call: Call, settings: Settings, session_id: str) -> str | None:
 def read_session(
     call: Call, settings: Settings, session_id: str, agent_id: str | None, *, compressed: bool = False
 ) -> tuple[Row, dict[str, Any], list[Row]]:
-    """Return a session, what is kept of it, and its turns; from its NOW file if memoryd has not read that yet."""
+    """Return a session, its stored data and its turns; from its NOW file if memoryd has not read that yet."""
     from memoryd.database import reads, vault
     from memoryd.requests import now_sessions
 

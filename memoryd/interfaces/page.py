@@ -1,4 +1,4 @@
-"""Define the command of the admin page: make a link to the page, and serve the page where nobody does."""
+"""Define the command of the admin page: make a link to the page, and serve the page if no other process does."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def _show(call: Call, link: str, *, opens: bool) -> None:
 
 @contextlib.contextmanager
 def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
-    """Have the page served while the daemon runs, if `admin.listen` is set.
+    """Serve the page while the daemon runs, if `admin.listen` is set.
 
-    The first connection starts a process of its own, which ends when nobody has used the page for a while. So a page
-    that nobody uses costs a socket.
+    The first connection starts a process of its own, which ends when nobody has used the page for a while. An unused
+    page costs only a socket.
     """
     from memoryd.admin import links
     from memoryd.errors import MemorydError

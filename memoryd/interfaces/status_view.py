@@ -91,7 +91,7 @@ def _overview(data: Mapping[str, Any]) -> str:
 
 
 def _need(agent: Mapping[str, Any], alarms: Sequence[str]) -> tuple[str, str]:
-    """Return in a word or two what an agent needs, and the style that says how much."""
+    """Return the need of an agent in one or two words, and a style for its urgency."""
     waits = {
         "not read": agent.get("transcripts") and agent["not_read"] == agent["transcripts"],
         f"held: {', '.join(one['kind'] for one in agent.get('held', ()))}": agent.get("held"),

@@ -84,7 +84,7 @@ def choose_staying(
 
 
 def count_excess(messages: Sequence[CompressedMessage], budget_tokens: int) -> int:
-    """Return by how many tokens `messages` are over the budget; only system messages alone can be."""
+    """Return by how many tokens `messages` exceed the budget; only system messages alone can exceed it."""
     return max(0, sum(message.tokens for message in messages) - budget_tokens)
 
 

@@ -435,10 +435,10 @@ def _note(foreign: Foreign, judged: JudgedClaim, verdict: str, kept: _KeptClaims
 
 
 def _gives_way(fact: Fact, cited: Sequence[Citation], share: float) -> bool:
-    """Return whether the user's words in what is cited end a fact, told by their wording.
+    """Return True if the wording of the cited user's words ends a fact.
 
-    They take it back, say it in another order, or correct something and have content words of it: at least one, and
-    this share of them.
+    The words retract the fact, state it in another order, or are a correction that shares content words with it: at
+    least one word, and at least `share` of the fact's words.
     """
     held = list_stems(fact.content)
     for piece in (one.piece for one in cited):

@@ -92,9 +92,9 @@ def render(offered: Sequence[OfferedFact], removals: Sequence[FactRemoval] = ())
 
 
 def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
-    """Return the reply to a question that was asked in parts: what each offers, in order.
+    """Return one reply from the replies to the parts of a question, in order.
 
-    Of a section of the profile that several rewrite, the last holds.
+    If several parts rewrite a section of the profile, the last one counts.
     """
 
     def join(_parts: list[ParsedFactsReply]) -> str:

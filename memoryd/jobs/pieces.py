@@ -133,7 +133,7 @@ class Citation:
         return quote_around(self.piece.text, [one for one in self.numbers if one in own], LONGEST_QUOTED, own)
 
     def answer(self) -> str:
-        """Return what a bare answer says together with its question; empty where the piece says more, or none asks."""
+        """Return a bare answer together with its question; empty if the piece says more, or answers no question."""
         said = " ".join(self.piece.text.split())
         if not self.piece.asked or prose.count_words(said) > _BARE_WORDS or len(said) > LONGEST_QUOTED // 5:
             return ""

@@ -117,7 +117,7 @@ class BatchReading:
 
 
 def make_batches(questions: Iterable[Question], others: Sequence[CitableSentence] = ()) -> Iterator[QuestionBatch]:
-    """Yield the questions in batches, each with a decoy; one that alone is too long for a batch is left out.
+    """Yield the questions in batches, each with a decoy; leave out a question that is too long for any batch.
 
     Args:
         questions: each once.

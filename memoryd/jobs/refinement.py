@@ -165,7 +165,7 @@ class RefinementSession:
     def take_result(
         self, name: str, cut: RefinementChange, before: Mapping[str, Memory], done: ChangeResult
     ) -> tuple[RefinementSession, str]:
-        """Take what became of a cut, and the text to answer with. A guard of the whole run ends the refinement."""
+        """Return the refinement after the result of a change, and the answer. A guard of the whole run ends it."""
         broken = next((one for one in done.refusals if one.guard in BREAKERS), None)
         if broken is not None:
             told = self.end_by_guard(broken.guard, broken.why).bar_text(cut, broken.why)
@@ -255,7 +255,7 @@ def rejudge_timeline(
 def restore_session(
     row: Mapping[str, Any], receipt: Mapping[str, Any], session: RefinementSession
 ) -> RefinementSession:
-    """Return a refinement as its run report has it, with the last change, which was written together with the report.
+    """Return a refinement from its run report, with its last change: report and change were written together.
 
     Args:
         row: the part of the run report about the refinement.

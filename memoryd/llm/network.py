@@ -40,7 +40,7 @@ class Watch:
     refused: str = ""  # why the address is none to ask
 
     def patience(self) -> float:
-        """Return the seconds the next read may take; 0 or less where a deadline has passed."""
+        """Return the seconds that the next read may take; 0 or less after a deadline."""
         elapsed = time.monotonic() - self.began
         whole = self.deadlines.whole - elapsed
         return min(whole, self.deadlines.idle if self.answering else self.deadlines.first_byte - elapsed)

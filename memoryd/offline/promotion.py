@@ -76,7 +76,7 @@ class OfflineEntry(NamedTuple):
         return self.origin in {USER, HAND}
 
     def tell_words(self, text: str) -> str:
-        """Return words of the entry as a memory: with who said it."""
+        """Return words of the entry as a memory, with their speaker."""
         return neutralize(f"{self.speaker}: {text}" if self.speaker else text)
 
     def quote_sentence(self, one: NumberedSentence) -> str:

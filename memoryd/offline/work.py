@@ -134,7 +134,7 @@ def choose_lines(
 
 
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
-    """Return the lines for messages: where all have their share, room that is left goes to the longest answers."""
+    """Return the lines for messages; after all have their share, the longest answers get the remaining room."""
     chosen = choose_work(found, budget)
     rest = [one for one in found if not one.by_user and one not in chosen]
     return chosen + choose_work(rest, budget - sum(one.cost for one in chosen), chosen, len(rest))
@@ -384,7 +384,7 @@ class _WorkReading:
         return any(at <= turn + _NEAR or len(keys & self._diagnoses[at]) >= _SAME_FAULT * len(keys) for at in later)
 
     def _rate(self, turn: int, one: ConversationMessage, text: str, keys: frozenset[str]) -> float:
-        """Return the weight of a line of an answer, by what it says and by how much of that the user spoke of."""
+        """Return the weight of a line of an answer, by its words and by the share of them that the user used."""
         mass = sum(self._rarity.get(key, 0.0) for key in sorted(keys))
         asked = sum(self._rarity.get(key, 0.0) for key in sorted(keys & self._asked))
         is_final = turn + 1 == len(self._said) or self._said[turn + 1].by_user
@@ -509,7 +509,7 @@ def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:
-    """Return True for what a user says that is no dump, no farewell and no thanks."""
+    """Return True for a text of the user that is not a dump, a farewell or thanks."""
     return (
         len(keys) > 0 and len(text) <= 2 * _LONGEST and not cues.HALTS.search(text.lower()) and not _thanks(text, keys)
     )

@@ -328,7 +328,7 @@ class CursorReading:
 def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: CursorReading) -> None:
     """Read from the offset towards `size`, at most about `limit` bytes, whole lines only.
 
-    A failing disk stops it between two stretches: what `result` holds then is what the cursor has consumed.
+    If the disk fails between two stretches, `result` holds exactly the records that the cursor has consumed.
     """
     assert cursor.meetings is not None  # noqa: S101 - a cursor is read only once its session is known
     cursor.meetings.handle = cursor, handle

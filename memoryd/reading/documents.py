@@ -306,7 +306,7 @@ class Documents:
 
 
 def _is_whole(cursor: Cursor) -> bool:
-    """Return True if this was read as a file of another program; its lines are in files of another name."""
+    """Return True for the cursor of a whole file of another program; its name has another ending than JSON lines."""
     return cursor.format in registry.DOCUMENTS and cursor.path.endswith(_SUFFIX)
 
 

@@ -194,7 +194,7 @@ class Ingest:
             self.unscanned.retry()
 
     def wait(self, source: SourcePattern, path: str) -> None:
-        """Let a transcript wait for a look, behind those that were written later."""
+        """Queue a transcript for reading, behind those that were written later."""
         try:
             stat = ranges.observe(Path(path))
             if stat is not None and source.format in {"auto", *registry.DATABASES} and not path.endswith(_LINES):

@@ -116,8 +116,8 @@ def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
 def _as_kept(folder: Path, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return messages without text that was forgotten in any recorded session.
 
-    Each is known by its digest and by a neighbour, or by being the first: a conversation that branches off from a
-    forgotten one brings nothing of it back, and what is said anew elsewhere, be it but a word, is kept.
+    A message is recognised by its digest and a neighbour, or by its place at the start. So a branch of a forgotten
+    conversation restores no forgotten text, and the same words in another conversation are kept.
     """
     left: dict[tuple[str, str], dict[str, Any]] = {}
     for path in folder.glob("*.jsonl"):

@@ -169,7 +169,7 @@ class Scrubber:
         return found
 
     def name(self, given: str) -> str:
-        """Return one name as it may be kept."""
+        """Return a name, or its hash if the name holds a secret."""
         kept = self.names([given])[given]
         if kept is None:
             raise _make_unscanned_error("a name")

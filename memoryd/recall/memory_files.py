@@ -26,7 +26,7 @@ _SHORT = 8  # characters of a session's id that name it
 
 
 def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
-    """Return `RECENT.md` as part of an injection; `is_told` takes the session in an entry's link."""
+    """Return `RECENT.md` as part of an injection; `is_told` gets the session id of an entry's link."""
     shown = _shorten(text, _ANCHOR, is_told)
     headings = (line[3:].strip() for line in shown.split("\n") if line.startswith("## "))
     return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)))

@@ -98,7 +98,7 @@ def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bo
 
 
 def _has_grants(settings: Settings, agent: Agent) -> bool:
-    """Return True if anybody has asked to read an agent's memory, and was not refused or is still to be reported."""
+    """Return True if an access request to an agent's memory was not refused, or is not reported yet."""
     from memoryd.database import reads
 
     path = reads_path(settings)

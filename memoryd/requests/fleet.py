@@ -1,7 +1,7 @@
-"""Show what a fleet knows, ask another host for something, and carry out what others ask of this one.
+"""Show the state of a fleet, send requests to hosts, and carry out the requests of others.
 
-What others ask is carried out under the rules of this host: `access` must name `fleet`, each request holds once, and
-the audit names who asked and from where.
+A host follows its own rules: `access` must name `fleet`, each request works once, and the audit names the person and
+the host that asked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ask_host(settings: Settings, host: str, action: str, **about: str | None) ->
 
     Args:
         settings: the configuration.
-        host: who is to carry it out.
+        host: the host that carries it out.
         action: run, pause, resume, cancel or rollback.
         about: agent, kind and run, as the action needs them.
     """

@@ -185,7 +185,7 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 def refiner_of(runner: Runner, run: Run) -> Refiner:
-    """Return what carries a refinement out, with the second reader that judges its texts."""
+    """Return the object that carries a refinement out, with the second reader that judges its texts."""
     engine, settings = runner.engine, runner.settings
     reader = SecondReader(run, settings, runner.worker, runner.answerer, runner.unless_stopping, runner.step)
     given = given_to(engine, run)

@@ -271,7 +271,7 @@ class _Summaries:
         self.built: dict[str, KeepSummary] = {}
 
     def take(self, row: RowMapping, *, is_needed: bool) -> tuple[PastSession, NoteTold]:
-        """Return a session with its summary, and what is to be noted of it."""
+        """Return a session with its summary, and a note of the run that wrote the summary."""
         text, by = row["summary"], row["summed_up_by"]
         is_behind = row["id"] in self._due and row["slept_upto"] < row["last_seq"]
         if (is_behind or (text is None and is_needed)) and row["turns"]:

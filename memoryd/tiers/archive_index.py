@@ -123,7 +123,7 @@ def drop_lines(data: bytes) -> bytes:
 
 
 def _list_said(theme: ArchiveTheme) -> Iterator[tuple[IndexHeading, str]]:
-    """Yield what a theme has to say under each heading: the last of its points there, and its days."""
+    """Yield the last point of a theme for each heading, and its days for the timeline."""
     decided, found = theme.points.texts(Section.DECIDED), theme.points.texts(Section.FOUND)
     patterns = [text for text in (*decided, *found) if _PATTERN.search(text)]
     said = {

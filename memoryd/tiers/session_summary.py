@@ -113,7 +113,7 @@ def merge_points(earlier: Iterable[SummaryPoint], later: Iterable[SummaryPoint])
 
 
 def _state_key(point: SummaryPoint) -> str:
-    """Return what a point of the state is about: "Branch" of "Branch: `main`"; empty where it names nothing."""
+    """Return the subject of a point of the state: "Branch" of "Branch: `main`"; empty if it names none."""
     key = point.text.partition(": ")[0]
     return key if point.section is Section.STATE and key in STATE_KEYS else ""
 

@@ -149,7 +149,7 @@ def _compaction(summary: str) -> list[RecordText]:
 
 
 def _is_open(records: Sequence[Record], age: float) -> bool:
-    """Return whether the last record may still be being written."""
+    """Return True if the agent may still write the last record."""
     last = records[-1].value if records else {}
     return last.get("role") == "assistant" and "metrics" not in last and age < RESTED_SECONDS
 

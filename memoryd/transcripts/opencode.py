@@ -149,7 +149,7 @@ class StoredMessage:
 
 
 def _read_tool(part: dict[str, Any]) -> list[RecordText]:
-    """Return the call of a tool, what it gave back, and what the person answered, if it asked them."""
+    """Return a tool call, its output, and the answer of the person if the tool asked a question."""
     state, call, name = read_mapping(part.get("state")), read_word(part.get("callID")), read_word(part.get("tool"))
     said = [tool_call(name, state.get("input"), call)]
     given = next((state[key] for key in ("output", "error") if type(state.get(key)) is str), None)

@@ -152,7 +152,7 @@ class Worker:
         return None if child is None else child.pid
 
     def count(self, texts: Sequence[str]) -> TokenCounts:
-        """Tokens of each text."""
+        """Count the tokens of each text."""
         tokens: list[int] = []
         how = "tiktoken"
         for batch in _batches(texts, BATCH_CHARACTERS):

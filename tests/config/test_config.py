@@ -425,7 +425,7 @@ SILO = "agents: [{id: a, workspace: ., privacy: silo, model: %s}]\nllm:\n  model
 def test_what_a_silo_remembers_is_read_by_no_foreign_model(tmp_path):
     line, what, hint = problem_of(tmp_path, SILO % ("null", "reader-7"))
     assert (line, what.partition(":")[0]) == (4, "llm.verifier")
-    assert "reader-7 would read what a remembers" in what
+    assert "reader-7 would read the memory of a" in what
     assert "null" in hint
     assert problem_of(tmp_path, SILO % ("own-2", "tiny-1"))[0] == 4
     for own, reader in (("null", "tiny-1"), ("own-2", "own-2"), ("null", "null")):

@@ -359,7 +359,7 @@ def test_another_database_in_its_place_ends_it_and_the_next_start_reads_what_is_
         older.replace(path)
         process.wait(LONG)
         assert process.returncode == 1
-    assert "taken away or replaced" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
+    assert "deleted or replaced" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
     with scratch.daemon():
         until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="all turns are there, once")
     assert scratch.query("PRAGMA integrity_check") == [("ok",)]

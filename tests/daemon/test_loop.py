@@ -92,10 +92,10 @@ def test_a_daemon_whose_lock_was_deleted_or_replaced_stops(scratch, opened, loop
     loop._check_files()
     lock = scratch.state / "memoryd.lock"
     lock.unlink()
-    with pytest.raises(StateError, match="lock file was taken away"):
+    with pytest.raises(StateError, match="lock file was deleted"):
         loop._check_files()
     lock.write_text("1\n", encoding="utf-8")
-    with pytest.raises(StateError, match="lock file was taken away"), capture_logs() as logs:
+    with pytest.raises(StateError, match="lock file was deleted"), capture_logs() as logs:
         loop._check_files()
     assert [(one["log_level"], one["event"]) for one in logs] == [("error", "stopping")]
 

@@ -317,10 +317,10 @@ def test_a_writer_of_the_database_alone_asks_for_nothing(fleet, host, asked):
         fleet.fetch("UPDATE fleet_request SET host = 'host-b' WHERE id <> 'f'")  # moved to another host …
         app.link.database.host = "host-b"
         heed(app)
-        assert "made for something else" in outcomes(fleet)[1]
+        assert "made for another purpose" in outcomes(fleet)[1]
         app.link.database.host = "host-a"
         heed(app)
-    assert "not sealed with its key" in outcomes(fleet)[0]
+    assert "not encrypted with its key" in outcomes(fleet)[0]
     assert not paused(host)
 
 
@@ -331,7 +331,7 @@ def test_a_request_of_yesterday_holds_no_longer(fleet, host, asked):
         asked(app, "pause", "--agent", "demo")
         app.link.clock = Clock(lambda: utc_now() + timedelta(hours=25))
         heed(app)
-    assert "holds for a day" in outcomes(fleet)[0]
+    assert "valid for one day" in outcomes(fleet)[0]
     assert not paused(host)
 
 

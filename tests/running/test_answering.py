@@ -549,7 +549,7 @@ def test_retry_after_is_honoured_and_capped(world):
     [
         (refuse("500 Oh"), {}, 5, "the endpoint answered 500"),
         (say(lambda _: "no"), {}, 5, "the reply has none of its sections"),
-        (say(lambda _: "[SUMMARY]\n- [t1] User: bought 7 llamas."), {}, 5, "nothing in the reply stands in the turns"),
+        (say(lambda _: "[SUMMARY]\n- [t1] User: bought 7 llamas."), {}, 5, "nothing in the reply is supported by"),
         (good, {"daily_tokens": 10}, 1, "the models have spent llm.daily_tokens"),
     ],
 )

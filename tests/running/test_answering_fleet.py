@@ -73,6 +73,6 @@ def test_a_budget_of_the_fleet_that_is_spent_is_one_alarm_until_it_is_not(app):
 
 
 def test_a_model_that_the_workers_refuse_blocks_the_run(app):
-    run(app, Failure(Trouble.BLOCKED, "no worker of the fleet asks tiny-1"))
+    run(app, Failure(Trouble.BLOCKED, "no worker of the fleet may ask tiny-1"))
     assert the_run(app)["state"] == "blocked"
     assert ("model", "tiny-1 in the fleet") in alarms(app)

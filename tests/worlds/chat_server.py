@@ -412,7 +412,7 @@ FAULTS: dict[str, Fault] = {
     "cut stream": _retried(_cut, "estimated"),
     "cut JSON in an event": _retried(send(b'data: {"choices": [{"del\n\n'), "estimated"),
     "cut JSON object": _retried(send(b'{"choices": [{"message"', "application/json"), "estimated"),
-    "NaN in JSON": _retried(_spoiled(_ID, b'"id": NaN'), "estimated", why="a number that is none"),
+    "NaN in JSON": _retried(_spoiled(_ID, b'"id": NaN'), "estimated", why="an invalid number"),
     "duplicate keys": _retried(_spoiled(_ID, b'"id": "c", "id": "d"'), "estimated", why="names a thing twice"),
     "invalid UTF-8": _retried(_spoiled(_ID, b'"id": "\xff"'), "estimated", why="not UTF-8"),
     "nested without end": _retried(send(b"data: " + b"[" * 200_000 + b"\n\n" + DONE), "estimated"),
