@@ -203,8 +203,8 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
 
 @job.command("list")
 @agent_option
-@click.option("--kind", metavar="KIND")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--kind", metavar="KIND", help="List one job only.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="The most runs to list.")
 @passed
 def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> None:
     """List runs, the newest first."""
@@ -308,7 +308,9 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 
 @cli.command()
 @click.option("--follow", "-f", is_flag=True, help="Continue while the log grows.")
-@click.option("--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.option(
+    "--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]), help="The lowest level."
+)
 @agent_option
 @click.option("--run", "run_id", metavar="RUN", help="Show one run only.")
 @passed

@@ -61,7 +61,7 @@ def as_row(fact: Fact) -> dict[str, Any]:
 
 @facts.command("add")
 @click.argument("text")
-@click.option("--category", type=_category, default=str(Category.CONTEXT), show_default=True)
+@click.option("--category", type=_category, default=str(Category.CONTEXT), show_default=True, help="The category.")
 @click.option("--confidence", type=float, default=1.0, show_default=True, help="From 0 to 1.")
 @of_agent
 def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category: str, confidence: float) -> None:
@@ -84,8 +84,8 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
 
 @facts.command("edit")
 @click.argument("fact_id", metavar="ID")
-@click.option("--content", metavar="TEXT")
-@click.option("--category", type=_category)
+@click.option("--content", metavar="TEXT", help="The new text.")
+@click.option("--category", type=_category, help="The new category.")
 @click.option("--confidence", type=float, help="From 0 to 1.")
 @of_agent
 def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **change: Any) -> None:

@@ -124,7 +124,9 @@ def session_append(call: Call, settings: Settings, agent: Agent, role: str, text
 
 @session.command("list")
 @agent_option
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000), help="The most sessions to list."
+)
 @passed
 def session_list(call: Call, agent_id: str | None, limit: int) -> None:
     """List sessions, the newest first."""
