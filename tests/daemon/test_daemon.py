@@ -346,7 +346,7 @@ def test_the_database_taken_away_ends_it_with_an_error(scratch):
         (scratch.state / "memoryd.db").unlink()
         process.wait(LONG)
         assert process.returncode == 1
-    assert "taken away" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
+    assert "deleted or replaced" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
 
 
 def test_another_database_in_its_place_ends_it_and_the_next_start_reads_what_is_missing(scratch):

@@ -84,7 +84,7 @@ def test_whatever_fails_first_where_the_database_was_taken_away_that_is_told(scr
 
     monkeypatch.setattr(loop, "_listen", lambda: None)  # the signals are this process's
     monkeypatch.setattr(loop, "_note_start", failing)
-    with pytest.raises(StateError, match="taken away"):
+    with pytest.raises(StateError, match="deleted or replaced"):
         loop.run()
 
 
