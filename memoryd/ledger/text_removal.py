@@ -291,9 +291,13 @@ def _find_shortened(
     if size == len(key) or _is_within(folded, places, begin) or _is_word(text[places[begin] - 1 : places[begin]]):
         return
     last, where = places[begin + size - 1] + 1, searched.keys[key]
-    cut = _SHORTENED.match(text, last)
-    if where is not None and (cut or (2 * size >= len(key) and _LINE_ENDS.match(text, last))):
-        yield places[begin], cut.end() if cut else last, where
+    if where is None:
+        return
+    if cut := _SHORTENED.match(text, last):
+        yield places[begin], cut.end(), where
+    elif 2 * size >= len(key) and _LINE_ENDS.match(text, last):
+        # Without its full stop, as all texts are looked for: so it stays where it is a text that is spared.
+        yield places[begin], places[begin + len(told[:size].rstrip(_STOPS)) - 1] + 1, where
 
 
 def _count_common(one: str, other: str) -> int:

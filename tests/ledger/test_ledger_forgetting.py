@@ -233,6 +233,12 @@ def test_a_long_text_is_found_where_it_was_shortened(text, left):
         assert cut.says(text) == (left is not None)
 
 
+def test_a_memory_that_says_how_a_forgotten_one_begins_stays():
+    kept = "We keep the orders in PostgreSQL because the reports need it."
+    cut = spare_texts(cut_of([LONG]), [kept])
+    assert cut.of_text(f"- {kept}\n- {LONG}\n- mine\n") == f"- {kept}\n- mine\n"
+
+
 def test_what_stays_keeps_what_it_says():
     longer = "Anna never uses tabs in any file; the password rotates"
     cut = spare_texts(cut_of(["Uses tabs in any file."]), [longer, "other"])
