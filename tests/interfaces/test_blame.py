@@ -1,5 +1,6 @@
 """`blame`: the turns that a line of memory came from, with their text, and each change since."""
 
+import copy
 import json
 import shutil
 
@@ -30,8 +31,10 @@ def scratch(slept, tmp_path):
     """A copy in the place of the first, whose rows name it."""
     before = tmp_path / "before"
     shutil.copytree(slept.root, before)
+    given = copy.deepcopy((slept.agents, slept.settings))
     yield slept
     slept.copied(before)
+    slept.agents, slept.settings = given
 
 
 def find_line(scratch, path, words):

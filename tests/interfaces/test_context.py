@@ -60,6 +60,7 @@ def test_what_stands_in_facts_core_and_day_is_told_once_and_is_no_hit_either(scr
     assert context.list_new_parts(thrice, made.text) == [thrice[0], thrice[2]]
 
 
+@pytest.mark.long
 def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_counts(scratch):
     """One start of the worker: tokens, secrets, budgets, what cannot be read."""
     scratch.write_config(scrub={"secrets": "redact"}, injection={"max_tokens": 300, "files_max_tokens": 200})

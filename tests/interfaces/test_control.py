@@ -215,6 +215,7 @@ def test_another_user_is_turned_away(state):
     assert is_served(state)
 
 
+@pytest.mark.long
 def test_a_daemon_listens_and_an_ended_session_is_written_at_once(tmp_path):
     scratch = Scratch(tmp_path / "scratch", ingest={"settle": "20ms"})
     scratch.append(said())

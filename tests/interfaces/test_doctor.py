@@ -120,6 +120,7 @@ def test_a_proposal_whose_run_is_not_there_is_told(scratch):
     assert (level, "run-20260101T000000-abcdef.md is of a run that is not in the database" in text) == ("warn", True)
 
 
+@pytest.mark.long
 def test_open_alarms_are_told(scratch):
     sql = "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('disk', 'demo', '', ?, 'full')"
     scratch.change(sql, "2026-01-02T03:04:05.678Z")

@@ -256,6 +256,7 @@ def test_nothing_is_recorded_while_what_is_recorded_changes(scratch):
 # --- the real thing ---
 
 
+@pytest.mark.long
 def test_beside_a_daemon(tmp_path):
     scratch = Scratch(tmp_path / "scratch", scrub={"secrets": "redact"})
     told = []

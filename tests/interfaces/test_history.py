@@ -60,6 +60,7 @@ def result(row):
     return row["receipt"]["history"]["result"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["here", pytest.param("daemon", marks=pytest.mark.soak)])
 def test_an_import_waits_for_all_sessions_of_a_large_database(scratch, place):
     scratch.agents[0]["transcripts"].append({"path": "sessions/*.db", "format": "opencode"})

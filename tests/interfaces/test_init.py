@@ -89,6 +89,7 @@ def test_everything_is_taken_added_to_and_taken_out_again(world):
     assert called(["init", "--remove"]).returncode == 3
 
 
+@pytest.mark.long
 def test_what_other_programs_recorded_is_no_end_of_init_whatever_it_is(world):
     for number, folder in enumerate(("/a\0b", ".", "../work/shop", "/a" * 3000, 7)):
         world.claude(folder, "Odd.", session=f"odd{number}", root=world.home / ".claude")
@@ -127,6 +128,7 @@ def test_memory_is_kept_out_of_git_whenever_init_is_killed(world, monkeypatch):
     assert "/MEMORY.md" in exclude.read_text()
 
 
+@pytest.mark.long
 def test_the_sessions_of_each_project_become_its_memory_and_no_others(world):
     run("--yes", "--no-service")
     assert called(["--quiet", "run", "--once"]).returncode == 0
@@ -250,6 +252,7 @@ def test_programs_are_found_where_their_variables_say(tmp_path, monkeypatch):
         assert any(root.is_relative_to(tmp_path / f"[{name}]") for root in roots)
 
 
+@pytest.mark.long
 def test_sessions_in_openclaws_database_are_found_and_read_with_their_projects(world):
     folders = [world.project(name) for name in ("bakery", "garden")]
     world.openclaw(*folders, folders[0])

@@ -100,6 +100,7 @@ def test_an_edit_is_seen_by_the_next_command(slept):
     until(lambda: "an old one" in core(slept), why="the file has rested")
 
 
+@pytest.mark.long
 def test_a_daemon_imports_puts_back_and_rolls_back(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     path = scratch.workspace / "MEMORY.md"

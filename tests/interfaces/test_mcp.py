@@ -56,6 +56,7 @@ def scratch(tmp_path_factory):
 # --- a real client over standard input and output ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_agent_program_runs_every_tool_resource_and_prompt(tmp_path):
     made = world(tmp_path / "scratch")
     anyio.run(run_everything, made)
@@ -138,6 +139,7 @@ def unbounded(schema):
     return found + [one for part in parts for one in unbounded(part)]
 
 
+@pytest.mark.long
 def test_two_programs_at_once_beside_a_daemon_lose_nothing_and_end_as_they_are_told(tmp_path):
     made = Scratch(tmp_path / "scratch")
     with ExitStack() as running:
@@ -159,6 +161,7 @@ def test_two_programs_at_once_beside_a_daemon_lose_nothing_and_end_as_they_are_t
     assert made.json("verify")["ok"]
 
 
+@pytest.mark.long
 def test_who_closes_the_input_is_answered_all_the_same(tmp_path):
     """As `printf … | memoryd mcp` does; also who has cancelled a call ends at once."""
     made = Scratch(tmp_path / "scratch")

@@ -237,6 +237,7 @@ def test_a_progressive_summary_is_made_by_the_backend_and_stored_nowhere(tmp_pat
     assert memory.compress(messages, 600, "progressive-summary", summary="")[0] == messages[-10]
 
 
+@pytest.mark.long
 def test_a_model_that_makes_a_progressive_summary_spends_the_tokens_of_the_day(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with ChatServer(good) as server:

@@ -79,6 +79,7 @@ def test_the_service_looks_for_agents_where_their_variables_say(scratch, monkeyp
     assert plistlib.loads(made(scratch, launchd=True).text.encode())["EnvironmentVariables"] == named
 
 
+@pytest.mark.long
 @needs_systemd
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("system", [True, False], ids=["system", "user"])
@@ -119,6 +120,7 @@ def test_the_system_unit_works_as_the_owner_of_the_workspaces(scratch, tmp_path)
         made(scratch, system=True)
 
 
+@pytest.mark.long
 def test_the_command_of_the_unit_and_its_children_load_nothing_from_the_current_folder_or_environment(scratch):
     marks = scratch.root / "marks"
     for name in ("memoryd", "click", "sqlite3", "pysqlite3", "orjson", "tiktoken", "sitecustomize", "usercustomize"):

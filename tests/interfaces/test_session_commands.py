@@ -130,6 +130,7 @@ def test_what_is_private_is_not_shown(scratch):
     assert scratch.json("search", "kumquat", "--tags", "x") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "stop"), [("print(input()); raise SystemExit(7)", None), ("wait", signal.SIGTERM), ("wait", signal.SIGINT)]
 )

@@ -85,6 +85,7 @@ def test_twenty_agents_fit_on_one_screen_and_who_needs_a_person_comes_first(many
     assert "\x1b[1;31m" in shown
 
 
+@pytest.mark.long
 def test_colour_and_width_follow_the_terminal(many):
     narrow = ESCAPE.sub("", on_terminal(many, "status", width=50)[1]).splitlines()
     assert max(map(len, narrow)) <= 50
@@ -105,6 +106,7 @@ def test_programs_get_the_way_out_of_an_alarm_and_the_same_exit_code(many):
     assert many.run("status", "--check", "--agent", "demo").returncode == 0, "the alarm is another agent's"
 
 
+@pytest.mark.long
 def test_a_daemon_that_is_stopped_is_told_first_and_fails_the_checks(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     scratch.run("run", "--once")

@@ -121,6 +121,7 @@ def test_nobody_waits_for_a_command_that_hangs(world, monkeypatch):
     assert world.scratch.query("SELECT told FROM alarm") == [("failed: took longer than 0.3 s",)]
 
 
+@pytest.mark.long
 def test_a_daemon_tells_and_goes_on(tmp_path):
     """One daemon: a command that hangs holds nothing up; one that disk trouble keeps untold is told all the same."""
     scratch = Scratch(tmp_path / "scratch", ingest={"settle": "20ms", "rescan": "1s"})

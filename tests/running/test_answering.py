@@ -127,6 +127,7 @@ def test_of_a_question_in_parts_only_the_unanswered_ones_are_asked_again(world):
         assert run["tokens_in"] == 700 * len(answered)
 
 
+@pytest.mark.long
 def test_a_reservation_whose_call_never_came_back_stays_counted(world):
     world, server = world
     children = []
@@ -643,6 +644,7 @@ def test_an_agent_may_have_its_own_model_and_server(world):
         assert own.requests[0].json["model"] == "own-2"
 
 
+@pytest.mark.long
 def test_a_server_of_ones_own_needs_no_key(world, monkeypatch):
     world, server = world
     monkeypatch.delenv(VARIABLE, raising=False)

@@ -345,6 +345,7 @@ def test_nights_that_failed_are_not_forgotten_for_a_dream_of_one_day(world):
     assert (row["state"], row["receipt"]["dream"]["from"]) == ("succeeded", TODAY)
 
 
+@pytest.mark.long
 def test_days_of_a_first_dream_that_was_rolled_back_and_of_a_gap_behind_a_wrong_clock_are_dreamt_of(world):
     def night(moment):
         world.later(moment.replace(hour=3))

@@ -47,6 +47,7 @@ def test_what_a_sleep_would_write_is_shown_and_nothing_is_written(scratch):
     assert everything(scratch) == before
 
 
+@pytest.mark.long
 def test_a_model_is_told_of_and_not_asked(scratch):
     before = everything(scratch)
     scratch.write_config(llm={"provider": "openai", "model": "tiny-1", "base_url": "http://127.0.0.1:1/v1"})

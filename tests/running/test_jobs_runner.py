@@ -164,6 +164,7 @@ def test_a_dead_process_gives_its_run_back_and_a_living_one_keeps_it(opened):
     assert claim(opened).attempt == 2
 
 
+@pytest.mark.long
 def test_a_run_that_kills_its_process_each_time_is_given_up(scratch, time):
     scratch.append([*said(), filler()])
     code = "import sys; sys.path[:0] = sys.argv[2:]\nimport test_jobs_runner as t\nt.die(sys.argv[1])"

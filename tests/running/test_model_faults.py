@@ -23,6 +23,7 @@ def test_there_are_enough_of_them():
     assert len(FAULTS) >= 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault(name, world):
     fault = FAULTS[name]

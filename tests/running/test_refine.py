@@ -159,6 +159,7 @@ def test_a_guide_that_is_private_goes_to_no_model(fresh):
         assert not own.requests
 
 
+@pytest.mark.long
 def test_a_conversation_passes_unharmed_through_the_child_that_asks(fresh):
     with ChatServer(GOOD) as server:
         world = fresh(server.url)
@@ -638,6 +639,7 @@ def strict(question):
     return verdict, [one for one in question.get("replaces", ()) if one != question["claim"]]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("verify", ["off", "model"])
 @pytest.mark.parametrize("weeks", [WEEKS, pytest.param(100, marks=pytest.mark.soak)])

@@ -346,6 +346,7 @@ def test_there_are_as_many_sessions_as_the_bar_asks_for():
     assert len(CASES) >= 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_session(name, fresh):
     case = CASES[name]
