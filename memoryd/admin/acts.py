@@ -54,7 +54,7 @@ class Act(NamedTuple):
 
 
 def _pause(order: Order) -> str:
-    """Hold back the runs of an agent, or let them go on."""
+    """Pause or resume the runs of an agent."""
     paused = order.text("verb") == "pause"
     jobs_by_hand.set_paused(order.view.settings, order.agent.id, paused=paused)
     return f"{order.agent.id} is {'paused' if paused else 'at work again'}"
@@ -96,7 +96,7 @@ def _change(order: Order) -> str:
 
 
 def _rate(order: Order) -> str:
-    """Note whether a memory was good, which the next refinement is told."""
+    """Rate a memory as good or bad; the next refinement gets the rating."""
     if order.text("verdict") not in {"good", "bad"}:
         raise NotFoundError("there is no such verdict", hint="good, bad")
     full = memory_changes.record_feedback(order.view.settings, order.agent, order.text("id"), order.text("verdict"))
@@ -116,7 +116,7 @@ def _cancel(order: Order) -> str:
 
 
 def _answer(order: Order) -> str:
-    """Accept or reject what a run has proposed."""
+    """Accept or reject the proposal of a run."""
     verb = "accept" if order.text("verb") == "accept" else "reject"
     row = jobs_by_hand.answer(order.view.settings, order.text("id"), verb)
     if error := failure_of(row):
@@ -188,7 +188,7 @@ def _request_access(order: Order) -> str:
 
 
 def _revoke(order: Order) -> str:
-    """End an access at once, and report to the agent what was read under it."""
+    """End an access at once, and report its reads to the agent."""
     with access.silo_of(order.view.settings, order.agent) as silo:
         revoked = silo.revoke(order.text("id"))
         access.report_reads(silo)

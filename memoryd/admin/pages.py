@@ -30,7 +30,7 @@ _PROFILE_KEEPS = ("id", "bytes", "updated_at")
 
 
 class Look(NamedTuple):
-    """Hold what a page is asked for."""
+    """Hold the request for a page."""
 
     view: PersonView
     place: Mapping[str, str]  # parts of the path
@@ -242,7 +242,7 @@ def show_facts(look: Look) -> dict[str, Any]:
 
 
 def show_fleet(look: Look) -> dict[str, Any]:
-    """Return all hosts of the fleet, or one, with their runs and what was asked of them."""
+    """Return all hosts of the fleet, or one, with their runs and the requests to them."""
     settings, host = look.view.settings, look.text("host")
     if settings.fleet.database is None:
         raise NotFoundError("this host is in no fleet", "fleet.database", "docs/fleet.md says how to join hosts")
@@ -251,7 +251,7 @@ def show_fleet(look: Look) -> dict[str, Any]:
 
 
 def show_access(look: Look) -> dict[str, Any]:
-    """Return all access requests with what was read under each."""
+    """Return all access requests, each with its reads."""
     view = look.view
     rows = [row for agent in view.settings.agents for row in access.list_grants(view.settings, agent)]
     rows.sort(key=lambda row: row["requested_at"], reverse=True)

@@ -1,4 +1,4 @@
-"""Serve the pages: who may come in, what every answer carries, and which function answers which path.
+"""Serve the pages: authenticate users, add the headers of every answer, and choose the function for each path.
 
 Every request passes the door first: the host, the origin, the rate. Then comes the session, then for a change the token
 of its form. A page, an act and a chart run in a thread, as the person of the session, with the page's name for the
@@ -278,7 +278,7 @@ class Server:
         return Look(view, request.path_params, request.query_params)
 
     def _render(self, page: Page, look: Look, session: BrowserSession) -> Response:
-        """Make a page for a person; what was refused or is missing becomes a page that says so."""
+        """Make a page for a person; a refusal or a missing object becomes an error page."""
         with access.act_as(look.view.person):
             active: list[dict[str, Any]] = []
             try:
@@ -357,7 +357,7 @@ class Server:
         return RedirectResponse(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/", 303)
 
     def _carry_out(self, name: str, view: PersonView, form: dict[str, str], session: BrowserSession) -> None:
-        """Carry an act out, and keep for the next page what came of it."""
+        """Carry an act out, and keep its outcome for the next page."""
         with access.act_as(view.person):
             try:
                 agent = acts.find_owner(view, name, form)

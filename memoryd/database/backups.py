@@ -38,7 +38,7 @@ def made_at(copy: Path) -> datetime:
 
 
 def why_bad(copy: Path) -> str | None:
-    """Return what is wrong with a copy; None if it is good."""
+    """Return the fault of a copy; None if it is good."""
     name = _NAME.fullmatch(copy.name)
     try:
         if name is None or name[2] != _digest(copy):

@@ -172,7 +172,7 @@ def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refu
 
 
 def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
-    """Set a running run aside, uncounted, until somebody has mended what it needs; it is looked at again at `due`."""
+    """Block a running run, uncounted, until a person has fixed the cause; memoryd tries again at `due`."""
     sets = "state = 'blocked', scheduled_for = ?, why = ?, owner = NULL, attempt = attempt - 1"
     return sqlite.write(engine, _change, run, sets, due, why)
 
@@ -326,7 +326,7 @@ def wait_for_more(
 
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
-    """Take it that a person asked this run to stop: it ends what it does in good order; False where nobody did."""
+    """Accept the request of a person to stop this run, which then ends in good order; False if nobody asked."""
     return sqlite.write(engine, _change, run, "cancel_requested = 0", also=" AND cancel_requested = 1")
 
 
@@ -406,7 +406,7 @@ def make_due(connection: Connection, kind: str, now: str) -> list[str]:
 
 
 def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | None) -> None:
-    """Store what was answered before it is applied, with its question's hash: a crash does not ask, and pay, again.
+    """Store an answer before it is applied, with its question's hash: after a crash nobody asks and pays again.
 
     None for a question that is not what the run is about: the hash stays as it is.
     """

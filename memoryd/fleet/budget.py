@@ -94,7 +94,7 @@ def confirm(connection: Any, reservation: int) -> bool:
 
 
 def settle(connection: Any, reservation: int, tokens_in: int, tokens_out: int) -> None:
-    """Put what a call did cost in the place of its reservation; no-op for one that is settled. The caller commits."""
+    """Replace a reservation by the cost of its call; no-op if it is settled already. The caller commits."""
     connection.execute(_LAZY)
     sql = (
         "UPDATE fleet_spend SET tokens_in = %s, tokens_out = %s WHERE id = %s AND tokens_in IS NULL"
@@ -129,7 +129,7 @@ def note(connection: Any, model: str, result: Reply | Failure) -> None:
 
 
 def renew(connection: Any) -> None:
-    """Allow the models again that only a person could fix: a worker starts, perhaps with what was missing."""
+    """Unblock models that only a person could fix: a worker starts, perhaps with the missing setting."""
     connection.execute("DELETE FROM fleet_model WHERE circuit ->> 'blocked' <> ''")
 
 

@@ -66,7 +66,7 @@ class Link:
         self._renew_at = 0.0
 
     def close(self) -> None:
-        """Give up the leases and leave the fleet; what cannot be given up ends by itself."""
+        """Release the leases and leave the fleet; a lease that cannot be released ends by itself."""
         if not self._is_open:
             return
         self.asker.close()
@@ -173,7 +173,7 @@ class Link:
         self._is_registered = True
 
     def heed(self, carry_out: Callable[[HostRequest], str]) -> None:
-        """Carry out what others ask of this host, and store what came of it."""
+        """Carry out the requests to this host, and store their outcomes."""
         if not self._is_registered:
             return
         try:

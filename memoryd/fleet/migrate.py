@@ -15,7 +15,7 @@ _TABLE = (
 
 
 def migrate(url: str) -> list[str]:
-    """Apply what is missing, all of it or nothing; return the names of what was applied.
+    """Apply all missing migrations or none; return their names.
 
     Raises:
         StateError: the database cannot be reached or changed.

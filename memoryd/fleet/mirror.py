@@ -112,7 +112,7 @@ class Mirror:
         known.update((row["id"], digests[row["id"]]) for row in rows)
 
     def _tell(self, settings: Settings) -> None:
-        """Say that this host is alive, and what it tells of itself if that has changed."""
+        """Send a heartbeat of this host, and its status if that has changed."""
         told = json.dumps(describe_host(self.engine, settings), sort_keys=True)
         is_new = told != self.told
         sql = (
@@ -130,7 +130,7 @@ def compute_digest(row: RowMapping) -> int:
 
 
 def describe_host(engine: Engine, settings: Settings) -> dict[str, Any]:
-    """Return what a host tells of itself, without what an agent may have named: texts of alarms, ids of sessions."""
+    """Return the status of a host, without texts that an agent may have named: texts of alarms, ids of sessions."""
     paused = {
         row["id"]: bool(row["paused"]) for row in sqlite.read(engine, query.fetch_mappings, "SELECT * FROM agent")
     }

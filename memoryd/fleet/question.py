@@ -1,4 +1,4 @@
-"""Turn a question and its answer into values that travel, and back."""
+"""Convert a question and its answer to JSON values, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIORITIES: Mapping[str, int] = {"sleep": 30, "joint": 30, "verify": 20, "facts"
 
 @dataclass(frozen=True, slots=True)
 class FleetQuestion:
-    """Hold what a worker needs to ask a model: never an address or a key, which are the worker's own."""
+    """Hold a question for a worker, without address and key of the model: only workers have these."""
 
     agent: str  # HOST/AGENT
     model: str

@@ -1,4 +1,4 @@
-"""Know the migrations of the fleet's schema: procrastinate's own, then memoryd's; check what a database has of them."""
+"""List the migrations of the fleet's schema: those of procrastinate, then memoryd's; compare them with a database."""
 
 from __future__ import annotations
 

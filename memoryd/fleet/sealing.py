@@ -34,7 +34,7 @@ class Seal:
         return self._box is not None
 
     def wrap(self, purpose: str, value: Any) -> str:
-        """Return a value as the text that travels."""
+        """Return a value as text for the database, encrypted if there is a key."""
         text = json.dumps({"for": purpose, "value": value}, separators=(",", ":"))
         return text if self._box is None else str(self._box.encrypt(text.encode()).decode())
 

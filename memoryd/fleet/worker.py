@@ -83,7 +83,7 @@ class FleetWorker:
             self._settle(result, spent)
 
     def _ask_patiently(self, asked: FleetQuestion) -> tuple[Reply | Failure, tuple[str, int, int, int] | None]:
-        """Return an answer and what it cost; a short wait that the model's server or the limits ask for is waited."""
+        """Return an answer and its cost, after a short wait if the model's server or the limits ask for one."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             result: Reply | Failure
@@ -150,7 +150,7 @@ class FleetWorker:
         self.log.error("a reply could not be stored", question=question_id)
 
     def _settle(self, result: Reply | Failure, spent: tuple[str, int, int, int]) -> None:
-        """Record what a call cost, and its outcome; what cannot be recorded stays counted as it was reserved."""
+        """Record the cost and the outcome of a call; if that fails, the reservation stays counted."""
         model, *cost = spent
         try:
             with self.database.begin() as connection:

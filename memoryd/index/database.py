@@ -75,7 +75,7 @@ class Index:
         return self._transaction("IMMEDIATE")
 
     def erase(self, agent_id: str | None) -> None:
-        """Take all of an agent out, beyond recovery from the file: it is written anew, and its log is emptied.
+        """Remove all rows of an agent beyond recovery: rewrite the file, and empty its log.
 
         What is still to be found comes back with the next refresh.
         """
@@ -117,7 +117,7 @@ class Index:
         return not busy
 
     def why_damaged(self) -> str | None:
-        """Look through all of it; what was wrong with it, which is made anew then, None where nothing is."""
+        """Check the whole index; return its fault, after which it is rebuilt, or None."""
         try:
             with self.begin_read() as tables:
                 tables.require_sound()
@@ -176,7 +176,7 @@ class Index:
                 raise StateError(f"the index cannot be made: {why}", str(self.path), "check the disk")
 
     def _try_open(self) -> str | None:
-        """Open it; why it cannot be used, where it must be made anew."""
+        """Open the index; return the reason if it cannot be used and must be rebuilt."""
         module = load_library()
         connection = None
         try:

@@ -65,7 +65,7 @@ DIALECTS = {
 
 
 class HookError(Exception):
-    """Report what a hook cannot do; only the log shows it."""
+    """Report the failure of a hook; only the log shows it."""
 
 
 class Hook(NamedTuple):

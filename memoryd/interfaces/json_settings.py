@@ -60,7 +60,7 @@ class Edit(ABC):
 
     @abstractmethod
     def by_hand(self) -> str:
-        """Return what a person would do instead."""
+        """Return the steps for a person instead."""
 
     def text(self, old: bytes | None) -> str:
         """Decode a file; return an empty text if there is none."""

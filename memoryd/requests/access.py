@@ -138,7 +138,7 @@ def _hide_texts(settings: Settings, row: dict[str, Any], texts: Sequence[str]) -
 
 
 def compute_hmac(settings: Settings, text: bytes) -> str:
-    """Return what stands for a hidden text: equal for equal texts, of no use without the key of the state."""
+    """Return the HMAC of a hidden text: equal for equal texts, useless without the key of the state folder."""
     return hmac.new(_read_key(settings.state_dir / KEY), text, hashlib.sha256).hexdigest()
 
 
@@ -261,7 +261,7 @@ def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
 
 
 def report_reads(silo: AgentGrants) -> None:
-    """Tell the agent in its journal what was read under each grant that has ended since."""
+    """Report to the agent in its journal the reads under each grant that has ended since."""
     from dataclasses import replace
     from secrets import token_hex
 

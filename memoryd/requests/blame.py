@@ -44,7 +44,7 @@ _OTHERS = "no run of memoryd wrote this line as it is now: a person or a program
 
 
 class Traced(NamedTuple):
-    """Hold what is known of a line or a memory.
+    """Hold the origin of a line or a memory.
 
     Attributes:
         what: the id of the memory, or `FILE:LINE`.
@@ -115,7 +115,7 @@ def _read(agent: Agent, given: str) -> tuple[str, bytes]:
 
 
 def _entry_at(path: str, data: bytes, line: int) -> str:
-    """Return what stands on a line: a bullet or paragraph, with all of its lines."""
+    """Return the bullet or paragraph of a line, with all of its lines."""
     lines = lines_of(data)
     start = sum(map(len, lines[: line - 1]))
     if path == CORE_FILE:

@@ -66,7 +66,7 @@ def ask_host(settings: Settings, host: str, action: str, **about: str | None) ->
 
 
 def carry_out(settings: Settings, asked: HostRequest) -> str:
-    """Carry out a request of the fleet under this host's rules; return what came of it, without content."""
+    """Carry out a request of the fleet under this host's rules; return the outcome, without content."""
     with access.act_as(Person(name=f"fleet/{asked.by}", is_here=False, owns=False)):
         try:
             agent = _require_allowed(settings, asked)

@@ -1,4 +1,4 @@
-"""Let people keep memory in git: opt in and out, tell how it stands, and resolve the conflicts that merges leave."""
+"""Let people keep memory in git: opt in and out, show the state, and resolve the conflicts that merges leave."""
 
 from __future__ import annotations
 

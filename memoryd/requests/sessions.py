@@ -181,7 +181,7 @@ def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
 
 
 def _clear_leftovers(folder: OpenFolder) -> None:
-    """Remove what a killed writer left of a NOW file, if the file has all that was said in it."""
+    """Remove the remains of a killed writer, if the NOW file has all of their text."""
     for left in temporary.list_leftovers(folder):
         if now_file.is_now_path(PurePosixPath(left.target)):
             entry = folder / left.target

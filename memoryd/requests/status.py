@@ -160,7 +160,7 @@ def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = Fal
 
 
 def _find_fix(alarm: Row, state_dir: Path, workspace: Path | None) -> str:
-    """Return the command that ends an alarm, or what a person has to do before it ends."""
+    """Return the command that ends an alarm, or the step that a person must take first."""
     found = {name: regex.search(alarm["text"]) for name, regex in _NAMED.items()}
     return _FIXES.get(alarm["kind"], "memoryd doctor").format(
         agent=f" --agent {alarm['agent']}" if alarm["agent"] else "",

@@ -26,13 +26,13 @@ _SOLVE = "memoryd resolve FILE shows both sides"
 
 
 def validate(agent: Agent) -> list[FileProblem]:
-    """Return what is wrong in the files of an agent's `.continuum/memory/`; private files are not read."""
+    """Return the faults of the files in an agent's `.continuum/memory/`; private files are not read."""
     unread: list[FileProblem] = []
     return sorted([*validation.find_problems(_read(agent, unread)), *unread])
 
 
 def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) -> dict[str, Any]:
-    """Repair `RECENT.md`: title, order, number, sessions that stand there twice, and links; return the diff.
+    """Repair `RECENT.md`: title, order, number, repeated sessions, and links; return the diff.
 
     Raises:
         RefusedError: a merge of the file is not finished; this caller may not edit memory.

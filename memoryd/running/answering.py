@@ -537,7 +537,7 @@ def _offline_key(ask: Ask) -> str:
 
 
 def compute_cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.SpentTokens, str]:
-    """Return what a call cost and how that is known: as the server reports where it can be true, else as estimated."""
+    """Return the cost of a call and its source: the report of the server if it can be true, else an estimate."""
     if isinstance(result, Failure) and not result.billed:
         return spend.SpentTokens(0, 0), "usage"
     received = 0 if isinstance(result, Reply) else result.received
