@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from kept_children import kept_children
+
 STARTED = datetime(2026, 3, 4, 9, 0, tzinfo=UTC)
 SAID = (
     ("user", "Please always run the whole test suite before every commit in this repository."),
@@ -186,8 +188,6 @@ class Scratch:
 
 def called(arguments):
     """A command line carried out in this process, which spares the second that a new one takes to import it all."""
-    from kept_children import kept_children
-
     from memoryd.interfaces.cli import main
 
     out, err, code = io.StringIO(), io.StringIO(), 0
