@@ -46,7 +46,7 @@ class Keeper:
     _seq: int = 0  # the journal has all changes up to this one
 
     def __post_init__(self) -> None:
-        self.journal = Journal(self.state_dir / restore.ACTS, sealed=True)
+        self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
 
     def tell(self, engine: Engine) -> None:
         """Write what was committed into the journal; what the disk refuses goes there the next time."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memoryd.database import snapshot
-from memoryd.database.library import file_uri, load_library
+from memoryd.database.library import load_library, own_uri
 from memoryd.errors import StateError, describe
 
 FOLDER = "backups"
@@ -52,7 +52,7 @@ def why_bad(copy: Path) -> str | None:
 def read_seq(copy: Path) -> int:
     """Return the number of the last change in a copy; 0 for one of an older schema."""
     module = load_library()
-    with closing(module.connect(f"{file_uri(copy)}?mode=ro&immutable=1", uri=True)) as connection:
+    with closing(module.connect(f"{own_uri(copy)}?mode=ro&immutable=1", uri=True)) as connection:
         try:
             return int(connection.execute("SELECT max(seq) FROM changed_row").fetchone()[0] or 0)
         except module.DatabaseError:

@@ -80,6 +80,21 @@ def read_row(connection: Connection, table: str, key: list[Any], side: str = "")
     return dict(rows[0]) if rows else None
 
 
+def is_change(entry: Mapping[str, Any]) -> bool:
+    """Return True if a line of the journal has the form of one that memoryd writes."""
+    match entry:
+        case {"of": int(), "seq": int(seq), "rows": list(rows)}:
+            return 0 <= seq < 1 << 63 and isinstance(entry.get("from", 0), int) and all(map(_is_image, rows))
+    return False
+
+
+def _is_image(image: object) -> bool:
+    match image:
+        case [str(table), list(key), None | dict() as row] if table in JOURNALED and len(key) == len(JOURNALED[table]):
+            return row is None or all(map(str.isidentifier, row))
+    return False
+
+
 def apply(connection: Connection, images: Iterable[Image]) -> int:
     """Make rows what these images say; return how many were something else.
 

@@ -8,7 +8,9 @@ locks (https://sqlite.org/howtocorrupt.html §2.2.1). So one is chosen here, onc
 from __future__ import annotations
 
 import importlib
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import quote
@@ -66,3 +68,26 @@ def file_id(path: Path) -> tuple[int, int] | None:
 def file_uri(path: Path) -> str:
     """Write the database's path as the URI that SQLite takes."""
     return f"file:{quote(str(path))}"
+
+
+def own_uri(path: Path) -> str:
+    """Write the path of a database of memoryd's own as a URI.
+
+    Raises:
+        StateError: it or a file beside it is a link, a FIFO or a folder. SQLite would wait for a FIFO's other end.
+    """
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        require_file(path.with_name(path.name + suffix))
+    return file_uri(path)
+
+
+def require_file(path: Path) -> None:
+    """Check that a path is one of a regular file, or free.
+
+    Raises:
+        StateError: something else is there.
+    """
+    with suppress(OSError):  # SQLite says what the disk says
+        if not stat.S_ISREG(path.lstat().st_mode):
+            hint = "move it away, and put the file back if there was one"
+            raise StateError("is not a regular file", str(path), hint)

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memoryd.database import packing
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, load_library, own_uri
 from memoryd.errors import NotFoundError, StateError, describe, explain_trouble
 from memoryd.gauge.estimate import estimate
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
@@ -183,7 +183,7 @@ def _connect(path: Path) -> Any:
     module = load_library()
     try:
         connection = module.connect(
-            f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
+            f"{own_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
         )
     except module.Error as error:
         hint = describe(error)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine
 
 from memoryd.database import audit, backups, memories, query, reads, sqlite
-from memoryd.database.library import file_uri, load_library
+from memoryd.database.library import load_library, own_uri, require_file
 from memoryd.errors import StateError, describe, explain_trouble
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
@@ -118,7 +118,7 @@ def require_ours(path: Path) -> None:
         StateError: it has a table, an index, a view or a trigger of somebody else.
     """
     module = load_library()
-    with closing(module.connect(f"{file_uri(path)}?mode=ro", uri=True)) as connection:
+    with closing(module.connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
         number = connection.execute("PRAGMA user_version").fetchone()[0]
         found = _list_objects(connection)
     known: set[tuple[str, str, str]] = set()
@@ -161,6 +161,7 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
     A damaged file is moved aside under a name with the time, never deleted. The newest good copy takes the place of one
     that is damaged or gone; without any the new one starts empty. The rest comes from the journal and the transcripts.
     """
+    require_file(path)  # a link whose disk is missing is none that a copy may replace
     moved = None
     if path.exists() and not _is_sound(path):
         moved = _move_aside(path, now)
@@ -186,7 +187,7 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
 def _is_sound(path: Path) -> bool:
     module = load_library()
     try:
-        with closing(module.connect(str(path), timeout=10)) as connection:
+        with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
             rows = connection.execute("PRAGMA quick_check").fetchall()
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

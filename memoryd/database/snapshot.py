@@ -10,7 +10,7 @@ import os
 from contextlib import closing, suppress
 from pathlib import Path
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
+from memoryd.database.library import BUSY_TIMEOUT_MS, load_library, own_uri
 from memoryd.database.reads import newest_schema
 from memoryd.errors import StateError, describe, explain_trouble
 
@@ -23,7 +23,7 @@ def copy(source: Path, target: Path) -> None:
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     try:
         with (
-            closing(module.connect(f"{file_uri(source)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)) as reading,
+            closing(module.connect(f"{own_uri(source)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)) as reading,
             closing(module.connect(str(target), timeout=BUSY_TIMEOUT_MS / 1000)) as writing,
         ):
             reading.backup(writing)  # in one step: one read transaction, which keeps no writer waiting
@@ -43,7 +43,7 @@ def check(path: Path) -> None:
     """
     module = load_library()
     try:
-        with closing(module.connect(f"{file_uri(path)}?mode=ro", uri=True)) as connection:
+        with closing(module.connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
             sound = connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
             number = connection.execute("PRAGMA user_version").fetchone()[0]
     except (module.Error, UnicodeDecodeError) as error:
@@ -63,6 +63,6 @@ def settle(path: Path) -> None:
     module = load_library()
     with (
         suppress(module.Error),  # damaged: then its parts are kept as they are
-        closing(module.connect(str(path), timeout=BUSY_TIMEOUT_MS / 1000)) as connection,
+        closing(module.connect(own_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000)) as connection,
     ):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from memoryd.database import packing
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, load_library
+from memoryd.database.library import BUSY_TIMEOUT_MS, load_library, own_uri
 from memoryd.errors import StateError
 
 LOG_PATIENCE_MS = 100
@@ -31,7 +31,7 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
 
     def open_connection() -> Any:
         # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
-        return module.connect(file_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
+        return module.connect(own_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
 
     # A waiting writer asks SQLite now and then, and one of many threads that write all the time may wait for seconds.
     turn = {"turn": threading.RLock(), "told": told}
@@ -109,7 +109,7 @@ def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
         yield
         return
     raw: Any = connection.connection.dbapi_connection  # outside of a transaction, as SQLite wants it
-    raw.execute("ATTACH ? AS good", (f"{file_uri(beside)}?mode=ro&immutable=1",))
+    raw.execute("ATTACH ? AS good", (f"{own_uri(beside)}?mode=ro&immutable=1",))
     try:
         yield
     finally:

@@ -18,11 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from memoryd.files.descriptor import extend
-from memoryd.files.durable import replace
-from memoryd.files.open_folder import Descriptor, follow_folder
-from memoryd.files.regular import as_state_error, compute_digest, open_regular, read, read_all
-from memoryd.files.temporary import list_leftovers
+from memoryd.files.descriptor import extend, fill
+from memoryd.files.durable import sync_folder
+from memoryd.files.open_folder import Descriptor, FolderEntry, follow_folder
+from memoryd.files.regular import as_state_error, open_regular, read_all
+from memoryd.files.temporary import list_leftovers, make_name
 
 Entry = dict[str, Any]
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -32,8 +32,10 @@ _CRC = "crc"
 class Journal:
     """Append to and read a file of one JSON object per line; skip damaged lines. Safe beside other processes."""
 
-    def __init__(self, path: Path, *, sealed: bool = False) -> None:
+    def __init__(self, path: Path, *, sealed: bool = False, is_entry: Callable[[Entry], bool] = lambda _: True) -> None:
+        """Open nothing yet; a line that `is_entry` refuses is damaged, whatever its checksum."""
         self.path = path
+        self._is_entry = is_entry
         self._line = _seal if sealed else _line
         self._lock = threading.Lock()
         self._size = -1  # of the file when `_last` was its last entry
@@ -59,14 +61,12 @@ class Journal:
         """Replace all entries by what `make` returns for them; drop damaged lines."""
         if not self.path.exists():
             return
-        with self._hold(), follow_folder(self.path.parent) as folder:
-            journal = folder / self.path.name
-            old = _load(self.path)
-            found = make(_parse(old)[0])
+        with self._hold(), as_state_error("cannot be written", self.path), follow_folder(self.path.parent) as folder:
+            found = make(self._read()[0])
             for left in list_leftovers(folder):  # whoever was stopped here wrote under this lock
-                if left.target == journal.name:
+                if left.target == self.path.name:
                     left.entry.unlink()
-            replace(journal, b"".join(map(self._line, found)), compute_digest(old), mode=0o600)
+            _put(folder / self.path.name, map(self._line, found))
             self._size = -1
 
     def entries(self) -> list[Entry]:
@@ -79,9 +79,11 @@ class Journal:
 
     def _read(self) -> tuple[list[Entry], int]:
         try:
-            return _parse(_load(self.path))
+            found, damaged = _parse(_load(self.path))
         except FileNotFoundError:
             return [], 0
+        kept = list(filter(self._is_entry, found))
+        return kept, damaged + len(found) - len(kept)
 
     def _extend(self, fd: int, entries: Iterable[Mapping[str, Any]]) -> None:
         size = os.fstat(fd).st_size
@@ -135,9 +137,19 @@ def unite(target: Path, sources: Iterable[Path]) -> None:
     """Write the entries of some journals into one (0600), each once, in order; a missing journal has none."""
     with as_state_error("cannot be written", target), follow_folder(target.parent) as folder:
         lines = [_seal(one) for source in sources if source.exists() for one in _parse(_load(source))[0]]
-        entry = folder / target.name
-        old = read(entry, sys.maxsize)
-        replace(entry, b"".join(dict.fromkeys(lines)), None if old is None else compute_digest(old), mode=0o600)
+        _put(folder / target.name, dict.fromkeys(lines))
+
+
+def _put(entry: FolderEntry, lines: Iterable[bytes]) -> None:
+    """Put a new file in the place of a journal of any size, which nobody writes meanwhile."""
+    new = make_name(entry, "new")
+    try:
+        with Descriptor(new.open(os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)) as opened:
+            fill(opened.fd, b"".join(lines))
+        new.rename(entry)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_folder(entry.folder)
 
 
 def _load(path: Path) -> bytes:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, load_library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, load_library, own_uri
 from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
@@ -180,11 +180,10 @@ class Index:
         module = load_library()
         connection = None
         try:
+            uri = own_uri(self.path)
             is_new = not self.path.exists()
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            connection = module.connect(
-                file_uri(self.path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
-            )
+            connection = module.connect(uri, uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
             connection.isolation_level = None
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             if not is_new and number != VERSION:

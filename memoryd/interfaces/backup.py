@@ -11,7 +11,7 @@ from memoryd.changing.recovery import list_erasing
 from memoryd.changing.restore import ACTS, WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import backups, query, schema, snapshot, sqlite
+from memoryd.database import backups, changes, query, schema, snapshot, sqlite
 from memoryd.database.reads import DATABASE
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
@@ -56,7 +56,10 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")
-        seq, lines = backups.read_seq(folder / DATABASE), Journal(state / ACTS, sealed=True).entries()
+        seq, lines = (
+            backups.read_seq(folder / DATABASE),
+            Journal(state / ACTS, sealed=True, is_entry=changes.is_change).entries(),
+        )
         erased = list_erasing(one for one in lines if one["seq"] > seq)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
     if erased:  # what was taken out since the backup goes again, before anybody looks

@@ -353,8 +353,8 @@ class Memory:
         Raises:
             ConfigError: `max_tokens` is invalid.
         """
-        if max_tokens is not None and max_tokens < 0:
-            raise ConfigError(f"a text has no {max_tokens} tokens", "max_tokens", "give 0 or more")
+        if max_tokens is not None and not 0 <= max_tokens <= 10_000_000:
+            raise ConfigError(f"a text has no {max_tokens} tokens", "max_tokens", "give 0 to 10,000,000")
         access.require(self._settings, self._agent, "python: context")
         return context.inject(self._settings, self._agent, max_tokens, query)
 

@@ -4,7 +4,10 @@ import shutil
 
 import pytest
 from admin_world import PLANTED, audited, make, served
-from scratch import until
+from scratch import filler, message, said, until
+
+from memoryd import config
+from memoryd.requests import jobs_by_hand
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -146,6 +149,36 @@ def test_acts_on_jobs_and_runs(tab):
     wanted = {"admin job dream", "admin job refine", "admin import", "admin pause pause", "admin pause resume"}
     assert wanted | {"admin rollback"} <= set(acts_of(tab))
     assert tab.scratch.json("verify")["ok"]
+
+
+def test_a_queued_run_is_cancelled(tab):
+    (run,) = jobs_by_hand.queue_job(config.load(tab.scratch.config), "dedup", "demo")
+    assert tab.one("SELECT state FROM job_run WHERE id = ?", run) == "queued"
+    tab.press(f"/run/{run}", "Cancel")
+    assert tab.one("SELECT state FROM job_run WHERE id = ?", run) == "cancelled"
+    assert [name for *_, name in audited(tab.scratch, "admin cancel")] == [f"access:act:{run}"]
+
+
+def test_what_runs_propose_is_rejected_and_accepted(tab):
+    scratch, before = tab.scratch, tab.scratch.config.read_text(encoding="utf-8")
+    scratch.write_config(modes=scratch.settings["modes"] | {"sleep": "propose"})
+    dailies = scratch.dailies()
+    moved = message("user", "We decided to move the archive to Reykjavik in October because the lease in Malmo ends.")
+    for name, told, button, ended in (("two", said(), "Reject", "declined"), ("three", [moved], "Accept", "succeeded")):
+        scratch.append([*told, filler()], name)
+        scratch.run("run", "--once")
+        session = tab.one("SELECT id FROM session WHERE native_id LIKE ?", f"{name}%")
+        scratch.json("job", "run", "sleep", "--session", session, "--force")
+        run = tab.run_of("sleep", "proposed")
+        assert scratch.dailies() == dailies
+        tab.press(f"/run/{run}", button)
+        until(
+            lambda run=run, ended=ended: tab.one("SELECT state FROM job_run WHERE id = ?", run) == ended,
+            why=f"{run} is {ended}",
+        )
+        assert (scratch.dailies() == dailies) is (button == "Reject")
+        assert audited(scratch, f"admin answer {button.lower()}")[-1][2] == f"access:act:{run}"
+    scratch.config.write_text(before, encoding="utf-8")
 
 
 def test_a_setting_is_shown_as_a_diff_and_then_written(tab):

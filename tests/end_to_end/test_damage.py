@@ -22,6 +22,7 @@ from memoryd.database import grants, packing, query, runs, sqlite
 from memoryd.database.library import load_library
 from memoryd.database.reads import open_reader
 from memoryd.errors import StateError
+from memoryd.files import journal, regular
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Protect
 
@@ -223,5 +224,46 @@ def test_what_is_no_file_in_the_place_of_a_journal_is_told_and_not_waited_for(sc
 def test_what_is_no_file_in_the_place_of_a_copy_is_passed_over(scratch):
     os.mkfifo(scratch.state / "backups" / f"memoryd-20990101T000000.000000Z-{'0' * 32}.db")
     before = held(scratch)
+    assert start(scratch) == []
+    check_all_is_there(scratch, before)
+
+
+@pytest.mark.parametrize("name", ["memoryd.db", "memoryd.db-wal", "index.db"])
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")])
+def test_what_is_no_file_in_the_place_of_a_database_is_told_and_not_waited_for(scratch, name, put):
+    path = scratch.state / name
+    path.unlink(missing_ok=True)
+    put(path)
+    is_index = name == "index.db"  # a daemon does without it
+    told = scratch.json(*(("search", "tabs") if is_index else ("run", "--once")), code=1)
+    assert "not a regular file" in told["message"]
+    assert path.is_symlink() or not path.is_file()
+
+
+def test_a_journal_of_any_size_is_rewritten(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with path.open("wb") as file:
+        file.truncate(regular.MAX_BYTES)  # one damaged line
+        file.seek(0, os.SEEK_END)
+        file.write(b"\n")
+    one = journal.Journal(path, sealed=True)
+    one.append({"kept": 1})
+    one.rewrite(lambda entries: [*entries, {"kept": 2}])
+    assert [entry["kept"] for entry in one.entries()] == [1, 2]
+    assert one.count_damaged() == 0
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"no": 1}, {"seq": "x", "rows": 5}, {"seq": 10**30, "rows": []}, {"rows": [["memory"]]}]
+    + [{"rows": [[table, ["x"], {"a": 1}]]} for table in ("nosuch", "memory; DROP TABLE memory")]
+    + [{"rows": [["memory", ["x"], {'a" FROM b --': 1}]]}],
+)
+def test_a_forged_line_of_the_journal_is_damage(scratch, forged):
+    before = held(scratch)
+    acts = journal.Journal(scratch.state / "journal.jsonl", sealed=True)
+    last = acts.entries()[-1]
+    acts.append(forged if "no" in forged else {"of": last["of"], "seq": last["seq"] + 1, "from": 0} | forged)
+    (scratch.state / "memoryd.db").unlink()
     assert start(scratch) == []
     check_all_is_there(scratch, before)

@@ -112,6 +112,7 @@ def test_the_command(scratch):
     assert data["text"].startswith(OPEN)
     left = data["left_out"][0]
     assert left.startswith("MEMORY.md, lines ")
+    assert "is not in the range" in scratch.run("context", "--max-tokens", "99999999999").stderr
     tiny = scratch.run("context", "--max-tokens", "5")
     assert (tiny.stdout, tiny.stderr.startswith("left out: ")) == ("nothing fits\n", True)
     assert "MEMORY.md" in tiny.stderr
