@@ -90,6 +90,7 @@ def test_acts_on_memories(tab):
     assert PLANTED["daily"] in tab.page.locator("main").inner_text()
 
 
+@pytest.mark.browser
 def test_acts_on_facts_and_the_profile(tab):
     path = "/agent/demo/facts"
     add = "form:has(input[value=add])"
@@ -118,6 +119,7 @@ def test_acts_on_facts_and_the_profile(tab):
     assert wanted | {"admin profile"} <= set(acts_of(tab))
 
 
+@pytest.mark.browser
 def test_acts_on_jobs_and_runs(tab):
     form = "form[action='/act/job']"
     for kind in ("sleep", "dream", "dedup", "refine"):
@@ -159,6 +161,7 @@ def test_a_queued_run_is_cancelled(tab):
     assert [name for *_, name in audited(tab.scratch, "admin cancel")] == [f"access:act:{run}"]
 
 
+@pytest.mark.browser
 def test_what_runs_propose_is_rejected_and_accepted(tab):
     scratch, before = tab.scratch, tab.scratch.config.read_text(encoding="utf-8")
     scratch.write_config(modes=scratch.settings["modes"] | {"sleep": "propose"})
@@ -181,6 +184,7 @@ def test_what_runs_propose_is_rejected_and_accepted(tab):
     scratch.config.write_text(before, encoding="utf-8")
 
 
+@pytest.mark.browser
 def test_a_setting_is_shown_as_a_diff_and_then_written(tab):
     before = tab.scratch.config.read_text(encoding="utf-8")
     row = "form:has(input[value='refine.trigger_tokens'])"
