@@ -171,7 +171,7 @@ def _ours(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
 
 
 def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
-    """Return `named.find`, asked once for each surrounding it meets, so that repetition costs little.
+    """Return both finders of named secrets as one, asked once for each surrounding, so that repetition costs little.
 
     It is for one scan, since what it remembers is text that nobody has redacted yet.
     """
