@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,6 +28,7 @@ from memoryd.changing.full_scan import PARTS, FullScan
 from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.session_files import drop_sessions
 from memoryd.changing.time_machine import Revision
+from memoryd.changing.written_blocks import record_left
 from memoryd.clock import utc_now
 from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns, vault
 from memoryd.errors import NotFoundError, RefusedError, StateError
@@ -387,12 +389,15 @@ class Forgetter:
             (chain.PROFILE + section, None if row is None else chain.dump_state(**row)) for section, row in sections
         ]
         states += [(chain.SESSION + one, chain.dump_state(session=one, forgotten_at=now)) for one in found.sessions]
+        rewrites = tuple(self._dailies(folders[0], found.cut))
+        for path, old, new in rewrites:
+            record_left(connection, self.agent_id, path, old, new, partial(found.cut.of_part, path))
         names = [change.memory_id for change in changes] + [chain.PROFILE + section for section, _ in sections]
         return Revision(
             changes=changes,
             sections=tuple((str(section), row) for section, row in sections),
             notes=tuple((OPERATION, name, state) for name, state in states),
-            rewrites=tuple(self._dailies(folders[0], found.cut)),
+            rewrites=rewrites,
             cut=found.cut,
             erasure={
                 "sessions": list(found.sessions),

@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from memoryd.changing.core_import import CORE_FILE
+from memoryd.changing.written_blocks import record_left
 from memoryd.clock import text_of, utc_now
 from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import ColumnKind
@@ -306,6 +307,10 @@ class FullScan(ABC):
             new = self.of_file(entry.name, old, parting)
             if new == old:
                 return
+            for agent_id, workspace in self.workspaces.items():
+                if entry.path.parent == workspace / "memory":
+                    path, clean = f"memory/{entry.name}", partial(self.of_file, entry.name, parting=parting)
+                    sqlite.write(self.engine, record_left, agent_id, path, old, new, clean)
             try:
                 with hold():
                     durable.replace(entry, new, regular.compute_digest(old))

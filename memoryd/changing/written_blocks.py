@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import tzinfo
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from memoryd.changing import saving
-from memoryd.database import turns
+from memoryd.database import query, turns
+from memoryd.files import regular
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.witness import SupportingSentences
 from memoryd.ledger import audit as chain
@@ -17,10 +19,11 @@ from memoryd.tiers import daily
 
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
 NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none
+_RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 
 class WrittenBlock(NamedTuple):
-    """Hold a block that memoryd appended, if it is still as it was written."""
+    """Hold a block that memoryd appended, if it is still as it was written, or as memoryd left it."""
 
     first: int
     end: int
@@ -43,10 +46,35 @@ def find_written_blocks(
         sha256 = chain.values_of(state).get("appended")
         for item in json.loads(receipt).get("files", ()):
             if item.get("appended") == sha256 and item["path"] == path:
-                at = daily.find_block(data, item["appended"], item["bytes"])
+                states = ((item["appended"], item["bytes"]), *item.get("left", ()))
+                spans = ((daily.find_block(data, *state), state[1]) for state in states)
+                at, size = next((span for span in spans if span[0] is not None), (None, 0))
                 if at is not None:
-                    found.append(WrittenBlock(at, at + item["bytes"], run_id, session_id))
+                    found.append(WrittenBlock(at, at + size, run_id, session_id))
     return found
+
+
+def record_left(
+    connection: Connection, agent_id: str, path: str, data: bytes, new: bytes, clean: Callable[[bytes], bytes]
+) -> None:
+    """Record in the run reports what `clean` leaves of a file's blocks, so that these stay known in `new`.
+
+    Done before the file is written: stopped between the two, each block is known as it was and as it is to be.
+    """
+    for block in find_written_blocks(connection, agent_id, path, data, "1"):
+        was = data[block.first : block.end]
+        left = clean(was)
+        if left == was or left not in new:
+            continue
+        receipt = json.loads(query.fetch_text(connection, _RECEIPT, block.run_id) or "{}")
+        for item in receipt["files"]:
+            states = [[item.get("appended"), item.get("bytes")], *item.get("left", ())]
+            state = [regular.compute_digest(left), len(left)]
+            if item["path"] == path and [regular.compute_digest(was), len(was)] in states and state not in states:
+                item["left"] = [*states[1:], state]
+        query.run(
+            connection, "UPDATE job_run SET receipt = ? WHERE id = ?", json.dumps(receipt, sort_keys=True), block.run_id
+        )
 
 
 def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[SupportingSentences, str]:

@@ -63,9 +63,15 @@ def read_blocks(
     ours: list[AppendedBlock] = []
     others: list[AppendedBlock] = []
     for _, owners, gone, files in _find_appending_runs(connection, agent_id, sessions):
-        found = [AppendedBlock(one["path"], one["appended"], one["bytes"]) for one in files if "appended" in one]
+        found = [AppendedBlock(one["path"], *_find_last_state(one)) for one in files if "appended" in one]
         (ours if owners and owners == gone else others).extend(found)
     return ours, others
+
+
+def _find_last_state(block: Mapping[str, Any]) -> tuple[str, int]:
+    """Return hash and size of an appended block as memoryd left it last."""
+    sha256, size = [(block["appended"], block["bytes"]), *block.get("left", ())][-1]
+    return sha256, size
 
 
 def find_shared_runs(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from sweep import KILLED, Point, forked
 
 import memoryd
 from memoryd.changing import forgetting, ledger_runs, saving
+from memoryd.changing.written_blocks import find_written_blocks
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
 from memoryd.errors import StateError
@@ -26,6 +27,7 @@ from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Merge, Update, apply
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.running import retry
+from memoryd.tiers import daily
 
 TABS = "I prefer tabs over spaces in all Makefiles"
 POSTGRES = "We decided to keep the orders in PostgreSQL 16"
@@ -221,6 +223,44 @@ def test_no_way_leads_back(world):
         ("forget", "", "erased"),
     ]
     assert holders(world, TABS) == []
+
+
+def writers(world):
+    """The run behind each entry of the daily files, as a dream knows them; None where it knows none."""
+    found = {}
+    for name, text in world.scratch.dailies().items():
+        data = text.encode()
+        with sqlite.begin_read(world.app.engine) as connection:
+            written = find_written_blocks(connection, "demo", f"memory/{name}", data)
+        for at, entry in daily.split_pieces(data):
+            found[entry] = next((one.run_id for one in written if one.first <= at < one.end), None)
+    return found
+
+
+def test_what_stays_of_a_block_keeps_its_author_each_time(world):
+    before = writers(world)
+    assert len(before) > 5
+    assert None not in before.values()
+    for words in ("tabs", "PostgreSQL"):
+        forget(world, memory=saying(world, words).id)
+        after = writers(world)
+        assert after == {entry: run for entry, run in before.items() if entry in after}
+        assert len(after) < len(before)
+        before = after
+    assert holders(world, "my name is Ottilie", TABS, POSTGRES) == []
+    forget(world, session=the_session(world))
+    assert [text.count("## ") for text in world.scratch.dailies().values()] == [0]
+
+
+def test_a_line_that_a_person_adds_to_such_a_block_is_not_taken_for_the_runs(world):
+    forget(world, memory=saying(world, "tabs").id)
+    ((name, text),) = world.scratch.dailies().items()
+    (world.scratch.workspace / "memory" / name).write_text(text + "- a line of a person's\n")
+    after = writers(world)
+    assert after.pop("a line of a person's") is None
+    assert None not in after.values()
+    (world.scratch.workspace / "memory" / name).write_text(text.replace(SUITE, "Never run the suite"))
+    assert set(writers(world).values()) == {None}
 
 
 WALRUS = (

@@ -21,6 +21,7 @@ from sqlmodel import SQLModel
 
 from memoryd import app
 from memoryd.changing import full_scan
+from memoryd.changing.written_blocks import find_written_blocks
 from memoryd.daemon.once import read_all
 from memoryd.database import sqlite, tables, texts
 from memoryd.database.texts import COLUMNS
@@ -168,6 +169,26 @@ def test_all_but_the_secret_stays_as_it_was(scratch):
     assert stat.S_IMODE(core.stat().st_mode) == 0o640
     head, _, tail = latin.read_bytes().partition(mark)
     assert (head, tail.partition(b"]")[2]) == ("caf\xe9 ".encode("latin-1"), b" \n")
+
+
+def test_what_stays_of_a_block_keeps_its_author(scratch):
+    path = "memory/2026-03-04.md"
+
+    def written() -> list[tuple[str, bool, bool]]:
+        data = (scratch.workspace / path).read_bytes()
+        engine = sqlite.connect(scratch.state / "memoryd.db")
+        with sqlite.begin_read(engine) as connection:
+            found = find_written_blocks(connection, "demo", path, data)
+        engine.dispose()
+        blocks = [data[one.first : one.end] for one in found]
+        return [
+            (one.run_id, b"[REDACTED:" in raw, b"the deployment of the shop" in raw)
+            for one, raw in zip(found, blocks, strict=True)
+        ]
+
+    ((run_id, *_),) = written()
+    scratch.json("scrub", "--again")
+    assert written() == [(run_id, True, True)]
 
 
 def test_a_session_is_known_by_its_new_name(scratch):
