@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 GLOBAL_FLAGS = {"--json", "--quiet", "-q"}
 INTERRUPTED = 130
+UNWRITTEN = 1  # the output could not be written
 USAGE = 2
 
 
@@ -419,7 +420,17 @@ for _command in (
 def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name: str = "memoryd") -> None:
     """Run a command line and end the process with the exit codes of the contract."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_main(_globals_first(given), group, name))
+    code = _main(_globals_first(given), group, name)
+    try:
+        sys.stdout.flush()
+    except OSError:  # reported already; what is left in the buffer would fail once more at the end of Python
+        _discard_output()
+        code = code or UNWRITTEN
+    sys.exit(code)
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
@@ -469,7 +480,7 @@ def _main(given: list[str], group: click.Group, name: str) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of a pipe has seen enough; Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
     except Exception as error:  # noqa: BLE001 - programs get an object and people a line, never a trace with content
         told = _report_unexpected(error, given)

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -366,10 +367,11 @@ def test_a_trouble_of_the_machine_is_told_as_what_it_is(slept, capsys, monkeypat
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_an_output_that_is_full_is_told_on_standard_error(slept):
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     for options in ([], ["--json"]):
         with Path("/dev/full").open("wb") as full:
             command = [sys.executable, "-m", "memoryd", "--config", str(slept.config), *options, "status"]
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered)
         assert (done.returncode, "Traceback" in done.stderr) == (1, False)
         assert "No space left on device" in done.stderr
 
