@@ -143,9 +143,20 @@ def _run(commands, root, _runs_before):
         for given, is_done in commands:
             if _is_done(scratch, is_done):
                 continue
+            if given == ("run", "--once"):
+                _end_waiting(scratch)
             done = scratch.run("--json", *(one(scratch) if callable(one) else one for one in given))
             if done.returncode != 0:
                 raise SystemExit(done.stdout + done.stderr)
+
+
+def _end_waiting(scratch):
+    """Make due what failed and waits for its next attempt, as some minutes would."""
+    with closing(load_library().connect(str(scratch.state / "memoryd.db"), timeout=5)) as connection:
+        packing.register(connection)
+        waiting = "state = 'queued' AND kind <> 'history' AND error IS NOT NULL"
+        connection.execute(f"UPDATE job_run SET scheduled_for = created_at WHERE {waiting}")
+        connection.commit()
 
 
 def _is_done(scratch, sql):
@@ -169,6 +180,8 @@ def state(root):
         problems = [str(one) for one in verify.list_problems(opened.settings, reader)]
     held = {_VOLATILE.sub("*", name): _VOLATILE.sub("*", text) for name, text in files_of(root).items()}
     files = {name: text for name, text in held.items() if name.startswith("workspace/") and "/backup/" not in name}
+    log = "workspace/.continuum/memory/consolidation.log"  # its entries come in another order after a second attempt
+    files |= {name: sorted(re.split(r"(?m)^(?=.*ACTION: )", text)) for name, text in files.items() if name == log}
     return {"sound": sound, "rows": json.loads(_VOLATILE.sub("*", json.dumps(rows))), "files": files, "wrong": problems}
 
 
