@@ -158,8 +158,10 @@ def _end_waiting(scratch):
     """Make due what failed and waits for its next attempt, as some minutes would."""
     with closing(load_library().connect(str(scratch.state / "memoryd.db"), timeout=5)) as connection:
         packing.register(connection)
-        waiting = "state = 'queued' AND kind <> 'history' AND error IS NOT NULL"
-        connection.execute(f"UPDATE job_run SET scheduled_for = created_at WHERE {waiting}")
+        connection.execute(
+            "UPDATE job_run SET scheduled_for = created_at"
+            " WHERE state = 'queued' AND kind <> 'history' AND error IS NOT NULL"
+        )
         connection.commit()
 
 
