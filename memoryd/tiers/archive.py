@@ -177,17 +177,20 @@ def _without_dates(data: bytes) -> bytes:
 
 def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> None:
     """Put a part in its place, or take it out; the same part once more is dropped."""
-    places = [at for at, piece in enumerate(pieces) if _name(piece) == session.name]
-    for at in reversed(places[1:]):
-        if part is None or pieces[at].strip() == pieces[places[0]].strip():
-            del pieces[at]
-    if places and (part is None or pieces[places[0]].startswith(b"## ")):  # of a file without themes
-        del pieces[places[0]]
-        places = []
+    places = _places_of(pieces, session.name)
+    themed = [at for at in places if part is not None and not pieces[at].startswith(b"## ")]  # of a file with themes
+    kept = {at for at in themed if at == themed[0] or pieces[at].strip() != pieces[themed[0]].strip()}
+    for at in sorted({*places} - kept, reverse=True):
+        del pieces[at]
+    places = _places_of(pieces, session.name)
     if part is not None and not places:
         _add_part(pieces, session.theme, part)
     elif part is not None and pieces[places[0]].strip() != part.strip():
         pieces[places[0]] = part
+
+
+def _places_of(pieces: Sequence[bytes], name: str) -> list[int]:
+    return [at for at, piece in enumerate(pieces) if _name(piece) == name]
 
 
 def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:

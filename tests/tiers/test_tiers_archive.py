@@ -4,7 +4,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.tiers import archive, archive_index
@@ -108,6 +108,7 @@ def test_a_part_of_a_file_without_themes_moves_into_one_when_it_changes():
     assert "source_sessions: [two, one]\ntotal_sessions: 2" in new
 
 
+@example(b"## Session b\n## Session b\n**Summary**: x", [past(session_id="b")])
 @given(MARKDOWN, st.lists(sessions_of_any(), max_size=3, unique_by=lambda one: one.id))
 def test_parts_that_are_there_are_not_written_again(data, sessions):
     once = put(data, *sessions)
