@@ -52,6 +52,8 @@ _VOLATILE = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:T[\d:.-]+Z?)?|\b\d\d:\d\d(?::\d\d)?\b|\b(?:run|core|fact|jrnl|grant|sess)[-_][\w-]+|\.\d+h"
 )
 
+_COUNTED = re.compile(r" \((?:new, \d+|\d+ → \d+) lines\)")
+
 
 def prepare_night(root):
     """Two sessions of long ago, and a core that is worth a refinement."""
@@ -186,8 +188,8 @@ def state(root):
         problems = [str(one) for one in verify.list_problems(opened.settings, reader)]
     held = {_VOLATILE.sub("*", name): _VOLATILE.sub("*", text) for name, text in files_of(root).items()}
     files = {name: text for name, text in held.items() if name.startswith("workspace/") and "/backup/" not in name}
-    log = "workspace/.continuum/memory/consolidation.log"  # its entries come in another order after a second attempt
-    files |= {name: sorted(re.split(r"(?m)^(?=.*ACTION: )", text)) for name, text in files.items() if name == log}
+    # Lines in any order, without how many a file had: what failed at first is done after other work.
+    files = {name: sorted(_COUNTED.sub("", text).splitlines()) for name, text in files.items()}
     return {"sound": sound, "rows": json.loads(_VOLATILE.sub("*", json.dumps(rows))), "files": files, "wrong": problems}
 
 
