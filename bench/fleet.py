@@ -28,7 +28,7 @@ from fleet_world import MODEL, Fleet, Models  # noqa: E402
 
 ALONE, MANY, ASKERS, WORKERS = 300, 2000, 48, 2
 RUNS_A_DAY, QUESTIONS_A_DAY = 12, 10  # of an agent: see `docs/fleet.md`
-SAMPLE = 200_000  # rows of which the bytes of a row are measured
+SAMPLE = 200_000  # rows, from which the size of one row is computed
 UNLIMITED = {"daily_tokens": 10**12, "agent_daily_tokens": 10**12, "requests_per_minute": 10**6}
 
 

@@ -428,7 +428,7 @@ def _is_equal(one: str, other: str) -> bool:
 def serve(
     source: Path, ready: Callable[[str], None] = lambda _address: None, listener: tuple[int, float] | None = None
 ) -> None:
-    """Serve the page until the process is told to stop; `ready` is called with the address.
+    """Serve the page until a signal stops the process; call `ready` with the address.
 
     A `listener` is an open socket, with the time since which links may have been made for it. Then the process ends
     when the page has not been used for a while.

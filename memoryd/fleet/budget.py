@@ -137,10 +137,12 @@ def _lock(connection: Any, model: str) -> Circuit:
     connection.execute(_LAZY)
     sql = "SELECT circuit FROM fleet_model WHERE model = %s FOR UPDATE"
     row = connection.execute(sql, [model]).fetchone()
-    if row is None:
-        new = "INSERT INTO fleet_model (model, circuit) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-        connection.execute(new, [model, json.dumps(asdict(Circuit()))])
-        row = connection.execute(sql, [model]).fetchone()
+    if row is None:  # one statement: `renew` may delete the row at any moment
+        new = (
+            "INSERT INTO fleet_model (model, circuit) VALUES (%s, %s)"
+            " ON CONFLICT (model) DO UPDATE SET model = excluded.model RETURNING circuit"
+        )
+        row = connection.execute(new, [model, json.dumps(asdict(Circuit()))]).fetchone()
     return Circuit(**row[0])
 
 

@@ -50,7 +50,7 @@ class Database:
             min_size=1,
             max_size=most,
             timeout=PATIENCE_SECONDS,
-            reconnect_timeout=PATIENCE_SECONDS,  # then each caller tries anew, without a growing pause
+            reconnect_timeout=PATIENCE_SECONDS,  # then each caller tries again, without a growing pause
             open=False,
             check=psycopg_pool.ConnectionPool.check_connection,
             kwargs=connect_options(self.host, is_lazy=is_lazy),

@@ -42,7 +42,7 @@ def name_workspaces(agents: Sequence[Agent]) -> dict[str, str]:
             path = agent.workspace / ".continuum" / "memory" / FILE
             found[read_or_make(path, is_secret=False)] = agent.id
         except (StateError, OSError):
-            continue  # what is wrong with the workspace is told by the runs that need it
+            continue  # the runs that need the workspace report its fault
     return found
 
 

@@ -77,7 +77,7 @@ class FleetAsker:
         except FleetAwayError:
             return Failure(Trouble.BUSY, AWAY, retry_after=AGAIN_SECONDS, is_told=True)
         except RefusedError as error:
-            self.forget(question_id)  # somebody has changed it; the next attempt asks anew
+            self.forget(question_id)  # somebody has changed it; the next attempt stores it again
             return Failure(Trouble.UNAVAILABLE, error.what)
         finally:
             with self._lock:
@@ -127,7 +127,7 @@ class FleetAsker:
         except (KeyError, TypeError, ValueError):
             raise RefusedError("an answer of the fleet cannot be read", question_id) from None
         if isinstance(answer, Failure):
-            self.forget(question_id)  # the next attempt asks anew
+            self.forget(question_id)  # the next attempt stores it again
         return answer
 
     def _defer(self, connection: Any, question_id: str, asked: FleetQuestion) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
-VERSION = 6  # of the tables and of what is put into them: another one is made anew
+VERSION = 6  # of the tables and of what is put into them: another version is rebuilt
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200

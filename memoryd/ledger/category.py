@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Category(StrEnum):
-    """What a fact is about."""
+    """Name the subject of a fact."""
 
     PREFERENCE = "preference"
     KNOWLEDGE = "knowledge"

@@ -32,7 +32,7 @@ _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)}
 
 
 class Speaker(IntEnum):
-    """Whose words a document is, as the index keeps it: what a hit is worth depends on it."""
+    """Name the speaker of a document, as the index stores it; the weight of a hit depends on it."""
 
     DISTILLED = 0  # written down from a conversation: memories, facts, files
     PERSON = 1

@@ -5,6 +5,7 @@ In `make soak` all the states that `power_loss.py` works out, thousands of start
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,7 @@ import pytest
 import syscall_sweep
 from power_loss import Change, Disk
 
-# Every day the same points, so that a change answers for its own failures; a soak visits all.
-SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or 5)
+SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 JOBS = ("swept_ledger:LEDGER", "swept_sleep:SLEEP", "swept_commands:NIGHT", "swept_commands:ACTS")
 WHY_NOT = syscall_sweep.available()

@@ -120,6 +120,19 @@ def test_old_rows_leave_the_fleet_and_stay_on_the_host(fleet, host):
         assert len(own_rows(app)) == count
 
 
+def test_a_host_that_is_gone_for_long_loses_its_rows_and_no_other_host_does(fleet, host):
+    from memoryd.fleet import retention
+
+    for one in (host, make_host(fleet, "host-b")):
+        with in_process(one) as app:
+            run_once(app)
+    fleet.fetch("UPDATE fleet_host SET seen_at = '2020-01-01' WHERE host = 'host-a'")
+    with in_process(make_host(fleet, "host-c")) as app:
+        retention.prune(app.link.database, timedelta(days=90))
+    assert {host for (host,) in fleet.fetch("SELECT DISTINCT host FROM fleet_run")} == {"host-b"}
+    assert "host-a" not in {host for (host,) in fleet.fetch("SELECT host FROM fleet_host")}
+
+
 def test_two_daemons_with_one_name_are_told(fleet, host):
     twin = make_host(fleet, "twin", fleet=fleet.fleet | {"host": "host-a"})
     with in_process(host) as app, in_process(twin) as other:

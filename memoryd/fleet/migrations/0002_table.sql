@@ -26,6 +26,7 @@ CREATE TABLE fleet_run (
     PRIMARY KEY (host, id)
 );
 CREATE INDEX fleet_run_newest ON fleet_run (id DESC);
+CREATE INDEX fleet_run_finished ON fleet_run (finished_at); -- for retention
 CREATE INDEX fleet_run_open ON fleet_run (host, state) WHERE finished_at IS NULL;
 
 -- What somebody asks a host to do. The body is signed with the fleet's key; the host decides.
