@@ -493,7 +493,9 @@ class Judging:
         if steering.is_instruction(strip_label(judged.text)):
             found = MemoryClass.RULE  # evidence can make a reader say otherwise
         is_brought = has_new_evidence(judged.cited)
-        if found is MemoryClass.RULE and not judged.claim.olds and not is_brought and weighed.support is not None:
+        replaced = {old.id for old in judged.claim.olds}
+        is_part = not is_brought and any(one.piece.id not in replaced for one in judged.cited)
+        if found is MemoryClass.RULE and is_part and weighed.support is not None and not _is_merge(judged):
             return replace(_refuse(judged, reasons.NOT_USER), step=ClaimStep.LANE)  # a part of a rule, in other words
         # The author's own label of a claim that is not the user's counts only together with what the text is.
         is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))

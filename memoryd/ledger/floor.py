@@ -157,6 +157,9 @@ class Material:
 
     def has(self, token: Token) -> bool:
         """Return True if `token` occurs here, be it in another form."""
+        return self._has_form(token) or token in self._tokens
+
+    def _has_form(self, token: Token) -> bool:
         match token.kind:
             case TokenKind.NUMBER:
                 said = _readings(token.text) | _list_spoken_hours(token.text)
@@ -212,6 +215,10 @@ class Material:
     def writes_nouns_large(self) -> bool:
         """Return whether this is in German; words that other languages have too do not count."""
         return len(set(_GERMAN.findall(self._text)) - _NOT_ONLY_GERMAN) >= _FEWEST_GERMAN
+
+    @cached_property
+    def _tokens(self) -> frozenset[Token]:
+        return frozenset(find_tokens(self._text))
 
     @cached_property
     def _folded_text(self) -> str:

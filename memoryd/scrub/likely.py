@@ -24,9 +24,10 @@ _WORDS = re.compile(r"[^\s\"'`=:,;&<>()\[\]{}|\\/]{6,}")
 _PLAIN = re.compile(r"(?:[A-Z]?[^\W\d_]*(?:['.-][^\W\d_]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:_[a-z]+)*|[\d.%-]+)[.!?]*")
 _RUNS = re.compile(r"[A-Za-z0-9_+=-]{18,}")
 _LOGIN = re.compile(r":[^\s/@]{3,}@|-u\s*\S+:\S{4}")
-# Short ones, and those in which a draw often leaves no digit.
+# Short ones, and those in which a draw often leaves no digit, or only pieces as long as words.
 _BEGINS = re.compile(
-    r"(?:A[KS]IA|AIza|LTAI|GOCSPX-|gl[a-z]+-|gh[a-z]_|sq0[a-z]+-|rzp_[a-z]+_|dckr_|NRAK-|pscale_|sk[-_]|rk_|hf_|npm_)[\w.-]{10}"
+    r"(?:A[KS]IA|AIza|LTAI|GOCSPX-|HRKU-|NRAK-|SG\.|dckr_|figd_|fo1_|gh[a-z]_|gl[a-z]+-|hf_|hv[bs]\.|npm_|nvapi-|pscale_"
+    r"|rk_|rzp_[a-z]+_|sk[-_]|sq0[a-z]+-|tfp_|tvly-|whsec_|ya29\.)[\w.-]{10}"
 )
 _MARKED = re.compile(r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:[A-Za-z0-9]{1,4}[_-]){0,2}[0-9a-f]{24}|dapi[0-9a-f]{24}")
 _WIDTHLESS = re.compile(rb"[\0-\x08\r\x1b]")

@@ -159,7 +159,7 @@ def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Ite
             parts.append(text[end : one.start])
         part = text[one.start : one.end]
         if is_bare and place in items:
-            part = part[_mark(part) :]
+            part = part[_mark(part) :] or part  # a mark alone is all that there is
         if is_bare and place in leads and one.kind is SentenceKind.HEADING:
             part = _title(part)
         parts.append(part)

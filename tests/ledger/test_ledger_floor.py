@@ -6,7 +6,7 @@ import unicodedata
 from datetime import date
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memoryd.ledger.floor import Material, TokenKind, find_tokens, list_missing, writes_nouns_large
@@ -166,6 +166,7 @@ def test_lower_case_words_are_no_tokens(text):
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 
 
+@example("0A#0")
 @given(TEXTS)
 def test_a_text_has_all_of_its_own_tokens(text):
     """In any Unicode form: what is quoted is never refused."""

@@ -403,9 +403,9 @@ def test_whatever_comes_in_nothing_is_lost_and_every_new_word_was_said(entries, 
     found = [replace(one, origin="user") if one.text.startswith("User") else one for one in daily(*entries)]
     parsed = dreamt(ask(known, found)) if known or found else None
     held = bullets(parsed) if parsed else {}
-    cited = {cite for cites in held.values() for cite in cites} | {
-        one.id for one in (parsed.declared if parsed else ())
-    }
+    written = [bullet for section in (parsed.sections if parsed else ()) for bullet in section.bullets]
+    cited = {cite for bullet in written for cite in bullet.cites}  # two bullets may say the same
+    cited |= {one.id for one in (parsed.declared if parsed else ())}
     assert {one.id for one in known} <= cited
     earlier = {one.text for one in known}
     by_id = {one.id: one for one in found}

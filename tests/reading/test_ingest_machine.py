@@ -243,18 +243,20 @@ class Machine(RuleBasedStateMachine):
     def crash_while_scanning(self, some: list[str]) -> None:
         """One batch is with the scanner, the next is being read; neither has been stored."""
         for name in some:
-            source = next(one for one in self.world.ingest.sources if one.format != "now")
+            path = str(self.world.path(name))
+            source = next(one for one in self.world.ingest.sources if one.pattern.matches(path))
             with contextlib.suppress(StoppedError):
-                self.world.ingest.look(source, str(self.world.path(name)))
+                self.world.ingest.look(source, path)
                 self.world.ingest.pass_on()
         self.world.restart()
 
     @rule(some=st.lists(names, max_size=4))
     def crash_before_storing(self, some: list[str]) -> None:
         for name in some:
-            source = next(one for one in self.world.ingest.sources if one.format != "now")
+            path = str(self.world.path(name))
+            source = next(one for one in self.world.ingest.sources if one.pattern.matches(path))
             with contextlib.suppress(StoppedError):
-                self.world.ingest.look(source, str(self.world.path(name)))
+                self.world.ingest.look(source, path)
         self.world.restart()
 
     @rule(dies=st.booleans())

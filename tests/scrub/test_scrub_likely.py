@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from planted_secrets import planted, tells
 from scratch import FILLER, SAID
@@ -24,6 +24,7 @@ def test_no_secret_is_told(where: int) -> None:
         assert count == told.count(INSTEAD) > 0
 
 
+@example("figma", "brackets", 233)
 @given(st.sampled_from([*SHAPES, *UNNAMED]), st.sampled_from(sorted(CONTEXTS)), st.integers(0, 2**32))
 def test_no_secret_is_told_whatever_stands_around_it(name: str, context: str, seed: int) -> None:
     made = secret(name, Random(seed))

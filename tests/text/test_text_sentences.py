@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.text import sentences
@@ -211,6 +211,7 @@ def test_what_follows_in_another_paragraph_changes_nothing(text, more):
     assert split(f"{text}\n\n{more}")[: len(found)] == found
 
 
+@example("-", [1], 0)
 @given(TEXT, st.lists(st.integers(-2, 12)), st.integers(0, 60))
 def test_a_quotation_is_copied(text, numbers, longest):
     said = quote_around(text, numbers, longest)
