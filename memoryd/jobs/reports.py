@@ -35,7 +35,8 @@ _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
 _PATCH = "*** Begin Patch"
-_PATCHES = re.compile(rf"\bapply_?patch\b.{{0,40}}{re.escape(_PATCH)}", re.DOTALL)  # a patch that a shell is given
+# A patch that a shell or a script is given.
+_PATCHES = re.compile(rf"{re.escape(_PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(
     r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"

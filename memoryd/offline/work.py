@@ -470,7 +470,7 @@ def may_last(one: WorkStatement) -> bool:
         return False
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
-    if is_question(one.text) and not work_texts.steers(one.text):
+    if work_cues.INQUIRES.search(one.text) or (is_question(one.text) and not work_texts.steers(one.text)):
         return False
     fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
     is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)

@@ -106,6 +106,12 @@ WONDERS = re.compile(
     r"|[吗呢嗎][^\w]*$",
     re.IGNORECASE,
 )
+# Asks for an answer now, whatever wish is in the same sentence.
+INQUIRES = re.compile(
+    r"\b(?:can|could|would|will) you (?:please )?(?:help me (?:to )?(?:understand|see|find out|figure)|explain|list|tell me"
+    r"|show me|describe|summari[sz]e|walk me|give me (?:an?|your|some) (?:idea|opinion|overview|summary))\b",
+    re.IGNORECASE,
+)
 # How tests stood; only the last time counts.
 TESTED = re.compile(
     r"\btests? (?:now )?(?:pass|are (?:green|passing))|\b\d+ tests?\b|\bcoverage\b|\b(?:all|tests are) green\b",

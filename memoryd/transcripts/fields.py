@@ -14,6 +14,8 @@ from memoryd.transcripts.lines import clean
 
 ARGUMENTS_MAX = 4000
 _CUT = re.compile(r"… \[[\d,]+ characters left out\]\Z")
+_PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: [^\n\\\"]{1,400}")  # the head of each file of a patch
+_MOST_PATCHED = 50
 _WORD_MAX = 256
 _OUTPUTS = ("_result", "_results", "_output")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
@@ -100,10 +102,15 @@ def _render(moment: datetime) -> str:
 
 
 def render_arguments(name: object, value: object) -> str:
-    """Return a tool call as text: the tool's name and its arguments as compact JSON, cut where they are long."""
+    """Return a tool call as text: the tool's name and its arguments as compact JSON, cut where they are long.
+
+    Of a patch the heads of the files that are left out stay, since they tell what was changed.
+    """
     text = value if type(value) is str else _compact(value)
     if len(text) > ARGUMENTS_MAX:
-        text = f"{text[:ARGUMENTS_MAX]}… [{len(text) - ARGUMENTS_MAX:,} characters left out]"
+        heads = dict.fromkeys(one[0] for one in _PATCHED.finditer(text) if one.end() > ARGUMENTS_MAX)
+        named = "\n".join(("", *list(heads)[:_MOST_PATCHED], "")) if heads else ""
+        text = f"{text[:ARGUMENTS_MAX]}{named}… [{len(text) - ARGUMENTS_MAX:,} characters left out]"
     return clean(f"{read_word(name) or 'tool'} {text}".rstrip())
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from memoryd.jobs.reports import Reports
+from memoryd.transcripts.fields import render_arguments
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 
@@ -108,3 +109,9 @@ def test_a_long_command_is_shortened() -> None:
 def test_files_are_reported_by_their_names_as_written(name: str) -> None:
     assert facts(call(1, json.dumps({"file_path": f"/srv/{name}"}), "Write"), folder="/srv") == [f"changed `{name}`"]
     assert facts(call(1, json.dumps({"file_path": name}), "Write")) == [f"changed `{name}`"]
+
+
+def test_every_file_of_a_long_patch_is_reported_whatever_runs_it() -> None:
+    patch = "\n".join(("*** Begin Patch", *(f"*** Add File: /srv/{name}.json\n+{'x' * 3000}" for name in "abc")))
+    script = f"const patch = {json.dumps(patch)};\nawait tools.apply_patch(patch);"
+    assert facts(call(1, render_arguments("exec", script), "exec")) == ["changed `a.json` `b.json` `c.json`"]
