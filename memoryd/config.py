@@ -481,7 +481,9 @@ def _check_workspaces(reading: _ConfigReading, settings: Settings) -> None:
         path = f"agents[{number}].workspace"
         what = f"the folder {workspace} does not exist"
         if workspace.is_dir():
-            pass
+            if not os.access(workspace, os.W_OK | os.X_OK):
+                what = f"the folder {workspace} cannot be written: nothing can be kept there"
+                reading.warn(reading.lines[path], f"{path}: {what}")
         elif settings.discover:
             reading.warn(reading.lines[path], f"{path}: {what}: the agent {agent.id} is left out")
         else:

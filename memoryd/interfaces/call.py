@@ -111,8 +111,11 @@ class Call:
         elif len(found) != 1:
             chosen = choose(settings, str(Path.cwd()))
             found = [] if chosen is None else [chosen]
+        if not settings.agents:
+            raise ConfigError("no agent is configured yet", hint="memoryd init --project . gives this folder one")
         if len(found) != 1:
-            raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}")
+            own = "memoryd init --project . gives this folder one of its own"
+            raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}; {own}")
         return found[0]
 
     def agent_of_path(self, settings: Settings, agent_id: str | None, given: str) -> tuple[Agent, str]:

@@ -86,7 +86,11 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
         if once:
             done = serving.serve_once(settings, patience)
             text = f"read {count_noun(done['turns'], 'new turn')}, carried out {count_noun(len(done['runs']), 'run')}"
-            call.output.result(done, "\n".join([text, *left_line(done["left_as_history"])]))
+            failed = [
+                f"{one['kind']} of {one['agent_id']} failed: {one['error']} (memoryd job show {one['id']})"
+                for one in done["failed"]
+            ]
+            call.output.result(done, "\n".join([text, *left_line(done["left_as_history"]), *failed]))
         else:
             ended = serving.serve_forever(settings, relog, patience)
     if not ended:

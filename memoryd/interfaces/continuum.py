@@ -40,7 +40,7 @@ class FolderCall(Call):
 
         if self.config is not None:
             return super().settings(own=own)
-        return folder_settings.load(find_workspace(Path.cwd()))
+        return folder_settings.load(_find_here())
 
     def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
         """Load the settings as `settings` does."""
@@ -52,7 +52,7 @@ class FolderCall(Call):
 
         if agent_id is not None or self.config is not None:
             return super().agent(settings, agent_id)
-        return folder_settings.find_agent(settings, find_workspace(Path.cwd()))
+        return folder_settings.find_agent(settings, _find_here())
 
 
 def find_workspace(folder: Path) -> Path:
@@ -66,6 +66,19 @@ def find_workspace(folder: Path) -> Path:
             return place.resolve()
     hint = "continuum memory init makes one here"
     raise NotFoundError("no workspace here: no folder upwards holds .continuum or .git", str(folder), hint)
+
+
+def _find_here() -> Path:
+    """Return the workspace that holds the current folder: by its marks, else the one that is configured."""
+    from memoryd.requests import folder_settings
+
+    try:
+        return find_workspace(Path.cwd())
+    except NotFoundError:
+        configured = folder_settings.find_configured(Path.cwd())
+        if configured is None:
+            raise
+        return configured
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -53,7 +53,7 @@ def admin(call: Call, opens: bool, hashes: bool, child: bool, listener: tuple[in
         return
     from memoryd.admin import server
 
-    with lock, start_log(settings, quiet=True):
+    with start_log(settings, quiet=True), lock:  # the log makes the state folder
         server.serve(
             settings.source, lambda _address: None if child else _show(call, links.make_link(settings), opens=opens)
         )

@@ -125,4 +125,6 @@ def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:
         done = run_once(app)
         with reads.open_reader(app.database) as reader:
             left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
-    return done | {"left_as_history": left}
+            ended = [reads.job_run(reader, run_id) for run_id in dict.fromkeys(done["runs"])]
+    failed = [{name: row[name] for name in ("id", "kind", "agent_id", "error")} for row in ended if row["error"]]
+    return done | {"left_as_history": left, "failed": failed}

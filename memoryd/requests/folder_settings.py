@@ -46,6 +46,19 @@ def load(folder: Path, given: Path | None = None) -> Settings:
     return _make_defaults(folder)  # the configuration is about other projects
 
 
+def find_configured(folder: Path) -> Path | None:
+    """Return the configured workspace that holds a folder, the nearest; None without one or without a configuration."""
+    try:
+        user = Path(platformdirs.user_config_dir("memoryd"))
+        settings = config.load(config_file.find(None, os.environ, Path.cwd(), user))
+    except config.SettingsError:
+        raise
+    except ConfigError:
+        return None
+    own = [found for agent in settings.agents if folder.resolve().is_relative_to(found := agent.folder.resolve())]
+    return max(own, key=lambda one: len(one.parts), default=None)
+
+
 def find_agent(settings: Settings, folder: Path) -> Agent:
     """Return the agent of a folder whose settings these are."""
     return next(agent for agent in settings.agents if agent.folder.resolve() == folder)

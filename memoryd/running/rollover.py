@@ -8,6 +8,7 @@ NOW file that cannot wait for a sleep: one that grew too long, or that somebody 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import query, runs, sqlite, summaries, turns
 from memoryd.database.runs import Run
-from memoryd.errors import AwayError
+from memoryd.errors import AwayError, StateError
 from memoryd.files import regular
 from memoryd.jobs import sleep
 from memoryd.jobs.evidence import parse_moment
@@ -68,7 +69,8 @@ def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) ->
     with sqlite.begin_read(engine) as connection:
         last = summaries.list_last(connection, agent_id, _LOOKED_AT + settings.sessions.recent_sessions)
         new = [f"{row['id']} {row['summed_up_by']}" for row in summaries.list_changed(connection, agent_id)]
-        new += _list_now(connection, settings, clock, agent_id)
+        with contextlib.suppress(StateError):  # a folder that cannot be read: the runs that write there report it
+            new += _list_now(connection, settings, clock, agent_id)
     delay = timedelta(0)
     for row in _take_last(settings, clock, last):
         if row["summary"] is None:

@@ -443,7 +443,8 @@ def test_the_agent_is_known_by_the_folder(tmp_path, monkeypatch, capsys):
     scratch, other = Scratch(tmp_path / "scratch"), Scratch(tmp_path / "other")
     scratch.agents.append(Scratch.agent("other", other.workspace))
     scratch.write_config()
-    assert data(scratch, capsys, "pause", code=2)["hint"] == "give --agent ID; configured: demo, other"
+    hint = data(scratch, capsys, "pause", code=2)["hint"]
+    assert hint.startswith("give --agent ID; configured: demo, other; memoryd init --project . gives this folder")
     monkeypatch.chdir(other.sessions)
     assert data(scratch, capsys, "pause") == {"agent": "other", "paused": True}
     assert [agent["paused"] for agent in data(scratch, capsys, "status")["agents"]] == [False, True]

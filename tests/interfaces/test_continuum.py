@@ -94,3 +94,12 @@ def test_python_keeps_and_rolls_over_sessions_too(tmp_path, monkeypatch):
     assert memory.recover(0, consolidate=True)["state"] == "succeeded"
     assert memory.sessions.list()[0]["ended_at"] is not None
     assert memory.recover(0)["stale"] == []
+
+
+def test_a_configured_folder_needs_no_mark_of_a_workspace(shell):
+    config = shell.root / "home" / "memoryd" / "memoryd.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"agents": [{"id": "shop", "workspace": str(shell.folder)}]}))
+    (shell.folder / "below").mkdir()
+    assert "start the daemon: memoryd run" in shell.run("status", within="below", code=1)
+    assert "no workspace here" in shell.run("status", within="..", code=3)

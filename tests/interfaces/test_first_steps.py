@@ -1,6 +1,8 @@
 """What somebody meets in the first hour: mistyped paths, a broken configuration, transcripts that are over already."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from scratch import Scratch, said
@@ -119,3 +121,36 @@ def test_an_open_bracket_is_told_of_where_it_opens(tmp_path, text, line, what):
     assert problem.where == f"{path}:{line}"
     assert what in problem.what
     assert problem.hint
+
+
+def test_what_could_not_be_written_is_said_by_the_run_that_could_not(tmp_path):
+    """Nor does it stop what other agents have to do, in a daemon either."""
+    scratch, other = Scratch(tmp_path / "scratch"), Scratch(tmp_path / "other")
+    scratch.agents.append(Scratch.agent("other", other.workspace))
+    scratch.write_config(ingest={"history": "flush"}, modes={"facts": "off"})
+    (scratch.workspace / ".continuum").write_text("no folder")
+    scratch.append(said())
+    other.append(said())
+    told = scratch.run("run", "--once").stdout
+    assert "sleep of demo failed: " in told
+    assert f"{scratch.workspace / '.continuum'}: is not a folder" in told
+    assert "of other failed" not in told
+    assert other.dailies()
+    with scratch.daemon() as process:
+        assert scratch.is_up(process.pid)
+
+
+def test_a_command_about_an_agent_says_how_to_get_the_first(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.agents.clear()
+    scratch.write_config()
+    assert scratch.json("pause", code=2)["hint"].startswith("memoryd init --project .")
+
+
+def test_the_admin_page_needs_no_daemon_to_have_run_before(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    assert not scratch.state.exists()
+    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "admin"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as page:
+        assert "/enter/" in page.stdout.readline()
+        page.terminate()
