@@ -108,8 +108,9 @@ WONDERS = re.compile(
 )
 # Asks for an answer now, whatever wish is in the same sentence.
 INQUIRES = re.compile(
-    r"\b(?:can|could|would|will) you (?:please )?"
-    r"(?:help me (?:to )?(?:understand|see|find out|figure)|explain|list|tell me|show me|describe|summari[sz]e|walk me|give me (?:an?|your|some) (?:idea|opinion|overview|summary))\b",
+    r"\b(?:can|could|would|will) you (?:please )?(?:help me (?:to )?(?:understand|see|find out|figure)|explain|list"
+    r"|tell me|show me|describe|summari[sz]e|walk me"
+    r"|give me (?:an?|your|some) (?:idea|opinion|overview|summary))\b",
     re.IGNORECASE,
 )
 # How tests stood; only the last time counts.
