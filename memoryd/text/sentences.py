@@ -134,7 +134,8 @@ def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Ite
 
     A text of at most `longest` characters is copied as a whole. Of a longer one come the paragraphs of the sentences;
     of a list come the items cited, with what introduces the list. What introduces a paragraph by a colon comes with it.
-    Numbers that the text does not have add nothing. Only sentences of `own`, if given, are copied.
+    Numbers that the text does not have add nothing. Only sentences of `own`, if given, are copied; `…` stands for
+    others between them.
     """
     sentences = split(text)
     cited = sorted({number - 1 for number in numbers if 0 < number <= len(sentences)})
@@ -144,16 +145,18 @@ def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Ite
         wanted = set(range(len(sentences)))
     else:
         wanted = {place for one in cited for place in _list_around(text, sentences, one)}
-    if own is not None:
-        wanted &= {number - 1 for number in own}
+    left_out = set() if own is None else wanted - {number - 1 for number in own}
+    wanted -= left_out
     items = {place for place in wanted if _begins_item(text, sentences[place])}
     leads = {sentences[place].lead for place in wanted}
     is_bare = len(items - leads) == 1
     parts: list[str] = []
-    end = 0
+    end = before = 0
     for place in sorted(wanted):
         one = sentences[place]
-        if parts and text[end : one.start].strip():
+        if parts and not left_out.isdisjoint(range(before, place)):
+            parts.append(" … ")
+        elif parts and text[end : one.start].strip():
             parts.append(" ")
         elif parts:
             parts.append(text[end : one.start])
@@ -163,7 +166,7 @@ def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Ite
         if is_bare and place in leads and one.kind is SentenceKind.HEADING:
             part = _title(part)
         parts.append(part)
-        end = one.end
+        end, before = one.end, place
     return " ".join("".join(parts).split())
 
 
