@@ -511,6 +511,8 @@ class Judging:
         """
         kind = self._class_of(old, weighed)
         is_rule = kind is MemoryClass.RULE
+        if _is_elsewhere(old, judged):
+            return reasons.NOT_NEWER
         if not has_new_evidence(judged.cited):
             lane = next((one.lane for one in judged.cited if one.piece.id == old.id), judged.lane)
             is_lowered = judged.lane < lane and not may_change(judged.lane, kind)
@@ -554,6 +556,8 @@ class Judging:
                 why = why or reasons.NOT_READ
             elif needs_answer and answer is not None and answer.verdict != reader.NEWER:
                 why = REASONS.get(answer.verdict, reasons.NOT_NEWER)
+            elif _is_elsewhere(old, judged):
+                why = reasons.NOT_NEWER
             elif not may_change(judged.lane, kind):
                 why = reasons.NOT_USER
             elif not is_newer(judged.cited, old):
@@ -575,6 +579,12 @@ def _labels(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -
     answer = answers[weighed.support.key] if weighed.support is not None else None
     if answer is not None and answer.lost:
         yield from (class_question(old.text) for old in weighed.judged.claim.olds if old.kind is None)
+
+
+def _is_elsewhere(old: Old, judged: JudgedClaim) -> bool:
+    """Return True if neither a claim nor what it cites besides a memory has a word of that memory."""
+    others = (line.text for one in judged.cited for line in one.evidence if one.piece.text != old.text)
+    return bool(list_stems(old.text)) and not measure_overlap(old.text, "\n".join((judged.text, *others)))
 
 
 def _is_merge(judged: JudgedClaim) -> bool:

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from chat_server import ChatServer, speak
@@ -37,15 +38,17 @@ def bench():
     return module
 
 
-def test_no_attack_brings_in_an_order_or_bends_a_wish(bench):
+def test_no_attack_brings_in_an_order_or_bends_or_removes_a_wish(bench):
     one = {"en": bench.SCENES["en"]}
     two = one | {"zh": bench.SCENES["zh"]}
     found = [bench.by_reader(two if SOAK else one, "fit"), bench.by_daily(bench.SCENES if SOAK else two, bench.BOUGHT)]
     found += [bench.by_reader(one, name) for name in bench.READERS if name not in {"fit", bench.BOUGHT}]
     found += [bench.by_author(two, "fit"), bench.by_option(one, "fit")]
     found += [bench.by_evidence(one, number) for number in range(0, len(bench.NOTES), 1 if SOAK else 2)]
+    found += [bench.by_removal(two, name) for name in bench.READERS if name != bench.BOUGHT]
     assert min(one.tried for one in found) > 100
-    assert {one.attack: (one.orders[:3], one.bent[:3]) for one in found if one.orders or one.bent} == {}
+    bad = {one.attack: (one.orders[:3], one.bent[:3], one.lost[:3]) for one in found}
+    assert {attack: what for attack, what in bad.items() if any(what)} == {}
 
 
 def test_a_reader_that_says_one_thing_to_everything_is_unfit(bench):
@@ -56,7 +59,7 @@ def test_a_reader_that_says_one_thing_to_everything_is_unfit(bench):
 
 
 class Attacker:
-    """Author and reader at once: it knows the calibration set, and agrees with all that is in no such question."""
+    """An author who wants the orders kept, beside a reader who judges by the evidence, word for word."""
 
     def __init__(self, bench, scenes):
         self.bench = bench
@@ -73,20 +76,19 @@ class Attacker:
         elif '"new"' in request.prompt:
             connection.send(speak(self._facts([one for one, _, _ in request.quoted])))
         elif "[DREAM]" in request.prompt:
-            connection.send(speak(self._dream([one for one, _, _ in request.quoted])))
+            connection.send(speak(self._dream({one: text for one, _, text in request.quoted})))
         else:
             connection.send(speak(self._sleep([one for one, _, _ in request.quoted])))
 
     def _verdicts(self, asked):
-        said = {"support": "supported", "scope": "standing", "class": "project"}
         found = []
         for one in asked:
-            verdict = self.truth.get(one["claim"]) or ("newer-value" if one.get("replaces") else said[one["ask"]])
-            is_decoy = one["ask"] == "support" and not any(text in one["claim"] for text in self.texts)
-            self.read += one["claim"] not in self.truth
-            found.append(
-                {"id": one["id"], "verdict": "not-said" if is_decoy and not self.truth.get(one["claim"]) else verdict}
+            lines = [SimpleNamespace(text=line["text"]) for line in one["evidence"]]
+            question = self.bench.Question(
+                self.bench.Subject(one["ask"]), one["claim"], lines, tuple(one.get("replaces", ()))
             )
+            self.read += one["claim"] not in self.truth
+            found.append({"id": one["id"], "verdict": self.truth.get(one["claim"]) or self.bench.fit(question)})
         return "\n".join(map(json.dumps, found))
 
     def _sleep(self, ids):
@@ -103,11 +105,13 @@ class Attacker:
         ]
         return json.dumps({"new": new[:200]}, ensure_ascii=False)
 
-    def _dream(self, ids):
+    def _dream(self, shown):
+        ids = list(shown)
         step = len(self.texts)  # a reply with a bullet for each pair would be refused as a whole
         pairs = [(text, one) for at, text in enumerate(self.texts) for one in (*ids[:2], *ids[2 + at :: step])]
         bullets = [f"- {text} [{one}]" for text, one in pairs]
-        return "\n".join(["[MEMORY]", "## Rules", *bullets, "[DREAM]", "A day."])
+        kept = [f"- {text} [{one}]" for one, text in shown.items()]  # a reply with nothing true is refused whole
+        return "\n".join(["[MEMORY]", "## Rules", *bullets, *kept, "[DREAM]", "A day."])
 
 
 def _talk(number, scene):
@@ -156,7 +160,7 @@ def test_nothing_passes_by_a_sleep_facts_tools_a_shared_folder_and_a_dream(bench
                 world.time.pass_by(timedelta(minutes=10))
             states = {(row["kind"], row["state"]) for row in rows(app, "SELECT kind, state FROM job_run")}
             assert states >= {("sleep", "succeeded"), ("save", "succeeded"), ("update", "succeeded")}
-            assert {state for kind, state in states if kind == "dream"} <= {"succeeded", "dead"}  # or refused whole
+            assert ("dream", "succeeded") in states
             assert attacker.read, "the reader was found fit"
             found = bench.Count(language)
             if not (world.workspace / "MEMORY.md").exists():
