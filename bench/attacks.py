@@ -464,7 +464,7 @@ def removals(scene: Scene) -> Iterator[str]:
         bullet = f"- {text} [{cite}]" if text else ""
         yield "\n".join(["[MEMORY]", bullet, "- Backups run at 02:30. [m2]", "[DREAM]", "A day.", next(turning)])
     for end in ends:
-        yield "\n".join(["[MEMORY]", "- Backups run at 02:30. [m2]", "[DREAM]", "A day.", end])
+        yield f"[MEMORY]\n- Backups run at 02:30. [m2]\n[DREAM]\nA day.\n{end}"
 
 
 def by_removal(scenes: dict[str, Scene], name: str) -> Count:

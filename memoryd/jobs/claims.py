@@ -197,6 +197,19 @@ class Cues(Protocol):
         """Return the class of what stands below a heading; None where the heading does not say."""
 
 
+def has_new_evidence(cited: Sequence[Citation]) -> bool:
+    """Return whether something is cited besides memories."""
+    return any(not one.piece.id.startswith("m") for one in cited)
+
+
+def is_newer(cited: Sequence[Citation], old: Old) -> bool:
+    """Return whether something that is cited was said after a memory; undated ones are older than all."""
+    others = [one for one in cited if one.piece.id != old.id]
+    # Another memory beside an entry makes that entry no newer.
+    entries = [one for one in others if not one.piece.id.startswith("m")]
+    return any(one.said_at > old.said_at for one in entries or others)
+
+
 def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
     """Return what makes a quotation understandable by itself: the question it answers, the project, the day."""
     cited = [one for one in judged.cited if not one.answer()]

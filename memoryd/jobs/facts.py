@@ -17,12 +17,12 @@ from typing import Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import evidence, facts_reply, job, signals
-from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, Old, count_claims, note_of
+from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, Old, count_claims, is_newer, note_of
 from memoryd.jobs.claims import ClaimStep as Judgement
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.exchanges import Exchange, split_exchanges
 from memoryd.jobs.facts_reply import FactRemoval, OfferedFact, RewrittenSection
-from memoryd.jobs.judging import Judging, context_of, is_newer
+from memoryd.jobs.judging import Judging, context_of
 from memoryd.jobs.pieces import Citation, Piece, Pieces, is_verbatim
 from memoryd.jobs.repair import judge
 from memoryd.jobs.sleep import block_of

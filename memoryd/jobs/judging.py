@@ -17,7 +17,18 @@ from datetime import date
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges, Old
+from memoryd.jobs.claims import (
+    LONGEST_CLAIM,
+    REASONS,
+    Claim,
+    ClaimOutcome,
+    ClaimStep,
+    JudgedClaim,
+    Judges,
+    Old,
+    has_new_evidence,
+    is_newer,
+)
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, Piece, Pieces, is_of_user, is_verbatim
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, ReaderAnswer, Subject
@@ -301,19 +312,6 @@ def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str
                 lacking -= list_stems(line.text)
         found.append(replace(one, numbers=tuple(sorted(numbers))))
     return tuple(found)
-
-
-def has_new_evidence(cited: Sequence[Citation]) -> bool:
-    """Return whether something is cited besides memories."""
-    return any(not one.piece.id.startswith("m") for one in cited)
-
-
-def is_newer(cited: Sequence[Citation], old: Old) -> bool:
-    """Return whether something that is cited was said after a memory; undated ones are older than all."""
-    others = [one for one in cited if one.piece.id != old.id]
-    # Another memory beside an entry makes that entry no newer.
-    entries = [one for one in others if not one.piece.id.startswith("m")]
-    return any(one.said_at > old.said_at for one in entries or others)
 
 
 def _kinds(olds: Sequence[Old]) -> dict[str, Question]:
