@@ -17,18 +17,7 @@ from datetime import date
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import (
-    LONGEST_CLAIM,
-    REASONS,
-    Claim,
-    ClaimOutcome,
-    ClaimStep,
-    JudgedClaim,
-    Judges,
-    Old,
-    has_new_evidence,
-    is_newer,
-)
+from memoryd.jobs.claims import Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges, Old, has_new_evidence, is_newer
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, Piece, Pieces, is_of_user, is_verbatim
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, ReaderAnswer, Subject
@@ -102,7 +91,7 @@ class JudgingContext:
     def weigh(self, claim: Claim) -> WeighedClaim:
         """Return a claim as these steps leave it."""
         text = neutralize(claim.text)
-        if not any(map(str.isalnum, text)) or len(text) > LONGEST_CLAIM or MARK in text:
+        if not any(map(str.isalnum, text)) or len(text) > reasons.LONGEST_CLAIM or MARK in text:
             return _refuse_claim(claim, (), reasons.EMPTY, ClaimStep.FLOOR)
         text = _neutralize_said(text)
         found, strange = self.pieces.find_cited(claim.cites or self._sources_of(text), text)
@@ -131,7 +120,7 @@ class JudgingContext:
 
     def _whole(self, names: Sequence[str]) -> tuple[Citation, ...]:
         pieces = [self.pieces.by_id[name] for name in names if name in self.pieces.by_id]
-        whole = [one for one in dict.fromkeys(pieces) if len(one.text) <= LONGEST_CLAIM]
+        whole = [one for one in dict.fromkeys(pieces) if len(one.text) <= reasons.LONGEST_CLAIM]
         return tuple(Citation(one, tuple(range(1, len(one.lines) + 1))) for one in whole)
 
     def _sources_of(self, text: str) -> tuple[str, ...]:
@@ -478,7 +467,7 @@ class Judging:
         if weighed.support is not None and answer is None:
             return self._judge_unread(judged)
         if answer is not None and answer.verdict not in POSITIVE:
-            return _refuse(judged, REASONS[answer.verdict])
+            return _refuse(judged, reasons.REASONS[answer.verdict])
         if answer is not None:
             judged = replace(judged, newer=answer.verdict == reader.NEWER, lost=answer.lost, step=ClaimStep.READER)
         changes = []
@@ -553,7 +542,7 @@ class Judging:
             if needs_answer and answer is None:
                 why = why or reasons.NOT_READ
             elif needs_answer and answer is not None and answer.verdict != reader.NEWER:
-                why = REASONS.get(answer.verdict, reasons.NOT_NEWER)
+                why = reasons.REASONS.get(answer.verdict, reasons.NOT_NEWER)
             elif _is_elsewhere(old, judged):
                 why = reasons.NOT_NEWER
             elif not may_change(judged.lane, kind):

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-from contextlib import closing, contextmanager
+import time
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,16 @@ class Watching:
     def hears(self, wanted: object) -> None:
         while self.heard.get(timeout=PATIENCE) != str(wanted):
             pass
+
+    def tends_until_rescan(self) -> None:
+        """Tend as the daemon does, again and again: the thread of a dead watch may still be ending."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            self.watcher.tend()
+            with suppress(queue.Empty):
+                if self.heard.get(timeout=0.1) == RESCAN:
+                    return
+        raise AssertionError("no watch for the new folder")
 
     def forget(self) -> None:
         while not self.heard.empty():
@@ -119,8 +130,7 @@ def test_a_root_that_is_made_anew_is_watched_again(root, number):
         shutil.rmtree(root)
         one.hears(f"{root}/")
         root.mkdir()
-        one.watcher.tend()
-        one.hears(RESCAN)
+        one.tends_until_rescan()
         (root / f"{number}.jsonl").touch()
         one.hears(root / f"{number}.jsonl")
         assert one.watcher.method == "inotify" or sys.platform == "darwin"
