@@ -9,7 +9,7 @@ import click
 from memoryd.counted import count_noun
 from memoryd.errors import RefusedError
 from memoryd.interfaces.call import Call, agent_option, of_agent
-from memoryd.requests import access
+from memoryd.requests import access, daemon_client
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
@@ -23,15 +23,18 @@ def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None
     """Show the text that memoryd injects at the start of a session."""
     from pathlib import Path
 
-    from memoryd.requests import context as contexts
+    asked = {"max_tokens": max_tokens, "query": query, "folder": str(Path.cwd())}
+    data = daemon_client.ask_same(settings, "inject", agent=agent.id, **asked) if agent.privacy == "open" else {}
+    if "text" not in data:
+        from memoryd.requests import context as contexts
 
-    access.require(settings, agent, "context")
-    made = contexts.inject(settings, agent, max_tokens, query, str(Path.cwd()))
-    data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
-    nothing = "nothing fits" if made.left_out else _describe_nothing(agent)
-    call.output.result(data, made.text.rstrip("\n") or nothing)
-    if made.left_out:
-        call.output.print_note(f"left out: {', '.join(made.left_out)}")
+        access.require(settings, agent, "context")
+        made = contexts.inject(settings, agent, max_tokens, query, str(Path.cwd()))
+        data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
+    nothing = "nothing fits" if data["left_out"] else _describe_nothing(agent)
+    call.output.result(data, data["text"].rstrip("\n") or nothing)
+    if data["left_out"]:
+        call.output.print_note(f"left out: {', '.join(data['left_out'])}")
 
 
 def _describe_nothing(agent: Agent) -> str:

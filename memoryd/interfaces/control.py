@@ -1,9 +1,9 @@
 """Serve the control socket, `state_dir/memoryd.sock`: short requests to the daemon. Losing it costs only time.
 
 One JSON object a line, 64 KiB there and 1 MiB back at most: `{"verb": "ping"}` → `{"ok": true, "data": {…}}` or
-`{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. Verbs are `ping`, `status`, `search`, `wake` (look at
-the queue now), `session_end` with an `id`, `import` (take over an edited MEMORY.md) with an `agent`, and those of
-agents' hooks, `context` and `announce`.
+`{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. Verbs are `ping`, `status`, `search`, `inject` (what a
+session gets at its start), `wake` (look at the queue now), `session_end` with an `id`, `import` (take over an edited
+MEMORY.md) with an `agent`, and those of agents' hooks, `context` and `announce`.
 
 Each client has a thread of its own, so a slow client delays no other; requests are answered one after the other. A
 client is dropped if it has not finished its line five seconds after it was accepted, if it does not read the answer

@@ -18,6 +18,7 @@ from memoryd.files.trust import is_owner
 from memoryd.finding.recall import Meaning, Narrowing
 from memoryd.interfaces import control, page
 from memoryd.interfaces.hook_answers import HookAnswerer
+from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client, fleet, meanings, searching, status
 from memoryd.running import sleeping
 from memoryd.version import __version__
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from memoryd.app import App
-    from memoryd.config import Settings
+    from memoryd.config import Agent, Settings
 
 AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked out: what waited for the start goes first
 
@@ -90,6 +91,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
     return {
         "embed": embed,
         "import": take,
+        "inject": partial(_inject, app),
         "ping": ping,
         "read": read,
         "search": partial(_search, app),
@@ -101,14 +103,31 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
 def _search(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
     """Search for a person who may see all of an agent's memory."""
-    _require_same(app, request)
-    agent = next(agent for agent in app.settings.agents if agent.id == request["agent"])
-    if agent.privacy != "open" or not is_owner(agent.workspace):
-        raise RefusedError("a person searches this agent's memory by the command")
+    agent = _get_open_agent(app, request)
     text, narrowing = request["text"], Narrowing.from_json(request["narrowing"])
     searching.check(text, narrowing)
     hits = searching.search_with(app.recall, app.scrubber, agent, text, narrowing)
     return {"hits": [asdict(hit) for hit in hits]}
+
+
+def _inject(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the text for the start of a session, for a person who may see all of an agent's memory."""
+    agent, query = _get_open_agent(app, request), request["query"]
+    found = () if query is None else app.recall.search(agent, query, Narrowing(limit=contexts.HITS))
+    remembered = contexts.gather_for_folder(app.settings, agent, request["folder"], found)
+    clean = contexts.redact_material(remembered, app.scrubber.redact)
+    budget = contexts.budget_of(app.settings, request["max_tokens"])
+    made = contexts.fit_material(clean, budget, lambda texts: app.worker.count(texts).tokens)
+    return {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
+
+
+def _get_open_agent(app: App, request: Mapping[str, Any]) -> Agent:
+    """Return the agent that a request names if all of its memory is open to whoever asks here."""
+    _require_same(app, request)
+    agent = next(agent for agent in app.settings.agents if agent.id == request["agent"])
+    if agent.privacy != "open" or not is_owner(agent.workspace):
+        raise RefusedError("a person sees this agent's memory by the command")
+    return agent
 
 
 def _require_same(app: App, request: Mapping[str, Any]) -> None:

@@ -245,11 +245,16 @@ def inject(
     """
     worker = Worker(settings.state_dir)  # for both, to count and to scan
     with scanner.open_scrubber(settings, worker) as scrubber:
-        root = projects.find_root(folder, agent) if folder else None
-        remembered = gather(settings, agent, Clock().now(), Asker(root=root, is_known=True))
+        found: Sequence[Hit] = ()
         if query is not None:
             with searching.open_recall(settings, scrubber) as opened:
-                hits = opened.search(agent, query, Narrowing(limit=HITS))
-            remembered = remembered._replace(found=parts_of(hits))
-        clean = redact_material(remembered, scrubber.redact)
+                found = opened.search(agent, query, Narrowing(limit=HITS))
+        clean = redact_material(gather_for_folder(settings, agent, folder, found), scrubber.redact)
         return fit_material(clean, budget_of(settings, whole), lambda texts: worker.count(texts).tokens)
+
+
+def gather_for_folder(settings: Settings, agent: Agent, folder: str | None, found: Sequence[Hit]) -> InjectionMaterial:
+    """Collect what a session that starts in a folder gets, and what a search has found for it."""
+    root = projects.find_root(folder, agent) if folder else None
+    remembered = gather(settings, agent, Clock().now(), Asker(root=root, is_known=True))
+    return remembered._replace(found=parts_of(found))

@@ -14,6 +14,7 @@ from memoryd.files.log import get_logger
 from memoryd.finding.recall import Narrowing
 from memoryd.interfaces import serving
 from memoryd.interfaces.control import Control
+from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client, searching
 
 NARROWING = {"tier": None, "tags": [], "after": None, "before": None, "limit": 10}
@@ -44,6 +45,20 @@ def test_a_daemon_answers_search_and_status(served, monkeypatch):
     assert scratch.json("status", "--all")["agents"][0]["sessions"][0]["turns"] == len(said())
 
 
+def test_a_daemon_shows_what_a_session_gets(served, monkeypatch):
+    scratch, _, _ = served
+    (scratch.workspace / "MEMORY.md").write_text("# Memory\n\n- The mill runs on PostgreSQL.\n")
+    for more in ([], ["--query", "PostgreSQL"], ["--max-tokens", "10"]):
+        with monkeypatch.context() as alone:
+            alone.setattr(daemon_client, "ask_same", lambda *_, **__: {})
+            own = scratch.json("context", *more)
+        assert own["text"] or own["left_out"]
+        with monkeypatch.context() as asked:
+            asked.setattr(contexts, "inject", None)
+            told = scratch.json("context", *more)
+        assert {**told, "tokens": 0} == {**own, "tokens": 0}  # here an app counts characters
+
+
 def test_what_a_daemon_refuses_the_command_says_itself(served):
     scratch, _, verbs = served
     asked = {"agent": "demo", "text": "mill", "narrowing": NARROWING}
@@ -57,10 +72,12 @@ def test_what_a_daemon_refuses_the_command_says_itself(served):
 
 def test_a_daemon_shows_nobody_an_agent_in_private_mode(tmp_path):
     scratch = Scratch(tmp_path / "s", privacy_default="silo")
-    with in_process(scratch) as app, pytest.raises(RefusedError):
-        serving._verbs(app, Loop(app, lambda _: None))["search"](
-            {"agent": "demo", "text": "mill", "narrowing": NARROWING}
-        )
+    with in_process(scratch) as app:
+        verbs = serving._verbs(app, Loop(app, lambda _: None))
+        with pytest.raises(RefusedError):
+            verbs["search"]({"agent": "demo", "text": "mill", "narrowing": NARROWING})
+        with pytest.raises(RefusedError):
+            verbs["inject"]({"agent": "demo", "max_tokens": None, "query": None, "folder": None})
 
 
 def test_the_version_loads_no_library():
