@@ -6,6 +6,7 @@ maintenance. The database is the schedule; the loop holds no plan of its own.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -643,8 +644,9 @@ class Loop:
     def _look_at_core(self) -> None:
         if self.core.look():
             self.queue.at = 0
-        for chore in self.beside:
-            chore()
+        with contextlib.ExitStack() as chores:  # each of them runs, whatever becomes of the others
+            for chore in reversed(self.beside):
+                chores.callback(chore)
 
     def _run_schedules(self) -> None:
         app = self.app

@@ -152,3 +152,11 @@ def test_texts_are_embedded_beside_the_loop_as_the_settings_say(scratch, opened,
     scratch.write_config(search={"embeddings": "off"})
     loop._take_settings()
     assert opened.recall.search(opened.settings.agents[0], "garage") == []
+
+
+def test_a_chore_that_fails_keeps_none_from_its_turn(loop):
+    done = []
+    loop.beside[:] = [lambda: done.append(1), lambda: done[5], lambda: done.append(2)]
+    with pytest.raises(IndexError):
+        loop._look_at_core()
+    assert done == [1, 2]
