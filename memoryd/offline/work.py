@@ -483,6 +483,8 @@ def _tells_result(one: WorkStatement) -> bool:
         work_cues.TRIFLES.search(one.text)
         or one.is_guess
         or work_texts.is_progress(one.text)
+        or work_texts.is_pending(one.text)
+        or work_texts.is_of_file(one.text)
         or (unfinished.is_left(one.text) and not work_cues.CAUSE.search(one.text))
     ):
         return False

@@ -113,6 +113,11 @@ INQUIRES = re.compile(
     r"|give me (?:an?|your|some) (?:idea|opinion|overview|summary))\b",
     re.IGNORECASE,
 )
+FILE_ITEM = re.compile(
+    r"^\W{0,3}(?:\[[^\]]+\]\([^)]+\)|[\w./-]*\w\.[a-z]{1,5})[`*]{0,3}(?:\s+\([^)]*\))? ?[-\u2013\u2014:] ",
+    re.IGNORECASE,
+)
+REPLACES = re.compile(r"\b(?:instead of|rather than|no longer|replaces?)\b", re.IGNORECASE)
 # How tests stood; only the last time counts.
 TESTED = re.compile(
     r"\btests? (?:now )?(?:pass|are (?:green|passing))|\b\d+ tests?\b|\bcoverage\b|\b(?:all|tests are) green\b",

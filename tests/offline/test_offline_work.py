@@ -340,3 +340,20 @@ def test_one_long_answer_fills_the_room_that_is_left_and_no_more():
     assert sum(not one.by_user for one in chosen) == len(items)
     few, _ = work.choose_lines(said, {}, [], 60)
     assert 1 < sum(one.cost for one in few) <= 60
+
+
+def test_what_a_list_says_of_a_file_lasts_only_with_its_reason():
+    for said, is_lasting in (
+        ("`depot/gauge.py` - Added the table of the gauge of Riga and its columns", False),
+        ("[The gauge](/srv/depot/gauge.py) — shows the table of Riga with its columns", False),
+        ("`depot/gauge.py` - Uses the table of Riga instead of the file of the depot", True),
+        ("The table is ready, so I'm moving the gauge of Riga onto a branch of its own", False),
+    ):
+        found = lines(REQUEST, f"Assistant: {ANSWER}\n\n- {said}", REQUEST, LAST)
+        assert [work.may_last(one) for one in found if said in one.text] == [is_lasting], said
+
+
+def test_who_asks_for_an_explanation_decides_nothing():
+    asked = "Let's go back to the depot of Riga, can you help me understand how its table came to be empty?"
+    found = lines(REQUEST, ANSWER, asked, ANSWER, LAST)
+    assert not any(work.may_last(one) for one in found if one.id == "t3")
