@@ -482,7 +482,7 @@ def _check_workspaces(reading: _ConfigReading, settings: Settings) -> None:
         what = f"the folder {workspace} does not exist"
         if workspace.is_dir():
             if not os.access(workspace, os.W_OK | os.X_OK):
-                what = f"the folder {workspace} cannot be written: nothing can be kept there"
+                what = f"the folder {workspace} cannot be written: nothing is kept there; check its owner and mode"
                 reading.warn(reading.lines[path], f"{path}: {what}")
         elif settings.discover:
             reading.warn(reading.lines[path], f"{path}: {what}: the agent {agent.id} is left out")

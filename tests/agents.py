@@ -212,7 +212,12 @@ class World:
         with (self.root / "daemon.out").open("wb") as out:
             self.daemon = subprocess.Popen(self.words("run"), env=self.environ, stdout=out, stderr=out)
         # The scanner's rules are compiled at the first start of all: until then a hook tells what it finds in files.
-        until(lambda: ask(str(self.state), "context", 5, workspace=str(self.workspace)), 120, "the daemon is not ready")
+        until(self.is_told, 120, "the daemon is not ready")
+
+    def is_told(self):
+        """Return whether the daemon answers a start in the project with the memory."""
+        answer = ask(str(self.state), "context", 5, cwd=str(self.workspace))
+        return answer is not None and answer["ok"] and answer["data"]["text"]
 
     def __exit__(self, *_):
         if self.daemon is not None:

@@ -90,6 +90,9 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
                 f"{one['kind']} of {one['agent_id']} failed: {one['error']} (memoryd job show {one['id']})"
                 for one in done["failed"]
             ]
+            failed += [f"ALARM {one['agent']}: {one['text']} (memoryd status)" for one in done["alarms"]]
+            for warning in settings.warnings:
+                call.output.print_note(warning)
             call.output.result(done, "\n".join([text, *left_line(done["left_as_history"]), *failed]))
         else:
             ended = serving.serve_forever(settings, relog, patience)
@@ -199,7 +202,7 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
         row["would"] = access.show_rows(settings, agent, "job run --dry-run", row["would"], "content")
         asks = row["asks"]
         told = f"about {asks['tokens']} tokens would go to {asks['model']}" if asks else row["why"] or row["state"]
-        lines.append(f"{row['kind']} {row['session_id'] or ''}: {told}")
+        lines.append(f"{' '.join(filter(None, (row['kind'], row['session_id'])))}: {told}")
         lines += [
             f"  {one['what']} {one['where']}: {one_line(access.text_of(one['content'], one))}" for one in row["would"]
         ]

@@ -337,7 +337,8 @@ def _require_own(tool: str, place: ConnectTarget) -> None:
 
 def _owner(place: ConnectTarget) -> Agent:
     if place.agent is None:
-        raise ConfigError("which agent is meant?", hint="give --agent ID, or --project in its folder")
+        hint = "give --agent ID, or --project in its folder; memoryd init --project . gives this folder an agent"
+        raise ConfigError("which agent is meant?", hint=hint)
     return place.agent
 
 

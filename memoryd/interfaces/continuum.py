@@ -5,6 +5,7 @@ It works on the folder that it is called in: the workspace is found upwards, and
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from memoryd.tiers.archive import FOLDER
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from memoryd.config import Agent, Settings
+    from memoryd.database.reads import DatabaseReader
     from memoryd.errors import ConfigError
 
 NAME = "continuum"
@@ -41,6 +43,20 @@ class FolderCall(Call):
         if self.config is not None:
             return super().settings(own=own)
         return folder_settings.load(_find_here())
+
+    @contextmanager
+    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[DatabaseReader]:
+        """Open the state database for reading, as `Call.reader` does.
+
+        Raises:
+            NotFoundError: nothing was kept yet in a folder that no configuration names.
+        """
+        path = settings.state_dir / "memoryd.db"
+        if self.config is None and not path.exists() and not settings.source.is_file():
+            hint = "continuum memory append keeps a message; memoryd init --project . gives the folder an agent"
+            raise NotFoundError("nothing is kept for this folder yet", str(settings.agents[0].workspace), hint)
+        with super().reader(settings, caught_up) as reader:
+            yield reader
 
     def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
         """Load the settings as `settings` does."""

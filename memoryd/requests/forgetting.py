@@ -32,7 +32,13 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
         chosen = agent(None)
         opening.catch_up(settings, chosen)
         return chosen, {"memory": reads.ask(reads.database_path(settings), reads.find_memory, chosen.id, name)["id"]}
-    row = reads.ask(reads.database_path(settings), reads.find_session, name.removeprefix("session:"))
+    try:
+        row = reads.ask(reads.database_path(settings), reads.find_session, name.removeprefix("session:"))
+    except NotFoundError as error:
+        if error.what.startswith("there is no"):
+            error.what = f"there is no memory and no session {name!r}"
+            error.hint = "memoryd session list shows sessions, memoryd core list and memoryd facts list show memories"
+        raise
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 import pytest
-from scratch import Scratch, filler, recent, said
+from scratch import Scratch, filler, in_process, recent, said
 
-from memoryd.database import reads, schema, sqlite
+from memoryd.database import alarms, reads, schema, sqlite
 from memoryd.database.library import load_library
 from memoryd.errors import NotFoundError
 from memoryd.interfaces import cli as commands
@@ -488,3 +488,27 @@ def test_a_job_that_fails_is_one_object_with_its_row(slept, capsys, monkeypatch)
         assert told["error"]["message"] == f"{row['id']}: the run ended as failed: no room"
         code, out, err = answer(slept, capsys, *arguments)
         assert (code, f"{row['id']} sleep failed" in out, "no room" in err) == (1, True, True)
+
+
+def test_one_round_says_which_alarms_are_open_and_what_is_wrong_with_the_configuration(tmp_path, capsys):
+    scratch = Scratch(tmp_path / "scratch", discover=["codex"])
+    scratch.agents.append(Scratch.agent("gone", tmp_path / "gone"))
+    scratch.write_config()
+    with in_process(scratch) as app:
+        alarms.set_alarm(
+            app.engine, "waiting", "sleep run 7 waits: it cannot be written", app.clock.text(), "demo", "7"
+        )
+    code, out, err = answer(scratch, capsys, "run", "--once")
+    assert code == 0
+    assert "ALARM demo: sleep run 7 waits: it cannot be written (memoryd status)" in out
+    assert f"the folder {tmp_path / 'gone'} does not exist" in err
+
+
+def test_a_name_of_nothing_is_told_as_neither_a_memory_nor_a_session(tmp_path, capsys):
+    scratch = Scratch(tmp_path / "scratch")
+    assert answer(scratch, capsys, "run", "--once")[0] == 0
+    error = data(scratch, capsys, "forget", "nope", "--yes", code=3)
+    assert error["message"] == "there is no memory and no session 'nope'"
+    assert "memoryd core list" in error["hint"]
+    tried = answer(scratch, capsys, "job", "run", "dream", "--dry-run")[1]
+    assert tried.startswith("dream: "), tried

@@ -96,6 +96,17 @@ def test_python_keeps_and_rolls_over_sessions_too(tmp_path, monkeypatch):
     assert memory.recover(0)["stale"] == []
 
 
+def test_the_status_of_a_folder_without_memory_says_what_to_do(shell):
+    config = shell.root / "home" / "memoryd" / "memoryd.yaml"
+    config.parent.mkdir(parents=True)
+    (shell.root / "other").mkdir()
+    config.write_text(json.dumps({"agents": [{"id": "other", "workspace": str(shell.root / "other")}]}))
+    shell.run("init")
+    told = shell.run("status", code=3)
+    assert f"{shell.folder}: nothing is kept for this folder yet" in told
+    assert "memoryd init --project . gives the folder an agent" in told
+
+
 def test_a_configured_folder_needs_no_mark_of_a_workspace(shell):
     config = shell.root / "home" / "memoryd" / "memoryd.yaml"
     config.parent.mkdir(parents=True)
