@@ -91,18 +91,25 @@ def is_change(entry: Mapping[str, Any]) -> bool:
 def _is_image(image: object) -> bool:
     match image:
         case [str(table), list(key), None | dict() as row] if table in JOURNALED and len(key) == len(JOURNALED[table]):
-            return row is None or all(map(str.isidentifier, row))
+            return row is None or all(
+                name.isidentifier() and isinstance(value, str | int | float | None) for name, value in row.items()
+            )
     return False
 
 
 def apply(connection: Connection, images: Iterable[Image]) -> int:
     """Make rows what these images say; return how many were something else.
 
-    A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be mended as well.
+    A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be mended as well. Columns
+    that a table does not have are left out: a newer version may have written them.
     """
     query.run(connection, "PRAGMA defer_foreign_keys = ON")
     count = 0
-    for table, key, row in images:
+    columns = {
+        name: {held[1] for held in query.fetch_rows(connection, f'PRAGMA table_info("{name}")')} for name in JOURNALED
+    }
+    for table, key, image in images:
+        row = None if image is None else {name: image[name] for name in image if name in columns[table]}
         if read_row(connection, table, key) == row:
             continue
         count += 1

@@ -8,7 +8,7 @@ from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
 from memoryd.changing.recovery import ALARM, Keeper
 from memoryd.daemon.once import run_once
-from memoryd.database import backups, query, sqlite
+from memoryd.database import backups, changes, query, sqlite
 from memoryd.errors import describe
 from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
@@ -148,3 +148,22 @@ def test_a_rewrite_of_the_journal_removes_what_a_stopped_one_left(tmp_path):
     journal.rewrite(lambda entries: entries[1:])
     assert journal.entries() == [{"seq": 2}]
     assert (left.exists(), others.exists()) == (False, True)
+
+
+def test_a_row_of_the_journal_with_more_than_its_table_has_is_taken_without_that(scratch):
+    """A newer version may have written a column more; what no version writes, such as a list, is no change."""
+    known = facts(scratch)
+    journal = Journal(scratch.state / "journal.jsonl", sealed=True)
+
+    def widen(entries):
+        images = [image for entry in entries for image in entry["rows"] if image[0] == "memory" and image[2]]
+        assert images
+        for _, _, row in images:
+            row["flavour"] = "vanilla"
+        return entries
+
+    journal.rewrite(widen)
+    lose(scratch)
+    scratch.json("run", "--once")
+    assert facts(scratch) == known
+    assert not changes.is_change({"of": 1, "seq": 1, "rows": [["memory", ["x"], {"id": ["x"]}]]})
