@@ -6,6 +6,7 @@ from a database of 1.18:
 - Parts are changed in place while the agent speaks. An assistant's message is finished when it has `time.completed` or
   an error; one that a crash left open is when the next answer follows, for the agent answers one prompt at a time.
 - Text in the user's name may be the program's: `synthetic` parts, and `ignored` ones, which the model does not see.
+  The program does not mark what it made of a command's template; memoryd's plugin does.
 - `tokens.total` of an answer is the context after it; the results of its tools come on top. `tokens.input` leaves out
   what was cached, and the sums in `session` are all that was ever spent.
 - A compaction is a user's message with a part of that type, and then an answer with `summary: true`, whose figure is
@@ -57,6 +58,7 @@ LARGEST_DATA = 8 << 20  # characters of one row
 PROMPT_SECONDS = 60.0  # after which a prompt without an answer is whole
 ABANDONED_SECONDS = 6 * 3600.0  # no tool runs that long without writing
 _ASKS = "question"
+_MARK = "memoryd"  # in the metadata of a command's text: memoryd's plugin keeps there what the person typed behind it
 _TREE = re.compile(r"(?:.*/)?storage/session/[^/]+/ses_[^/]+\.json", re.DOTALL)
 _SIDE = re.compile(r"(?:.*/)?storage/(?:session/)?(?:message|part)/.*\.json", re.DOTALL)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{\s*"id"\s*:\s*"ses_')
@@ -140,12 +142,24 @@ class StoredMessage:
             if self.value.get("summary") is True:
                 return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, text)]
             return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
-        if self.value.get("role") == "user" and kind in {"text", "file"}:
-            if kind == "text" and (quoted := _PROMPT.fullmatch(text)):
-                text = quoted[1].replace('\\"', '"')
-            shown = text if kind == "text" else f"[file {block_text(part.get('filename'))}]"
-            return [read_message(shown, program=False)]
+        if self.value.get("role") == "user" and kind == "text":
+            return _read_prompt(part, text)
+        if self.value.get("role") == "user" and kind == "file":
+            return [read_message(f"[file {block_text(part.get('filename'))}]", program=False)]
         return type_name(kind)
+
+
+def _read_prompt(part: dict[str, Any], text: str) -> list[RecordText]:
+    """Return what the person typed; of a command that is only what stands behind its name."""
+    typed = read_mapping(read_mapping(part.get("metadata")).get(_MARK)).get("arguments")
+    if type(typed) is not str:
+        return [read_message(_unquote(text), program=False)]
+    return [read_message(text, program=True), read_message(_unquote(typed), program=False)]
+
+
+def _unquote(text: str) -> str:
+    quoted = _PROMPT.fullmatch(text)
+    return quoted[1].replace('\\"', '"') if quoted else text
 
 
 def _read_tool(part: dict[str, Any]) -> list[RecordText]:

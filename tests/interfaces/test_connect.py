@@ -617,7 +617,10 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
               output.system.length = 1
               await made["experimental.chat.system.transform"]({ sessionID: "s1" }, output)
             }
-            const prompt = { id: "prt_1", sessionID: "s1", messageID: "m1", type: "text", text: '"Where is it?"' }
+            const command = { type: "text", text: "Look through all the notes." }
+            const typed = { command: "look", sessionID: "s1", arguments: '"Where is it?"' }
+            await made["command.execute.before"](typed, { parts: [{ type: "file" }, command] })
+            const prompt = { id: "prt_1", sessionID: "s1", messageID: "m1", ...command }
             const parts = [prompt, { ...prompt, id: "prt_2", synthetic: true, text: "a file" }]
             await made["chat.message"]({ sessionID: "s1" }, { message: {}, parts })
             await made["chat.message"]({ sessionID: "s1" }, { message: {}, parts: [{ id: "prt_3", type: "file" }] })

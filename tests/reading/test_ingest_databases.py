@@ -255,6 +255,24 @@ def test_an_answer_in_a_dialog_is_the_persons(world, program):
     ]
 
 
+def test_of_a_command_only_what_was_typed_behind_its_name_is_the_persons(world, program):
+    session = program.session()
+    mark = {"memoryd": {"arguments": '"the labels"'}}
+    for number, metadata in enumerate((mark, {"memoryd": {"arguments": ""}}, {"memoryd": 7})):
+        message = program.message(session, 2 * number + 1, "user")
+        program.part(message, 0, "text", text=f"We always print the labels as PDF. {number}", metadata=metadata)
+        program.end_answer(program.begin_answer(session, 2 * number + 2, ""), "Done.")
+    world.poll()
+    said = [(row["origin"], row["text"]) for row in world.query("SELECT origin, text FROM turn ORDER BY seq")]
+    assert [one for one in said if one[0] == "user"] == [
+        ("user", "the labels"),
+        ("user", "We always print the labels as PDF. 2"),
+    ]
+    assert [one for one in said if one[0] == "system"] == [
+        ("system", f"We always print the labels as PDF. {number}") for number in range(2)
+    ]
+
+
 def test_a_compaction_is_marked_and_its_figure_is_not_the_context(world, program):
     session = program.session()
     program.exchange(session, 0)

@@ -14,6 +14,11 @@ export const Memoryd = async ({ directory }) => {
       const text = await context(input?.sessionID ?? "")
       if (text) output.system.push(text)
     },
+    // The words of a command's template are not the person's: only what they typed behind its name.
+    "command.execute.before": async (input, output) => {
+      const template = output?.parts?.find((part) => part?.type === "text")
+      if (template) template.metadata = { ...template.metadata, memoryd: { arguments: input?.arguments ?? "" } }
+    },
     // A part of the prompt itself: what stands before it stays as it is, and with it the provider's cache.
     "chat.message": async (input, output) => {
       const session = input?.sessionID ?? ""
@@ -23,7 +28,9 @@ export const Memoryd = async ({ directory }) => {
       if (!typed.length || !last?.id) return
       await context(session)
       // `opencode run` puts its prompt in quotes, which would make it one phrase to look for.
-      const prompt = typed.map((part) => part.text.replace(/^"([^"]*)"$/, "$1")).join("\n")
+      const prompt = typed
+        .map((part) => (part.metadata?.memoryd?.arguments ?? part.text).replace(/^"([^"]*)"$/, "$1"))
+        .join("\n")
       const text = await hook("prompt", { ...about(session), prompt })
       const { sessionID, messageID } = last
       if (text) parts.push({ id: `${last.id}0`, sessionID, messageID, type: "text", text, synthetic: true })
