@@ -5,6 +5,11 @@
 Both run in one process, taking turns, database and redaction included; the scanner of secrets is a process of its own
 with its rules loaded, on the second core where there is one. The figure is the median of five. The peak of memory is
 that of a process which reads the folder once, and ten times over with other record ids in each copy.
+
+    python bench/backfill.py --formats TRANSCRIPTS_FOLDER
+
+prints one row for each subfolder, which holds the files of one agent program. There, bare decoding is `json.loads` of
+each line or file, of each JSON column of a database, and UTF-8 of other text.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import gc
 import json
 import re
 import resource
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -38,6 +44,7 @@ REPEATS = 5
 COPIES = 10
 RATIO_MIN = 0.25
 PEAK_MAX_MB = 150
+SUFFIXES = frozenset({".jsonl", ".json", ".db", ".md"})
 _UUID = re.compile(rb'("(?:uuid|parentUuid|logicalParentUuid|leafUuid)":")([0-9a-f]{8})')
 
 
@@ -49,12 +56,41 @@ def parse(files: list[Path]) -> None:
                     json.loads(line)
 
 
-def ingest(folder: Path, scrubber: Scrubber) -> int:
+def decode(files: list[Path]) -> None:
+    """Decode whatever a program keeps: lines, whole files, a database."""
+    for path in files:
+        if path.suffix == ".jsonl":
+            parse([path])
+        elif path.suffix == ".json":
+            json.loads(path.read_bytes())
+        elif path.suffix == ".db":
+            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+                for table in ("message", "part"):
+                    for (data,) in connection.execute(f"SELECT data FROM {table}"):  # noqa: S608
+                        json.loads(data)
+        else:
+            path.read_bytes().decode()
+
+
+def compare_formats(folder: Path) -> None:
+    """Print how fast the files of each program are read in."""
+    with scanning() as scrubber:
+        for own in sorted(path for path in folder.iterdir() if path.is_dir()):
+            files = sorted(path for path in own.rglob("*") if path.suffix in SUFFIXES)
+            size = sum(path.stat().st_size for path in files) / 1e6
+            pairs = [(seconds(decode, files), seconds(ingest, own, scrubber, "**/*")) for _ in range(REPEATS)]
+            bare, whole = (size / statistics.median(values) for values in zip(*pairs, strict=True))
+            turns = ingest(own, scrubber, "**/*")
+            speeds = f"{bare:.0f} | {whole:.1f} | {whole / bare:.3f}"
+            print(f"| {own.name} | {size:.2f} | {len(files)} | {turns} | {speeds} |", flush=True)
+
+
+def ingest(folder: Path, scrubber: Scrubber, pattern: str = "**/*.jsonl") -> int:
     """Read a folder into a database of its own; tells how many turns that gave."""
     with tempfile.TemporaryDirectory() as state:
         workspace = Path(state, "work")
         workspace.mkdir()
-        source = TranscriptSource(path="", root=folder, pattern="**/*.jsonl")
+        source = TranscriptSource(path="", root=folder, pattern=pattern)
         settings = Settings(
             state_dir=Path(state), agents=(Agent(id="bench", workspace=workspace, transcripts=(source,)),)
         )
@@ -118,6 +154,9 @@ def main(arguments: list[str]) -> int:
         with scanning() as scrubber:
             turns = ingest(Path(arguments[1]), scrubber)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, turns)
+        return 0
+    if arguments[:1] == ["--formats"]:
+        compare_formats(Path(arguments[1]))
         return 0
     folder = Path(arguments[0])
     files = sorted(folder.rglob("*.jsonl"))
