@@ -152,7 +152,7 @@ class Keeper:
         of = query.fetch_number(connection, _IDENTITY)
         base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
         lines = [one for one in self.journal.entries() if one["of"] == of]
-        images = _images(one for one in lines if one["seq"] > base)
+        images = changes.fit_tables(connection, _images(one for one in lines if one["seq"] > base))
         images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # another process is about to tell
         known = {(table, json.dumps(key)): row for table, key, row in images}
         wrong: dict[str, list[Image]] = {}

@@ -644,7 +644,7 @@ class Loop:
     def _look_at_core(self) -> None:
         if self.core.look():
             self.queue.at = 0
-        with contextlib.ExitStack() as chores:  # each of them runs, whatever becomes of the others
+        with contextlib.ExitStack() as chores:  # one that fails does not stop the others
             for chore in reversed(self.beside):
                 chores.callback(chore)
 

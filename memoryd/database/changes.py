@@ -97,19 +97,25 @@ def _is_image(image: object) -> bool:
     return False
 
 
-def apply(connection: Connection, images: Iterable[Image]) -> int:
-    """Make rows what these images say; return how many were something else.
-
-    A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be mended as well. Columns
-    that a table does not have are left out: a newer version may have written them.
-    """
-    query.run(connection, "PRAGMA defer_foreign_keys = ON")
-    count = 0
+def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
+    """Return images without the columns that their tables do not have: a newer version may have written them."""
     columns = {
         name: {held[1] for held in query.fetch_rows(connection, f'PRAGMA table_info("{name}")')} for name in JOURNALED
     }
-    for table, key, image in images:
-        row = None if image is None else {name: image[name] for name in image if name in columns[table]}
+    return [
+        (table, key, row and {name: value for name, value in row.items() if name in columns[table]})
+        for table, key, row in images
+    ]
+
+
+def apply(connection: Connection, images: Iterable[Image]) -> int:
+    """Make rows what these images say; return how many were something else.
+
+    A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be mended as well.
+    """
+    query.run(connection, "PRAGMA defer_foreign_keys = ON")
+    count = 0
+    for table, key, row in fit_tables(connection, images):
         if read_row(connection, table, key) == row:
             continue
         count += 1

@@ -385,15 +385,24 @@ def list_formats(reader: DatabaseReader, agent_id: str) -> list[str]:
     return [str(row["format"]) for row in rows]
 
 
-def find_session(reader: DatabaseReader, session_id: str, agent_id: str | None = None) -> Row:
-    """Read one session, of an agent; a beginning of its id is enough that none has but its subagents'."""
+def find_session(
+    reader: DatabaseReader,
+    session_id: str,
+    agent_id: str | None = None,
+    what: str = "session",
+    hint: str = "memoryd session list shows them",
+) -> Row:
+    """Read one session, of an agent; a beginning of its id is enough that none has but its subagents'.
+
+    `what` and `hint` say in the error what is missing, and which command lists it.
+    """
     rows = reader.rows(
         "SELECT * FROM session WHERE id >= ?1 AND id <= ?1 || char(1114111)"  # no character is after the last one
         " AND (?2 IS NULL OR agent_id = ?2) ORDER BY id <> ?1, parent_id IS NOT NULL, id LIMIT 2",
         session_id, agent_id,
     )  # fmt: skip
     if not rows:
-        raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")
+        raise NotFoundError(f"there is no {what} {session_id!r}", hint=hint)
     first, *others = rows
     if first["id"] != session_id and any((one["parent_id"] is None) == (first["parent_id"] is None) for one in others):
         raise NotFoundError(f"{session_id!r} begins several sessions' ids", hint="memoryd session list shows them")

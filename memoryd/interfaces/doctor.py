@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from memoryd.errors import ConfigError
     from memoryd.llm.endpoint import Endpoint
 
+    Look = Callable[[Settings, datetime], Iterator["Check"]]
+
 OK, WARN, FAIL = "ok", "warn", "fail"
 _STYLES = {FAIL: "bold red", WARN: "yellow", OK: "green"}  # in the order that people are shown
 MIB = 1024 * 1024
@@ -91,16 +93,14 @@ def list_parts(data: dict[str, Any]) -> list[Any]:
     told = ", ".join(count_noun(count, noun) for count, noun in found if count) or "every check passed"
     is_well = not (failed or alarms)
     lines: list[tuple[str | Text, ...]] = []
-    for check in checks:
-        lines.append((style(check["level"], _STYLES[check["level"]]), check["name"], check["text"]))
-        lines += [("", "", f"→ {check['hint']}")] if check["hint"] else []
+    for one in checks:
+        lines.append((style(one["level"], _STYLES[one["level"]]), one["name"], one["text"]))
+        lines += [("", "", f"→ {one['hint']}")] if one["hint"] else []
     how = _STYLES[FAIL if not is_well else WARN if warned else OK]
     return [style(f"{'Well' if is_well else 'Not well'}: {told}.", how), make_list(lines)]
 
 
-def _run_look(
-    look: Callable[[Settings, datetime], Iterator[Check]], settings: Settings, now: datetime
-) -> Iterator[Check]:
+def _run_look(look: Look, settings: Settings, now: datetime) -> Iterator[Check]:
     """Run one check; a check that raises is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
@@ -123,13 +123,13 @@ def _sqlite(_settings: Settings, _now: datetime) -> Iterator[Check]:
 
 def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
-    if holder is None:
-        with _open_database(settings) as reader:
-            is_expected = reader is not None and reads.read_daemon(reader) is not None
-        told = (FAIL, "is stopped: nothing is read") if is_expected else (WARN, "is not running")
-        yield Check("daemon", *told, "memoryd run, or memoryd service install")
-    else:
+    if holder is not None:
         yield Check("daemon", OK, f"process {holder} holds the state folder" if holder else "the state folder is held")
+        return
+    with _open_database(settings) as reader:
+        is_expected = reader is not None and reads.read_daemon(reader) is not None
+    told = (FAIL, "is stopped: nothing is read") if is_expected else (WARN, "is not running")
+    yield Check("daemon", *told, "memoryd run, or memoryd service install")
 
 
 def _open_database(settings: Settings) -> AbstractContextManager[reads.DatabaseReader | None]:
@@ -186,13 +186,9 @@ def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
             counts = reads.transcript_counts(reader, agent.id)
             if counts["transcripts"] and counts["not_read"] == counts["transcripts"]:
                 why = status_text.unread_reasons(reads.count_unread(reader, agent.id))
+                told = f"of {agent.id}: {counts['not_read']} of {counts['transcripts']} not read{why}"
                 hint = "compare path, format and project under transcripts with what the agent writes"
-                yield Check(
-                    "transcripts",
-                    WARN,
-                    f"of {agent.id}: {counts['not_read']} of {counts['transcripts']} not read{why}",
-                    hint,
-                )
+                yield Check("transcripts", WARN, told, hint)
             for line in status_text.passed_over_line(reads.passed_over(reader, agent.id, UNHEARD)):
                 yield Check("transcripts", WARN, f"of {agent.id}: {line}", f"roles are {', '.join(SPEAKERS)}")
 
@@ -236,10 +232,10 @@ def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
         hint = "set the clock: daily files and schedules go by it"
         yield Check("clock", FAIL, f"cannot be right: {told}", hint)
         return
-    newest = max(map(_get_mtime, settings.state_dir.rglob("*")), default=0.0)
-    if newest - now.timestamp() > AHEAD_SECONDS:
-        stamp = datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
-        yield Check("clock", WARN, f"{told}, but the state folder was written at {stamp}", "set the clock")
+    newest = datetime.fromtimestamp(max(map(_get_mtime, settings.state_dir.rglob("*")), default=0.0), UTC)
+    if (newest - now).total_seconds() > AHEAD_SECONDS:
+        told += f", but the state folder was written at {newest.isoformat(timespec='seconds')}"
+        yield Check("clock", WARN, told, "set the clock")
     else:
         yield Check("clock", OK, told)
     if settings.timezone == "local" and settings.zone.key in {"UTC", "Etc/UTC"}:
@@ -290,8 +286,8 @@ def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
         free, inodes = disk.f_bavail * disk.f_frsize, disk.f_favail
         scarce = bool(disk.f_files) and inodes < FEW_INODES  # some file systems count no inodes
         level = FAIL if free < NO_SPACE else WARN if free < LITTLE_SPACE or scarce else OK
-        counted = f", {inodes} files" if disk.f_files else ""
         hint = "" if level == OK else "free some space: ingest pauses on a full disk and goes on by itself"
+        counted = f", {inodes} files" if disk.f_files else ""
         yield Check("space", level, f"{free // MIB:,} MiB{counted} free for {name}", hint)
 
 
@@ -345,8 +341,8 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
     for endpoint, agents in asked.items():
         found = probe(endpoint)
         level, hint = _MODEL_HINTS[found.answer.name]
-        detail = f" ({found.detail})" if found.detail else ""
-        told = f"{endpoint.model} at {endpoint.base_url} for {', '.join(agents)} {found.answer}{detail}"
+        told = f"{endpoint.model} at {endpoint.base_url} for {', '.join(agents)} {found.answer}"
+        told += f" ({found.detail})" if found.detail else ""
         yield Check("model", level, told, hint.format(key=endpoint.api_key_env))
     with _open_database(settings) as reader:
         for one in status.list_readers(settings, reader) if reader is not None else ():
@@ -361,12 +357,10 @@ def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:
         from memoryd.fleet.connection import Database
         from memoryd.fleet.sealing import read_seal
 
-        seal, database = read_seal(settings.fleet.key_file), Database(settings)
-        database.open()
-        try:
+        seal = read_seal(settings.fleet.key_file)
+        with closing(Database(settings)) as database:
+            database.open()
             database.fetch("SELECT 1")
-        finally:
-            database.close()
     except MemorydError as error:
         yield Check("fleet", FAIL, f"{error.what}: {error.where}", error.hint)
         return
@@ -393,14 +387,12 @@ _MODEL_HINTS = {
 
 def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
     damaged = [path for kind in ("damaged", "replaced") for path in settings.state_dir.rglob(f"*.{kind}-*")]
-    for path in sorted(damaged):
-        if not path.name.endswith(("-wal", "-shm")):
-            hint = "take from it what you need, then delete it"
-            yield Check("leftovers", WARN, f"{path} was kept when a new one took its place", hint)
+    hint = "take from it what you need, then delete it"
+    for path in sorted(one for one in damaged if not one.name.endswith(("-wal", "-shm"))):
+        yield Check("leftovers", WARN, f"{path} was kept when a new one took its place", hint)
     for agent in settings.agents:
-        memory = agent.workspace / ".continuum" / "memory"
-        for folder in (agent.workspace, agent.workspace / "memory", memory):
-            yield from _left_in(folder, now)
+        for folder in (".", "memory", ".continuum/memory"):
+            yield from _left_in(agent.workspace / folder, now)
     if not damaged:
         yield Check("leftovers", OK, "no damaged database was kept")
 
@@ -433,7 +425,7 @@ def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
                     yield Check("proposals", WARN, f"{file} is of a run that is not in the database", hint)
 
 
-_LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
+_LOOKS: tuple[Look, ...] = (
     _sqlite, _daemon, _database, _copies, _transcripts, _index, _meaning, _clock, _file_systems, _watches, _space,
     _permissions, _model, _fleet, _leftovers, _proposals,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from memoryd.app import open_app
 from memoryd.daemon import heap
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
-from memoryd.database import alarms, reads, sqlite
+from memoryd.database import reads
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.trust import is_owner
 from memoryd.finding.recall import Meaning, Narrowing
@@ -145,7 +145,6 @@ def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
             left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
             ended = [reads.job_run(reader, run_id) for run_id in dict.fromkeys(done["runs"])]
-        open_alarms = sqlite.read(app.engine, alarms.list_open)
+            alarms = reads.list_alarms(reader)
     failed = [{name: row[name] for name in ("id", "kind", "agent_id", "error")} for row in ended if row["error"]]
-    told = [{"agent": one.agent_id, "kind": one.kind, "text": one.text} for one in open_alarms]
-    return done | {"left_as_history": left, "failed": failed, "alarms": told}
+    return done | {"left_as_history": left, "failed": failed, "alarms": alarms}

@@ -470,7 +470,8 @@ def may_last(one: WorkStatement) -> bool:
         return False
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
-    if work_cues.INQUIRES.search(one.text) or (is_question(one.text) and not work_texts.steers(one.text)):
+    asks = is_question(one.text) or work_cues.INQUIRES.search(one.text) is not None
+    if asks and not work_texts.steers(one.text):
         return False
     fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
     is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)
@@ -483,9 +484,8 @@ def _tells_result(one: WorkStatement) -> bool:
         work_cues.TRIFLES.search(one.text)
         or one.is_guess
         or work_texts.is_progress(one.text)
-        or work_texts.is_pending(one.text)
         or work_texts.is_of_file(one.text)
-        or (unfinished.is_left(one.text) and not work_cues.CAUSE.search(one.text))
+        or ((unfinished.is_left(one.text) or work_texts.is_pending(one.text)) and not work_cues.CAUSE.search(one.text))
     ):
         return False
     return (

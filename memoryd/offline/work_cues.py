@@ -106,16 +106,17 @@ WONDERS = re.compile(
     r"|[吗呢嗎][^\w]*$",
     re.IGNORECASE,
 )
-# Asks for an answer now, whatever wish is in the same sentence.
+# Asks for an answer now. A wish in the same sentence is part of the question.
 INQUIRES = re.compile(
     r"\b(?:can|could|would|will) you (?:please )?(?:help me (?:to )?(?:understand|see|find out|figure)|explain|list"
     r"|tell me|show me|describe|summari[sz]e|walk me"
     r"|give me (?:an?|your|some) (?:idea|opinion|overview|summary))\b",
     re.IGNORECASE,
 )
+# A file or a link at the start of a line. A capital after the last slash is more often a product: "Next.js".
 FILE_ITEM = re.compile(
-    r"^\W{0,3}(?:\[[^\]]+\]\([^)]+\)|[\w./-]*\w\.[a-z]{1,5})[`*]{0,3}(?:\s+\([^)]*\))? ?[-\u2013\u2014:] ",
-    re.IGNORECASE,
+    r"^\W{0,3}(?:\[[^\]]+\]\([^)]+\)|(?:[\w.-]*/)*[a-z_][\w-]*(?:\.[\w-]+)*\.[a-z]{1,5})"
+    r"[`*]{0,3}(?:\s+\([^)]*\))? ?[-\u2013\u2014:] "
 )
 REPLACES = re.compile(r"\b(?:instead of|rather than|no longer|replaces?)\b", re.IGNORECASE)
 # How tests stood; only the last time counts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memoryd.offline import cues, words, work_cues
+from memoryd.offline import cues, replacement, words, work_cues
 from memoryd.offline.sentences import is_question, split_sentences
 
 if TYPE_CHECKING:
@@ -47,11 +47,8 @@ def is_pending(text: str) -> bool:
 
 
 def is_of_file(text: str) -> bool:
-    """Return True for what an item of a list of files says of one, unless it says why or instead of what.
-
-    Of 20 real sessions' `MEMORY.md`, this keeps eight such lines out, none of which somebody who takes over needs.
-    """
-    tells = work_cues.CAUSE.search(text) or work_cues.REPLACES.search(text)
+    """Return True if a list of files describes one of them, without a reason, a replacement or a denial."""
+    tells = work_cues.CAUSE.search(text) or work_cues.REPLACES.search(text) or replacement.denies(text)
     return not tells and work_cues.FILE_ITEM.match(text) is not None
 
 
@@ -63,7 +60,8 @@ def is_outdated_test(text: str) -> bool:
 def steers(text: str) -> bool:
     """Return True if a sentence of a user's text says what is to be; what it only asks does not."""
     return any(
-        work_cues.STEERS.search(one) and not (is_question(one) and work_cues.WONDERS.search(one))
+        work_cues.STEERS.search(one)
+        and not (work_cues.INQUIRES.search(one) or (is_question(one) and work_cues.WONDERS.search(one)))
         for one in split_sentences(text)
     )
 

@@ -33,8 +33,7 @@ def load(folder: Path, given: Path | None = None) -> Settings:
     """
     is_named = given is not None or bool(os.environ.get("MEMORYD_CONFIG"))
     try:
-        user = Path(platformdirs.user_config_dir("memoryd"))
-        settings = config.load(config_file.find(given, os.environ, Path.cwd(), user))
+        settings = _load_configuration(given)
     except ConfigError as error:
         if is_named or isinstance(error, config.SettingsError):
             raise
@@ -49,8 +48,7 @@ def load(folder: Path, given: Path | None = None) -> Settings:
 def find_configured(folder: Path) -> Path | None:
     """Return the configured workspace that holds a folder, the nearest; None without one or without a configuration."""
     try:
-        user = Path(platformdirs.user_config_dir("memoryd"))
-        settings = config.load(config_file.find(None, os.environ, Path.cwd(), user))
+        settings = _load_configuration(None)
     except config.SettingsError:
         raise
     except ConfigError:
@@ -78,6 +76,11 @@ def read_log(agent: Agent, count: int | None = None) -> dict[str, Any]:
     kept = entries[-count:] if count else entries
     rows = [asdict(entry) | {"at": entry.at.isoformat().replace("+00:00", "Z")} for entry in kept]
     return {"entries": rows, "text": consolidation_log.last(data, len(kept))}
+
+
+def _load_configuration(given: Path | None) -> Settings:
+    user = Path(platformdirs.user_config_dir("memoryd"))
+    return config.load(config_file.find(given, os.environ, Path.cwd(), user))
 
 
 def _make_defaults(folder: Path) -> Settings:

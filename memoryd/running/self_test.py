@@ -80,18 +80,16 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     queued = 0
     for agent in settings.agents:
         with sqlite.begin_read(engine) as connection:
-            is_known = agent.enabled and runs.knows_agent(connection, agent.id)
-            if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
-                continue
-            if runs.is_paused(connection, agent.id):
+            is_ready = agent.enabled and runs.knows_agent(connection, agent.id)
+            is_ready = is_ready and turns.agent_seen_at(connection, agent.id) <= text_of(at)
+            if not is_ready or runs.is_paused(connection, agent.id):
                 continue
         model = model_of(settings, agent.id)
         if model is None or model in asked:
             continue
         asked.add(model)
-        due = clock.text(ahead=timedelta(seconds=1))
         name = f"{KIND}:{model}:{slot}"  # in a fleet agents come one by one, each at its own time
-        more = {"slot": name, "scheduled_for": due}
+        more = {"slot": name, "scheduled_for": clock.text(ahead=timedelta(seconds=1))}
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued
 
@@ -124,21 +122,21 @@ def is_grounded(connection: Connection, model: str) -> bool:
     return len(states) == MOST_GROUNDED and set(states) == {"skipped"}
 
 
-# --- flying -----------------------------------------------------------------------------------------------------------
+# --- the test ---------------------------------------------------------------------------------------------------------
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Let a canary fly; it falls once, and the next night tells whether that was chance."""
+    """Carry out a self-test; a failed one is not tried again, the next night tells whether that was chance."""
     if runner.opened is None:
         runner.end(run, "skipped", why="this is for trying things out itself")
         return
     model = model_of(runner.settings, run.agent_id) or ""
     try:
-        told = _fly(runner, run, runner.opened)
+        told = _test_stages(runner, run, runner.opened)
     except SpentError as error:
         runner.end(run, "skipped", why=error.what, receipt={KIND: {"model": model}})
         if sqlite.read(runner.engine, is_grounded, model):
-            text = f"{MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
+            text = f"{MOST_GROUNDED} in a row could not be made: {error.what}; {error.hint}"
             runner.set_alarm(KIND, text, "", model)
     except SelfTestFailedError as error:
         runner.go_on(run)  # a stop takes the way from under it
@@ -150,13 +148,13 @@ def carry_out(runner: Runner, run: Run) -> None:
         runner.set_alarm(KIND, None, "", model)
 
 
-def _fly(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
-    """Let a fact go the whole way; returns what the receipt says.
+def _test_stages(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
+    """Send a fact through all stages; return what the receipt says.
 
     `opened` opens an installation of other settings in this process.
 
     Raises:
-        FallenError: it has not come through.
+        SelfTestFailedError: the fact was lost.
         SpentError: the models may spend nothing more today.
     """
     settings = runner.settings
@@ -248,9 +246,8 @@ def _carry_out(app: Sandbox, stage: str, run_id: str | None) -> None:
         raise SelfTestFailedError(stage, "no run was queued")
     row = sandbox.carry_out(app.runner, run_id)
     if row["state"] != "succeeded":
-        raise SelfTestFailedError(
-            stage, f"its run ended as {row['state']}: {row['error'] or row['why'] or 'nobody says why'}"
-        )
+        why = row["error"] or row["why"] or "no reason is given"
+        raise SelfTestFailedError(stage, f"its run ended as {row['state']}: {why}")
 
 
 def _text(app: Sandbox, relative: str) -> str:

@@ -150,20 +150,28 @@ def test_a_rewrite_of_the_journal_removes_what_a_stopped_one_left(tmp_path):
     assert (left.exists(), others.exists()) == (False, True)
 
 
+def widen(entries):
+    """Give each row of a memory a column that no table has."""
+    images = [image for entry in entries for image in entry["rows"] if image[0] == "memory" and image[2]]
+    assert images
+    for _, _, row in images:
+        row["flavour"] = "vanilla"
+    return entries
+
+
 def test_a_row_of_the_journal_with_more_than_its_table_has_is_taken_without_that(scratch):
     """A newer version may have written a column more; what no version writes, such as a list, is no change."""
     known = facts(scratch)
-    journal = Journal(scratch.state / "journal.jsonl", sealed=True)
-
-    def widen(entries):
-        images = [image for entry in entries for image in entry["rows"] if image[0] == "memory" and image[2]]
-        assert images
-        for _, _, row in images:
-            row["flavour"] = "vanilla"
-        return entries
-
-    journal.rewrite(widen)
+    Journal(scratch.state / "journal.jsonl", sealed=True).rewrite(widen)
     lose(scratch)
     scratch.json("run", "--once")
     assert facts(scratch) == known
     assert not changes.is_change({"of": 1, "seq": 1, "rows": [["memory", ["x"], {"id": ["x"]}]]})
+
+
+def test_the_comparison_of_the_night_overlooks_a_column_that_only_the_journal_has(scratch):
+    Journal(scratch.state / "journal.jsonl", sealed=True).rewrite(widen)
+    with in_process(scratch, lambda: NOW + timedelta(days=1)) as app:
+        run_once(app)
+    assert len(backups.list_copies(scratch.state)) == 2
+    assert scratch.query("SELECT text FROM alarm WHERE kind = ?", ALARM) == []

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import MISSING, fields, replace
@@ -690,3 +691,16 @@ def test_importing_the_configuration_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"pydantic", "sqlalchemy", "structlog", "apscheduler", "asyncio", "tzlocal", "click"}
+
+
+def test_a_workspace_that_cannot_be_written_warns(tmp_path):
+    path = write(tmp_path, "agents: [{id: a, workspace: shut, transcripts: []}]\n")
+    (tmp_path / "shut").mkdir(mode=0o555)
+    code = f"from pathlib import Path; from memoryd.config import load; print(load(Path({str(path)!r})).warnings)"
+    command = [sys.executable, "-c", code]
+    if os.geteuid() == 0:  # root writes everywhere but for its capabilities
+        if shutil.which("setpriv") is None:
+            pytest.skip("needs setpriv")
+        command = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", *command]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"the folder {tmp_path / 'shut'} cannot be written" in done.stdout

@@ -353,6 +353,32 @@ def test_what_a_list_says_of_a_file_lasts_only_with_its_reason():
         assert [work.may_last(one) for one in found if said in one.text] == [is_lasting], said
 
 
+@pytest.mark.parametrize(
+    ("said", "is_item"),
+    [
+        ("Next.js: the framework of the depot is version 15", False),
+        ("`install.sh` - fails in Riga if bash is not there", False),
+        ("internal/gauge.go — holds the table", True),
+        ("package.json - minimal, with scripts", True),
+        ("The gauge.py of Riga: holds the table", False),
+    ],
+)
+def test_an_item_of_a_list_of_files_is_known(said, is_item):
+    assert work_texts.is_of_file(said) is is_item
+
+
+def test_what_is_left_stays_a_result_if_it_has_a_cause():
+    said = "The gauge still needs the token of Riga, because the gateway removes the header."
+    found = lines(REQUEST, f"Assistant: {said}", REQUEST, f"Assistant: {said}")
+    assert [work.may_last(one) for one in found if said in one.text] == [True]
+
+
+def test_a_wish_beside_a_question_lasts():
+    asked = "Can you list the tables of the gauge? We should keep the table of Riga as the default."
+    found = lines(REQUEST, ANSWER, asked, ANSWER, LAST)
+    assert any(work.may_last(one) for one in found if one.id == "t3")
+
+
 def test_who_asks_for_an_explanation_decides_nothing():
     asked = "Let's go back to the depot of Riga, can you help me understand how its table came to be empty?"
     found = lines(REQUEST, ANSWER, asked, ANSWER, LAST)

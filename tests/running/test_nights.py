@@ -172,13 +172,13 @@ def test_its_tokens_are_counted_and_none_are_taken_that_are_not_there(world, mon
         assert (row["state"], "daily_tokens, 1,000, is below the 30,000" in row["why"]) == ("skipped", True)
     assert len(asked) == 2
     ((kind, text),) = world.alarms()
-    assert (kind, "3 in a row could not fly" in text, "dream.canary: false" in text) == ("canary", True, True)
+    assert (kind, "3 in a row could not be made" in text, "dream.canary: false" in text) == ("canary", True, True)
     world.app.runner.settings = dataclasses.replace(world.app.runner.settings, llm=llm)
     assert world.carry_out(world.queue(self_test.KIND))["state"] == "succeeded"
     assert world.alarms() == []
 
 
-def test_its_alarm_is_of_a_model_and_over_with_it_or_where_none_is_to_fly(world):
+def test_its_alarm_is_of_a_model_and_over_with_it_or_where_no_test_is_to_be_made(world):
     """Another agent that is answered by the same model clears it; so does whoever switches canaries off."""
     settings = world.app.settings
     agents = (*settings.agents, dataclasses.replace(settings.agents[0], id="other"))

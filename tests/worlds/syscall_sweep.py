@@ -39,7 +39,7 @@ NAMES = ("rename", "renameat", "renameat2", "link", "linkat", "mkdir", "mkdirat"
 REMOVALS = ("unlink", "unlinkat", "rmdir")
 CALLS = ("openat", *WRITES, *NAMES, *REMOVALS, "chmod", "fchmod", "flock")
 COUNTING = ("-s", "0", "-e", f"trace={','.join(CALLS)}")
-RANDOM = re.compile(r"[0-9a-f]{16}|run-\d{8}T\d{6}-[0-9a-f]{6}")
+RANDOM = re.compile(r"\d{8}T\d{6}\.\d+Z|[0-9a-f]{16}|run-\d{8}T\d{6}-[0-9a-f]{6}")
 LIE = 8
 
 
@@ -68,7 +68,7 @@ class Call:
 
     name: str
     number: int  # the how-many-eth of its name, from 1
-    path: str  # below the folder, without random parts
+    path: str  # below the folder, without times and random parts
     creates: bool
 
 
@@ -243,6 +243,10 @@ def one_point(server: Server, calls: list[Call], index: int, how: str) -> None:
             code = server.traced(injections(calls, index, how))
         if hit := server.hit(call):
             break
+        # The interpreter opens something more or less here: number the calls anew.
+        again_called = undisturbed(server)[1]
+        if (moved := _find_again(call, calls, again_called)) is not None:
+            calls, index, call = again_called, moved, again_called[moved]
     said = server.stderr.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     between = server.job.glance(server.root)
     again = server.plain(1)
@@ -252,6 +256,13 @@ def one_point(server: Server, calls: list[Call], index: int, how: str) -> None:
         how=how, index=index, **asdict(call), hit=hit, code=code, said=said[-1:], between=between, again=again,
         trouble=trouble, after=after,
     )  # fmt: skip
+
+
+def _find_again(call: Call, calls: list[Call], others: list[Call]) -> int | None:
+    """Find a call in the log of another run: the how-many-eth of its name on this path it was."""
+    before = sum((one.name, one.path) == (call.name, call.path) for one in calls[: calls.index(call)])
+    same = [index for index, one in enumerate(others) if (one.name, one.path) == (call.name, call.path)]
+    return same[before] if before < len(same) else None
 
 
 def undisturbed(server: Server) -> tuple[int, list[Call]]:
