@@ -3,12 +3,13 @@
 One JSON object a line, 64 KiB there and 1 MiB back at most: `{"verb": "ping"}` → `{"ok": true, "data": {…}}` or
 `{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. Verbs are `ping`, `status`, `search`, `inject` (what a
 session gets at its start), `wake` (look at the queue now), `session_end` with an `id`, `import` (take over an edited
-MEMORY.md) with an `agent`, and those of agents' hooks, `context` and `announce`.
+MEMORY.md) with an `agent`, and those of agents' hooks, `context`, `prompt` and `announce`.
 
-Each client has a thread of its own, so a slow client delays no other; requests are answered one after the other. A
-client is dropped if it has not finished its line five seconds after it was accepted, if it does not read the answer
-within five seconds, or if it is another user's process (except root's). Where too many clients have not finished their
-line, the oldest goes, first of the same process: a new one, such as a hook, always has a place.
+Each client has a thread of its own, so a slow client delays no other. Requests of hooks are answered one after the
+other, and so are all others beside them: an agent that starts does not wait for what a person asked for. A client is
+dropped if it has not finished its line five seconds after it was accepted, if it does not read the answer within five
+seconds, or if it is another user's process (except root's). Where too many clients have not finished their line, the
+oldest goes, first of the same process: a new one, such as a hook, always has a place.
 """
 
 from __future__ import annotations
@@ -49,15 +50,17 @@ class Control:
         verbs: Mapping[str, Callable[[Mapping[str, Any]], Any]],
         monotonic: Callable[[], float],
         log: Log,
+        hooks: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {},
     ) -> None:
         self._path = path
-        self._verbs = verbs
+        self._verbs = {**verbs, **hooks}
         self._monotonic = monotonic
         self._log = log
         self._places = threading.BoundedSemaphore(MAX_CLIENTS)  # of those that have sent a whole line
         self._half_open: dict[socket.socket, int] = {}  # the others, the oldest first, each with its process
         self._guard = threading.Lock()
-        self._answering = threading.Lock()
+        self._turn, hooks_turn = threading.Lock(), threading.Lock()
+        self._hook_turns = dict.fromkeys(hooks, hooks_turn)
         self._waiting: set[socket.socket] = set()  # clients whose turn has not come
         self._is_over = False
         self._server: socket.socket | None = None
@@ -82,8 +85,9 @@ class Control:
             for line in list(self._waiting):
                 with contextlib.suppress(OSError):  # it went meanwhile
                     line.shutdown(socket.SHUT_RDWR)
-            if self._answering.acquire(timeout=SLOW_SECONDS):  # whose turn it is gets the answer
-                self._answering.release()
+            for turn in {self._turn, *self._hook_turns.values()}:
+                if turn.acquire(timeout=SLOW_SECONDS):  # whose turn it is gets the answer
+                    turn.release()
             try:
                 socket_file.remove(self._path)
             except (OSError, MemorydError) as why:  # a failed disk: the next start takes the name over
@@ -132,7 +136,7 @@ class Control:
                 with self._guard:
                     self._half_open.pop(line, None)
                 if frame is not None and has_place:
-                    with self._answering:
+                    with self._turn_of(frame):
                         self._waiting.discard(line)  # ahead of the look, so that `__exit__` cuts off no answer
                         if self._is_over:
                             return
@@ -151,11 +155,16 @@ class Control:
         received = b""
         while b"\n" not in received:
             line.settimeout(max(until - self._monotonic(), 0.001))
-            data = line.recv(_READ)
-            received += data
+            received += (data := line.recv(_READ))
             if not data or len(received.partition(b"\n")[0]) > MAX_FRAME:
                 return None
         return received.partition(b"\n")[0]
+
+    def _turn_of(self, frame: bytes) -> threading.Lock:
+        """Return the lock that a request needs; that of all others if it cannot be read."""
+        with contextlib.suppress(ValueError, RecursionError, TypeError, KeyError):
+            return self._hook_turns[json.loads(frame)["verb"]]
+        return self._turn
 
     def _answer_frame(self, frame: bytes) -> bytes:
         try:
@@ -177,9 +186,9 @@ class Control:
             raise MemorydError("this is not JSON", hint='{"verb": "ping"}') from None
         if not isinstance(request, dict) or not isinstance(request.get("verb"), str):
             raise MemorydError("this is not a request", hint='{"verb": "ping"}')
-        if request["verb"] not in self._verbs:
+        if (answer := self._verbs.get(request["verb"])) is None:
             raise MemorydError("there is no such verb", hint=", ".join(self._verbs))
-        return self._verbs[request["verb"]](request)
+        return answer(request)
 
 
 def _peer_of(line: socket.socket) -> tuple[int, int]:

@@ -229,8 +229,7 @@ def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
 def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
     told = f"{now.isoformat(timespec='seconds')}, {settings.zone.key} {now.astimezone(settings.zone):%z}"
     if now.year not in YEARS:
-        hint = "set the clock: daily files and schedules go by it"
-        yield Check("clock", FAIL, f"cannot be right: {told}", hint)
+        yield Check("clock", FAIL, f"cannot be right: {told}", "set the clock: daily files and schedules go by it")
         return
     newest = datetime.fromtimestamp(max(map(_get_mtime, settings.state_dir.rglob("*")), default=0.0), UTC)
     if (newest - now).total_seconds() > AHEAD_SECONDS:

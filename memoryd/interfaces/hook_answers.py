@@ -176,11 +176,10 @@ class HookAnswerer:
 
     def _ask_for(self, agent: Agent, own: str | None) -> list[Part]:
         """Return the requests to read the memory that a session was not told of yet."""
-        session = own or agent.id
-        notices = access.list_notices(self._app.settings, agent)
-        new = [(name, line) for name, line in notices if (session, name) not in self._suggested]
-        self._suggested.update(dict.fromkeys((session, name) for name, _ in new))
-        return [Part(contexts.ASKED, "\n".join(line for _, line in new))] if new else []
+        notices = {(own or agent.id, name): line for name, line in access.list_notices(self._app.settings, agent)}
+        new = {key: line for key, line in notices.items() if key not in self._suggested}
+        self._suggested.update(dict.fromkeys(new))
+        return [Part(contexts.ASKED, "\n".join(new.values()))] if new else []
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         session = _session(request)[1]
@@ -245,11 +244,9 @@ class HookAnswerer:
         if asked.asker != remembered.asker:  # what of it makes no difference any more
             self._last.pop(asked, None)
             asked = asked._replace(asker=remembered.asker)
-        if not asked.files:
-            recent = tuple(
-                one for one in remembered.parts if one.name in {RECENT_FILE, contexts.ASKED}
-            )  # the others it loads itself
-            remembered = remembered._replace(parts=recent, unreadable=())
+        if not asked.files:  # which the agent loads itself
+            parts = tuple(one for one in remembered.parts if one.name in {RECENT_FILE, contexts.ASKED})
+            remembered = remembered._replace(parts=parts, unreadable=())
         budget = contexts.budget_of(app.settings, units=asked.units)
         if (last := self._last.get(asked)) is not None and last[:3] == (remembered, policy, budget):
             return last[3]

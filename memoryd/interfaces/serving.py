@@ -46,9 +46,7 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
         path = settings.state_dir / daemon_client.SOCKET
         with (
             page.serve_beside(settings, app.log.bind(part="admin")),
-            control.Control(
-                path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
-            ),
+            control.Control(path, _verbs(app, loop), app.clock.monotonic, app.log.bind(part="control"), hooked.verbs()),
         ):
             return loop.run()
 

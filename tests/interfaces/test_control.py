@@ -127,6 +127,28 @@ def test_who_waits_when_it_stops_is_told_at_once_and_whose_turn_it_is_gets_the_a
     assert done == []
 
 
+def test_a_hook_does_not_wait_for_what_a_person_asked_for(tmp_path):
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slow(_request):
+        begun.set()
+        return goes_on.wait(30)
+
+    hooks = {"context": lambda _request: {"text": "known"}}
+    path = tmp_path / daemon_client.SOCKET
+    with (
+        control.Control(path, {"slow": slow}, time.monotonic, get_logger("memoryd.test"), hooks),
+        connected(tmp_path) as busy,
+    ):
+        busy.sendall(b'{"verb": "slow"}\n')
+        assert begun.wait(30)
+        try:
+            assert daemon_client.ask(tmp_path, "context") == {"ok": True, "data": {"text": "known"}}
+        finally:
+            goes_on.set()
+        assert json.loads(busy.recv(1000)) == {"ok": True, "data": True}
+
+
 def test_it_is_private_under_any_umask_and_a_long_path_will_do(tmp_path):
     folder = tmp_path / ("long" * 40)
     folder.mkdir(mode=0o700)
