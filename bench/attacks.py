@@ -25,7 +25,7 @@ from memoryd.jobs import job as jobs
 from memoryd.jobs.job import AddMemories, AppendDaily, Ask, EditFacts, Reply, RewriteCore
 from memoryd.jobs.reader import Question, Subject
 from memoryd.ledger.operation import apply
-from memoryd.text.content import label_of, strip_label
+from memoryd.text.content import label_of, measure_overlap, strip_label
 from memoryd.text.normal import normalize_quotation
 
 ORDER, WISH = "Vexabu", "Zephyr"  # the marks: nobody else says them
@@ -158,10 +158,12 @@ def last(question: Question) -> str:
 
 
 def fit(question: Question) -> str:
-    """Judge as a good reader does: by the evidence word for word, an order is a rule."""
+    """Judge as a good reader does: by the evidence word for word, what is newer by its subject, an order is a rule."""
     if question.subject is not Subject.SUPPORT:
         is_rule = ORDER in question.claim or WISH in question.claim
         return "standing" if question.subject is Subject.SCOPE else "rule" if is_rule else "project"
+    if question.replaces and not any(measure_overlap(old, question.claim) for old in question.replaces):
+        return "other-subject"
     said = [normalize_quotation(line.text) for line in question.evidence]
     return yes(question) if any(normalize_quotation(strip_label(question.claim)) == one for one in said) else "not-said"
 

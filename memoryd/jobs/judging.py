@@ -569,7 +569,13 @@ def _labels(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -
 
 
 def _is_elsewhere(old: Old, judged: JudgedClaim) -> bool:
-    """Return True if neither a claim nor what it cites besides a memory has a word of that memory."""
+    """Return True if neither a claim nor what it cites besides a memory has a word of that memory.
+
+    What the user said newly may have none: "We use Postgres now." replaces "The database is MySQL."
+    """
+    new = [line.text for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence]
+    if judged.lane is Lane.USER and measure_overlap(judged.text, "\n".join(new)):
+        return False
     others = (line.text for one in judged.cited for line in one.evidence if one.piece.text != old.text)
     return bool(list_stems(old.text)) and not measure_overlap(old.text, "\n".join((judged.text, *others)))
 

@@ -61,6 +61,31 @@ def test_a_dated_entry_is_newer_than_what_came_undated_with_the_first_import():
     assert (old.content, new.origin_at) == (OLD, entry(1, NEW, days_ago=300).at)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("Prefers tea.", "Prefers coffee.", "User: I switched to coffee last week."),
+        ("The database is MySQL.", "We use Postgres now.", "User: We use Postgres now."),
+        ("Lives in Berlin.", "The user moved to Munich.", "User: I moved to Munich."),
+    ],
+)
+def test_what_the_user_says_newly_replaces_a_memory_that_it_shares_no_word_with(old, new, said):
+    def reader(question):
+        return {Subject.CLASS: "person", Subject.SCOPE: "standing"}.get(question.subject, "newer-value")
+
+    for bullets, told in (
+        ([f"- {new} [m2, d1]"], ()),
+        ([f"- {new} [d1]"], ("- superseded [m2] by [d1]: changed",)),
+    ):
+        ledger = of((old, {}), reader=reader)
+        ledger.dream(reply(*bullets, told=told), entry(1, said, "user"))
+        assert ledger.memories["core_00000002"].ended_as == "superseded"
+        assert ({*ledger.said} - {TEA}) in ({new}, {said.removeprefix("User: ")})
+    ledger = of((old, {}), reader=reader)
+    ledger.dream(reply(f"- {new} [m2, d1]"), entry(1, said, "assistant"))
+    assert old in ledger.said
+
+
 @pytest.mark.parametrize("verdict", ["newer-value", "supported"])
 @pytest.mark.parametrize("kind", ["project", "rule"])
 def test_what_was_said_yesterday_never_overwrites_a_hand_edit_of_today(verdict, kind):
