@@ -44,6 +44,7 @@ class Keeper:
     journal: Journal = field(init=False)
     found: list[str] = field(default_factory=list)  # at the start, for the next look
     _seq: int = 0  # the journal has all changes up to this one
+    _is_restored: bool = False  # at this start: the database has only what could be read
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
@@ -78,12 +79,11 @@ class Keeper:
         seq = 0 if opened.is_new else last
         lines = [one for one in entries if one["of"] == of]
         later = [one for one in lines if one["seq"] > seq]
-        if seq and not lines and backups.list_copies(self.state_dir):  # without a copy it had only been begun
+        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # else it had only been begun
             self.found.append("the journal was gone; the database has what it held")
-        if later:
-            _apply_later(engine, _images(later), later[-1]["seq"])
-        is_lost = bool(opened.moved_aside or opened.restored or (opened.is_new and entries))
-        return CaughtUp(later, seq, damaged, is_lost, opened.restored)
+        left_out = _apply_later(engine, later) if later else 0
+        self._is_restored = bool(opened.moved_aside or opened.restored or (opened.is_new and (entries or damaged)))
+        return CaughtUp(later, seq, damaged, left_out, self._is_restored, opened.restored)
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -127,8 +127,8 @@ class Keeper:
         backups.remove(list(bad))
         good = next(iter(backups.list_copies(self.state_dir)), None)
         damaged = self.journal.count_damaged()
-        if damaged:
-            found.append(f"{count_noun(damaged, 'line')} of the journal were damaged; the database has what they held")
+        if damaged and not self._is_restored:
+            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has what was there")
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
@@ -152,7 +152,7 @@ class Keeper:
         of = query.fetch_number(connection, _IDENTITY)
         base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
         lines = [one for one in self.journal.entries() if one["of"] == of]
-        images = changes.fit_tables(connection, _images(one for one in lines if one["seq"] > base))
+        images = changes.fit_tables(connection, changes.list_images(one for one in lines if one["seq"] > base))
         images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # another process is about to tell
         known = {(table, json.dumps(key)): row for table, key, row in images}
         wrong: dict[str, list[Image]] = {}
@@ -179,7 +179,7 @@ class Keeper:
         of = sqlite.read(engine, query.fetch_number, _IDENTITY)
 
         def shorten(entries: list[Entry]) -> list[Entry]:
-            old = [row for one in entries if one["seq"] <= base and one["of"] == of for row in one["rows"]]
+            old = changes.list_images(one for one in entries if one["seq"] <= base and one["of"] == of)
             gone = {(row[0], json.dumps(row[1])): row for row in old if _is_erased(*row)}
             first = {"of": of, "seq": base, "from": base, "rows": list(gone.values())}
             return [first, *(one for one in entries if one["seq"] > base and one["of"] == of)]
@@ -195,6 +195,7 @@ class CaughtUp:
     lines: list[Entry]
     seq: int  # of the database before
     damaged: int  # lines of the journal
+    left_out: int  # rows that only a newer version can hold
     is_lost: bool  # the database was damaged or gone
     copy: Path | None  # that took its place
 
@@ -204,6 +205,8 @@ class CaughtUp:
         lacks = ["later running summaries, and waiting runs"]
         if self.damaged:
             lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
+        if self.left_out:
+            lacks.append(f"{count_noun(self.left_out, 'row')} that a newer version of memoryd wrote")
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
             lacks.append("facts, flags, access and audit from before the journal begins")
         return f"memoryd restored it from the journal and {whence}; not restored: {', '.join(lacks)}"
@@ -211,8 +214,8 @@ class CaughtUp:
 
 def list_erasing(lines: Iterable[Entry]) -> set[str]:
     """List the kinds of runs in lines of the journal that took out text."""
-    rows = [row for table, _, row in _images(lines) if table == "job_run" and row is not None]
-    return {row["kind"] for row in rows if row["kind"] in ERASING}
+    rows = [row for table, _, row in changes.list_images(lines) if table == "job_run" and row is not None]
+    return {row["kind"] for row in rows if row.get("kind") in ERASING}
 
 
 def erase_again(engine: Engine, erasing: Collection[str]) -> None:
@@ -226,17 +229,16 @@ def erase_again(engine: Engine, erasing: Collection[str]) -> None:
     texts.rewrite_file(engine)
 
 
-def _images(entries: Iterable[Entry]) -> list[Image]:
-    return [(table, key, row) for one in entries for table, key, row in one["rows"]]
-
-
-def _apply_later(engine: Engine, images: Sequence[Image], seq: int) -> None:
+def _apply_later(engine: Engine, lines: Sequence[Entry]) -> int:
+    """Apply lines of the journal; return how many of their rows this version cannot hold."""
     with sqlite.begin_write(engine) as connection:
-        changes.apply(connection, images)
-        changes.set_last(connection, seq)
+        images = changes.list_images(lines)
+        left_out = changes.apply(connection, images)
+        changes.set_last(connection, lines[-1]["seq"])
         # The copy was made while a run wrote its files, which ended since.
         ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
         query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
+    return left_out + sum(len(one["rows"]) for one in lines) - len(images)
 
 
 def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
@@ -244,9 +246,9 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
     if row is None:
         return table == "profile_section"
     return (
-        (table == "content" and row["text"] is None)
-        or (table == "memory" and row["ended_as"] == Ending.ERASED)
-        or (table == "job_run" and row["kind"] in ERASING)
+        (table == "content" and row.get("text", "") is None)
+        or (table == "memory" and row.get("ended_as") == Ending.ERASED)
+        or (table == "job_run" and row.get("kind") in ERASING)
     )
 
 

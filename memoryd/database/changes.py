@@ -8,10 +8,12 @@ there. Turns, sessions and cursors are not among these tables: they are read aga
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import query
 
@@ -29,6 +31,7 @@ JOURNALED: Mapping[str, tuple[str, ...]] = {
 }
 # A run that waits or works is queued again by what asked for it; its heartbeat is nothing to keep.
 _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 Row = dict[str, Any]
 Image = tuple[str, list[Any], Row | None]  # table, primary key, the row; None: it was deleted
 
@@ -83,42 +86,60 @@ def read_row(connection: Connection, table: str, key: list[Any], side: str = "")
 def is_change(entry: Mapping[str, Any]) -> bool:
     """Return True if a line of the journal has the form of one that memoryd writes."""
     match entry:
-        case {"of": int(), "seq": int(seq), "rows": list(rows)}:
-            return 0 <= seq < 1 << 63 and isinstance(entry.get("from", 0), int) and all(map(_is_image, rows))
+        case {"of": int(), "seq": int(seq), "rows": list()}:
+            return 0 <= seq < 1 << 63 and isinstance(entry.get("from", 0), int)
     return False
+
+
+def list_images(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
+    """Return the rows of lines of the journal, without those of tables that only a newer version has."""
+    return [(image[0], image[1], image[2]) for one in entries for image in one["rows"] if _is_image(image)]
 
 
 def _is_image(image: object) -> bool:
     match image:
-        case [str(table), list(key), None | dict() as row] if table in JOURNALED and len(key) == len(JOURNALED[table]):
-            return row is None or all(
-                name.isidentifier() and isinstance(value, str | int | float | None) for name, value in row.items()
-            )
+        case [str(table), list(key), None | dict()] if table in JOURNALED:
+            return len(key) == len(JOURNALED[table]) and all(map(_is_value, key))
     return False
 
 
+def _is_value(value: object) -> bool:
+    """Return True for what a column of SQLite takes."""
+    match value:
+        case str():
+            return not _SURROGATE.search(value)
+        case int():
+            return -1 << 63 <= value < 1 << 63
+    return value is None or isinstance(value, float)
+
+
 def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
-    """Return images without the columns that their tables do not have: a newer version may have written them."""
-    columns = {
-        name: {held[1] for held in query.fetch_rows(connection, f'PRAGMA table_info("{name}")')} for name in JOURNALED
-    }
-    return [
-        (table, key, row and {name: value for name, value in row.items() if name in columns[table]})
-        for table, key, row in images
-    ]
+    """Return images as their tables can hold them: a newer version may have written other columns.
+
+    Columns that a table does not have are left out, and rows without a value that it requires.
+    """
+    fitting: list[Image] = []
+    columns = {name: query.fetch_rows(connection, f'PRAGMA table_info("{name}")') for name in JOURNALED}
+    for table, key, row in images:
+        names = {name for _, name, *_ in columns[table]}
+        required = {name for _, name, _, is_required, default, _ in columns[table] if is_required and default is None}
+        fit = row and {name: value for name, value in row.items() if name in names and _is_value(value)}
+        if fit is None or fit.keys() >= {*required, *JOURNALED[table]}:
+            fitting.append((table, key, fit))
+    return fitting
 
 
-def apply(connection: Connection, images: Iterable[Image]) -> int:
-    """Make rows what these images say; return how many were something else.
+def apply(connection: Connection, images: Sequence[Image]) -> int:
+    """Make rows what these images say; return how many rows the tables of this version cannot hold.
 
     A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be mended as well.
     """
     query.run(connection, "PRAGMA defer_foreign_keys = ON")
-    count = 0
-    for table, key, row in fit_tables(connection, images):
+    fitting = fit_tables(connection, images)
+    left_out = len(images) - len(fitting)
+    for table, key, row in fitting:
         if read_row(connection, table, key) == row:
             continue
-        count += 1
         if row is None:
             which = " AND ".join(f'"{name}" = ?' for name in JOURNALED[table])
             query.run(connection, f'DELETE FROM "{table}" WHERE {which}', *key)  # noqa: S608
@@ -126,8 +147,11 @@ def apply(connection: Connection, images: Iterable[Image]) -> int:
             names = ", ".join(f'"{name}"' for name in row)
             marks = ", ".join("?" * len(row))
             sql = f'INSERT OR REPLACE INTO "{table}" ({names}) VALUES ({marks})'  # noqa: S608
-            query.run(connection, sql, *row.values())
-    return count
+            try:
+                query.run(connection, sql, *row.values())
+            except IntegrityError:  # such as no value where one is required: SQLite undoes that statement alone
+                left_out += 1
+    return left_out
 
 
 def is_waiting(table: str, row: Row | None) -> bool:

@@ -8,7 +8,7 @@ from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
 from memoryd.changing.recovery import ALARM, Keeper
 from memoryd.daemon.once import run_once
-from memoryd.database import backups, changes, query, sqlite
+from memoryd.database import backups, query, sqlite
 from memoryd.errors import describe
 from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
@@ -166,7 +166,43 @@ def test_a_row_of_the_journal_with_more_than_its_table_has_is_taken_without_that
     lose(scratch)
     scratch.json("run", "--once")
     assert facts(scratch) == known
-    assert not changes.is_change({"of": 1, "seq": 1, "rows": [["memory", ["x"], {"id": ["x"]}]]})
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_rows_that_only_a_newer_version_can_hold_are_left_out_and_counted(scratch, copies):
+    known, journal = facts(scratch), Journal(scratch.state / "journal.jsonl", sealed=True)
+    (fact,) = (row for one in journal.entries() for table, _, row in one["rows"] if table == "memory" and row)
+    unknown = [
+        ["mood", ["x"], {"id": "x"}], ["memory", ["x"], {}], ["memory", ["x"], {"flavour": "vanilla"}],
+        ["memory", ["x"], {"id": ["x"]}], ["memory", [["x"]], None], ["memory", [1 << 63], None],
+        ["memory", ["\ud800"], None], ["memory", ["x"], {**fact, "id": "x", "agent_id": None}],
+        ["memory", ["x"], {**fact, "id": "x", "content": 1 << 63}],
+    ]  # fmt: skip
+    journal.rewrite(lambda entries: [*entries[:-1], {**entries[-1], "rows": [*unknown, *entries[-1]["rows"]]}])
+    if not copies:
+        shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    scratch.json("run", "--once")
+    assert facts(scratch) == known
+    ((text,),) = scratch.query("SELECT text FROM alarm WHERE kind = ?", ALARM)
+    assert f"{len(unknown)} rows that a newer version of memoryd wrote" in text
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_damaged_lines_held_is_said_to_be_missing_where_the_database_is_lost(scratch, copies, whole):
+    path = scratch.state / "journal.jsonl"
+    before, after = (b'"crc": ', b'"crc": 1') if whole else (b"size 43", b"size 44")
+    path.write_bytes(path.read_bytes().replace(before, after))
+    if not copies:
+        shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    scratch.json("run", "--once")
+    assert facts(scratch) == []
+    ((text,),) = scratch.query("SELECT text FROM alarm WHERE kind = ?", ALARM)
+    assert text.startswith("the database was gone; memoryd restored it from the journal and ")
+    assert "damaged line" in text
+    assert "the database has" not in text
 
 
 def test_the_comparison_of_the_night_overlooks_a_column_that_only_the_journal_has(scratch):
