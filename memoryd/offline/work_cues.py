@@ -86,7 +86,7 @@ STEERS = re.compile(
     r"\bi (?:do |really |only |just )?(?:want|need)\b (?!to (?:know|see|understand|try|check))"
     r"|\b(?:should(?:n't)?|must(?:n't)?|needs? to (?:be|stay|work|support)|(?:do|does)(?:n't| not) (?:want|need|like)"
     r"|(?:want|like|love|prefer) (?:\w+ ){0,6}(?:to be|as|only|in|instead|rather|that|support)|rather"
-    r"|i(?:'d| would) (?:love|like)|prefer|instead|let's (?:use|go|keep|call|not|make|do|have|try|drop|add|roll|move)"
+    r"|i(?:'d| would) (?:love|like)|prefer|instead|let's (?:use|go(?! back)|keep|call|not|make|do|have|try|drop|add|roll|move)"
     r"|keep|(?:as|by) (?:the )?default|(?:make|be) sure (?:to|that|the|it|we|you)|remember that|no need"
     r"|not (?:\w+ ){1,4}but|(?:didn't|don't) find|one at a time|is (?:great|better|fine)|agree)\b"
     r"|(?:^|[.!?;,] )(?:please |also |and |then )*(?:use|call|name|put|place|store|avoid|stick)\b"
@@ -106,7 +106,7 @@ WONDERS = re.compile(
     r"|[吗呢嗎][^\w]*$",
     re.IGNORECASE,
 )
-# Asks for an answer now. A wish in the same sentence is part of the question.
+# Asks for an answer now. A wish behind it in the same sentence is part of the question.
 INQUIRES = re.compile(
     r"\b(?:can|could|would|will) you (?:please )?(?:help me (?:to )?(?:understand|see|find out|figure)|explain|list"
     r"|tell me|show me|describe|summari[sz]e|walk me"
@@ -118,6 +118,7 @@ FILE_ITEM = re.compile(
     r"^\W{0,3}(?:\[[^\]]+\]\([^)]+\)|(?:[\w.-]*/)*[a-z_][\w-]*(?:\.[\w-]+)*\.[a-z]{1,5})"
     r"[`*]{0,3}(?:\s+\([^)]*\))? ?[-\u2013\u2014:] "
 )
+LIMITS = re.compile(r"\b(?:must(?:n't)?|at (?:most|least)|no more than|never|limit(?:ed)?)\b", re.IGNORECASE)
 REPLACES = re.compile(r"\b(?:instead of|rather than|no longer|replaces?)\b", re.IGNORECASE)
 # How tests stood; only the last time counts.
 TESTED = re.compile(

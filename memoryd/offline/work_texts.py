@@ -47,9 +47,10 @@ def is_pending(text: str) -> bool:
 
 
 def is_of_file(text: str) -> bool:
-    """Return True if a list of files describes one of them, without a reason, a replacement or a denial."""
-    tells = work_cues.CAUSE.search(text) or work_cues.REPLACES.search(text) or replacement.denies(text)
-    return not tells and work_cues.FILE_ITEM.match(text) is not None
+    """Return True if a list of files describes one of them, without a reason, a choice, a limit or a denial."""
+    if work_cues.FILE_ITEM.match(text) is None or replacement.denies(text):
+        return False
+    return not any(cue.search(text) for cue in (work_cues.CAUSE, work_cues.REPLACES, work_cues.CHOSEN, work_cues.LIMITS))
 
 
 def is_outdated_test(text: str) -> bool:
@@ -59,10 +60,9 @@ def is_outdated_test(text: str) -> bool:
 
 def steers(text: str) -> bool:
     """Return True if a sentence of a user's text says what is to be; what it only asks does not."""
+    told = (work_cues.INQUIRES.split(one)[0] for one in split_sentences(text))
     return any(
-        work_cues.STEERS.search(one)
-        and not (work_cues.INQUIRES.search(one) or (is_question(one) and work_cues.WONDERS.search(one)))
-        for one in split_sentences(text)
+        work_cues.STEERS.search(one) and not (is_question(one) and work_cues.WONDERS.search(one)) for one in told
     )
 
 

@@ -361,6 +361,8 @@ def test_what_a_list_says_of_a_file_lasts_only_with_its_reason():
         ("internal/gauge.go — holds the table", True),
         ("package.json - minimal, with scripts", True),
         ("The gauge.py of Riga: holds the table", False),
+        ("`depot/gauge.yaml`: the pool must stay below 100 connections", False),
+        ("node.js: we chose version 20 of the runtime", False),
     ],
 )
 def test_an_item_of_a_list_of_files_is_known(said, is_item):
@@ -373,8 +375,15 @@ def test_what_is_left_stays_a_result_if_it_has_a_cause():
     assert [work.may_last(one) for one in found if said in one.text] == [True]
 
 
-def test_a_wish_beside_a_question_lasts():
-    asked = "Can you list the tables of the gauge? We should keep the table of Riga as the default."
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Can you list the tables of the gauge? We should keep the table of Riga as the default.",
+        "From now on I want every commit of the depot signed, and could you explain the change in its message?",
+        "The depot must keep the table of Riga as the default, can you list its columns?",
+    ],
+)
+def test_a_wish_beside_a_question_lasts(asked):
     found = lines(REQUEST, ANSWER, asked, ANSWER, LAST)
     assert any(work.may_last(one) for one in found if one.id == "t3")
 
