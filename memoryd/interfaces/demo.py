@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,7 +166,8 @@ class Demo:
             return "\n".join(str(path) for _, path in listed)
         commands = ("status", f"job show {self.run['id']}", f"session messages {self.session_id[:8]} --compressed")
         lines = [f"  {name:11} {path}" for name, path in listed]
-        lines += [f"  memoryd --config {self.config} {words}" for words in commands]
+        program = shutil.which("memoryd") or Path(sys.executable).with_name("memoryd")
+        lines += [f"  {program} --config {self.config} {words}" for words in commands]
         return "\n".join(["Nothing runs any more; all of it is left to look at:", *lines])
 
     def memory_files(self) -> list[Path]:

@@ -150,7 +150,7 @@ def _parse_numbers(text: str, most: int) -> list[int]:
     words = re.split(r"[\s,]+", text.strip())
     if words == ["all"]:
         return list(range(1, most + 1))
-    if words == ["none"]:
+    if words in (["none"], ["no"], ["n"]):
         return []
     numbers = set()
     for word in words:

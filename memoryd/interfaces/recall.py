@@ -104,7 +104,7 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     from memoryd.requests import memory_changes
 
     data = memory_changes.describe_run(memory_changes.save(settings, agent, text))
-    call.output.result(data, f"{data['run']} {', '.join(data['files'])}")
+    call.output.result(data, f"{data['run']} {', '.join(str(agent.workspace / one) for one in data['files'])}")
 
 
 @click.command("update")

@@ -257,7 +257,10 @@ class _WorkReading:
         section = Section.ASKED if is_asked else Section.DECIDED
         signs = self._signs(turn, text, keys, sentences) | self._signs_of_request(turn, text)
         signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
-        made = self._make(turn, one, unit, text, section, _weigh(signs, _OF_REQUEST))
+        weight = _weigh(signs, _OF_REQUEST)
+        if work_cues.POSTPONES.search(text):
+            section, weight = Section.OPEN, max(weight, _OF_OPEN)
+        made = self._make(turn, one, unit, text, section, weight)
         asked_id, question = self._find_choice(turn, text)
         if not question and prose.count_words(text) <= _BARE:
             asked_id, question = self._find_question(turn)

@@ -86,8 +86,9 @@ STEERS = re.compile(
     r"\bi (?:do |really |only |just )?(?:want|need)\b (?!to (?:know|see|understand|try|check))"
     r"|\b(?:should(?:n't)?|must(?:n't)?|needs? to (?:be|stay|work|support)|(?:do|does)(?:n't| not) (?:want|need|like)"
     r"|(?:want|like|love|prefer) (?:\w+ ){0,6}(?:to be|as|only|in|instead|rather|that|support)|rather"
-    r"|i(?:'d| would) (?:love|like)|prefer|instead|let's (?:use|go(?! back)|keep|call|not|make|do|have|try|drop|add|roll|move)"
-    r"|keep|(?:as|by) (?:the )?default|(?:make|be) sure (?:to|that|the|it|we|you)|remember that|no need"
+    r"|i(?:'d| would) (?:love|like)|prefer|instead|keep"
+    r"|let's (?:use|go(?! back)|keep|call|not|make|do|have|try|drop|add|roll|move)"
+    r"|(?:as|by) (?:the )?default|(?:make|be) sure (?:to|that|the|it|we|you)|remember that|no need"
     r"|not (?:\w+ ){1,4}but|(?:didn't|don't) find|one at a time|is (?:great|better|fine)|agree)\b"
     r"|(?:^|[.!?;,] )(?:please |also |and |then )*(?:use|call|name|put|place|store|avoid|stick)\b"
     r"|\b(?:is|are|it's|lives?|cloned|stored?) (?:at|in|into|to|under) [`~@]?\S*[/.]\w"
@@ -106,6 +107,8 @@ WONDERS = re.compile(
     r"|[吗呢嗎][^\w]*$",
     re.IGNORECASE,
 )
+# A user's own note of what a later session is to do.
+POSTPONES = re.compile(r"^\W*to-?dos?\b|\b(?:for|leave (?:it|that) (?:for|to)) (?:next time|tomorrow)\b", re.IGNORECASE)
 # Asks for an answer now. A wish behind it in the same sentence is part of the question.
 INQUIRES = re.compile(
     r"\b(?:can|could|would|will) you (?:please )?(?:help me (?:to )?(?:understand|see|find out|figure)|explain|list"

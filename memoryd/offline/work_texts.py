@@ -50,7 +50,9 @@ def is_of_file(text: str) -> bool:
     """Return True if a list of files describes one of them, without a reason, a choice, a limit or a denial."""
     if work_cues.FILE_ITEM.match(text) is None or replacement.denies(text):
         return False
-    return not any(cue.search(text) for cue in (work_cues.CAUSE, work_cues.REPLACES, work_cues.CHOSEN, work_cues.LIMITS))
+    return not any(
+        cue.search(text) for cue in (work_cues.CAUSE, work_cues.REPLACES, work_cues.CHOSEN, work_cues.LIMITS)
+    )
 
 
 def is_outdated_test(text: str) -> bool:

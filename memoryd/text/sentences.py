@@ -425,8 +425,9 @@ def _is_short(word: str, previous: str, following: str, first: str) -> bool:
     if folded in _BEFORE_NUMBER and following[0].isdigit():
         return True
     if _ORDINAL.fullmatch(word):
-        # A number alone counts what follows: "1. Build. 2. Test."
-        return not previous or _AFTER_DAY.match(following) is not None or previous.casefold() in _ORDINAL_AFTER
+        # A number alone counts what follows: "1. Build. 2. Test.", and in a line "Next: 1. a purge, 2. an alert."
+        is_alone = not previous or previous[-1] in ":,;"
+        return is_alone or _AFTER_DAY.match(following) is not None or previous.casefold() in _ORDINAL_AFTER
     if _DOTTED.fullmatch(word):
         return True
     is_part = len(previous) == 2 and previous[0].isalpha() and previous[1] == "."

@@ -392,3 +392,10 @@ def test_who_asks_for_an_explanation_decides_nothing():
     asked = "Let's go back to the depot of Riga, can you help me understand how its table came to be empty?"
     found = lines(REQUEST, ANSWER, asked, ANSWER, LAST)
     assert not any(work.may_last(one) for one in found if one.id == "t3")
+
+
+def test_what_the_user_leaves_for_the_next_time_is_open():
+    said = "TODO for next time: the gauge of Riga, and an alert to the phone of the depot."
+    found = lines(REQUEST, ANSWER, said, ANSWER, LAST)
+    assert [one.section for one in found if one.id == "t3"] == [Section.OPEN]
+    assert said in texts(found, Section.OPEN)

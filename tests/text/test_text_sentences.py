@@ -39,6 +39,8 @@ ABBREVIATIONS = [
     ("Am 3. März, am 4. Mai, der 2. Versuch. Gut.", ["Am 3. März, am 4. Mai, der 2. Versuch.", "Gut."]),
     ("Dne 3. 4. 2024 přijedu. Ano.", ["Dne 3. 4. 2024 přijedu.", "Ano."]),
     ("Do 2 things. 1. Build. 2. test.", ["Do 2 things.", "1. Build.", "2. test."]),
+    ("Noted. Next: 1. a purge, 2. an alert.", ["Noted.", "Next: 1. a purge, 2. an alert."]),
+    ("It is version 2. Then it broke.", ["It is version 2.", "Then it broke."]),
     ("See fig. 3, no. 4 and p. 5. no. not that", ["See fig. 3, no. 4 and p. 5.", "no.", "not that"]),
     ("Lee et al. say so. Ok.", ["Lee et al. say so.", "Ok."]),
 ]
