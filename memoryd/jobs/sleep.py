@@ -87,6 +87,7 @@ DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block
 HEADING_WORDS = 12  # title, heading and first line of a daily block
 DENSE_WORDS = 600  # up to which a session of work may have twice the share
 FLOOR_WORDS = 80  # a short session may be dense: it is kept nearly as it was said, speakers and all
+FLOOR_OF_WORK = 180  # its lines must hold what was decided, and how it was left
 CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
 CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
@@ -171,7 +172,8 @@ def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = 
     Where an agent worked and little was said, that may be twice the share: it tells of much that nobody sees said.
     """
     dense = min(DENSE_WORDS, int(2 * share * said_words)) if is_work else 0
-    wanted = max(FLOOR_WORDS, max(dense, int(share * said_words)) - HEADING_WORDS * days)
+    floor = FLOOR_OF_WORK if is_work else FLOOR_WORDS
+    wanted = max(floor, max(dense, int(share * said_words)) - HEADING_WORDS * days)
     return min(CEILING_WORDS * days, wanted)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
 _FEWEST_OF_WISH = 2  # … and what the user wants to be so
-_OF_OPEN = 1.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
+_OF_OPEN = 2.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
 _NEAR = 8  # messages after which a later diagnosis is taken for another fault, unless it shares …
 _SAME_FAULT = 0.3  # … this much of its words
 _FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
