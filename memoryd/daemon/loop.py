@@ -642,11 +642,11 @@ class Loop:
         retention.prune(app.engine, app.settings, app.clock, app.log, drop)
 
     def _look_at_core(self) -> None:
-        if self.core.look():
-            self.queue.at = 0
-        with contextlib.ExitStack() as chores:  # one that fails does not stop the others
+        with contextlib.ExitStack() as chores:  # what fails does not stop the others
             for chore in reversed(self.beside):
                 chores.callback(chore)
+            if self.core.look():
+                self.queue.at = 0
 
     def _run_schedules(self) -> None:
         app = self.app

@@ -85,16 +85,17 @@ def find_workspace(folder: Path) -> Path:
 
 
 def _find_here() -> Path:
-    """Return the workspace that holds the current folder: by its marks, else the one that is configured."""
+    """Return the nearest workspace that holds the current folder, by its marks or by the configuration."""
     from memoryd.requests import folder_settings
 
+    configured = folder_settings.find_configured(Path.cwd())
     try:
-        return find_workspace(Path.cwd())
+        marked = find_workspace(Path.cwd())
     except NotFoundError:
-        configured = folder_settings.find_configured(Path.cwd())
         if configured is None:
             raise
         return configured
+    return max(marked, configured or marked, key=lambda one: len(one.parts))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

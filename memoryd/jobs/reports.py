@@ -16,6 +16,7 @@ from memoryd.jobs.shell import extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
 from memoryd.jobs.work_state import WorkState, list_changes
 from memoryd.text.neutral import neutralize
+from memoryd.transcripts.fields import CUT_MARK
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
@@ -231,7 +232,11 @@ def _is_of_test(error: str) -> bool:
 
 def _is_edit(call: StoredTurn) -> bool:
     tool = call.tool_name or ""
-    return not keeps_tasks(tool) and bool(_EDITS.search(tool) or _PATCHES.search(call.text))
+    if keeps_tasks(tool) or _EDITS.search(tool):
+        return not keeps_tasks(tool)
+    # What only quotes a patch applies none; the name is behind the patch where a script is cut.
+    is_applied = "apply_patch" in call.text or "applypatch" in call.text or CUT_MARK in call.text
+    return bool(_SHELL.search(tool) and _PATCHES.search(call.text) and is_applied)
 
 
 def _show_script(script: str) -> str:

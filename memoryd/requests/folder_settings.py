@@ -52,6 +52,8 @@ def find_configured(folder: Path) -> Path | None:
     except config.SettingsError:
         raise
     except ConfigError:
+        if os.environ.get("MEMORYD_CONFIG"):
+            raise
         return None
     own = [found for agent in settings.agents if folder.resolve().is_relative_to(found := agent.folder.resolve())]
     return max(own, key=lambda one: len(one.parts), default=None)

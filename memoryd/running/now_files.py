@@ -127,7 +127,10 @@ def _said_by_tool(turn: StoredTurn) -> str:
 
 def _rests_since(workspace: Path, file: NowSession, late: datetime) -> bool:
     """Return True if a file was cleared before a moment: a session that was left behind ended long before that."""
-    return (workspace / file.path).stat().st_mtime < late.timestamp()
+    try:
+        return (workspace / file.path).stat().st_mtime < late.timestamp()
+    except FileNotFoundError:  # it went since it was listed
+        return False
 
 
 def _find_read(connection: Connection, agent_id: str, file: NowSession) -> RowMapping | None:

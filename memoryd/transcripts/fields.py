@@ -13,7 +13,9 @@ import orjson
 from memoryd.transcripts.lines import clean
 
 ARGUMENTS_MAX = 4000
-_CUT = re.compile(r"… \[[\d,]+ characters left out\]\Z")
+CUT_MARK = " characters left out]"  # ends arguments that were cut
+_CUT = re.compile(rf"… \[[\d,]+{re.escape(CUT_MARK)}\Z")
+_PATCH = "*** Begin Patch"
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: [^\n\\\"]{1,400}")  # the head of each file of a patch
 _MOST_PATCHED = 50
 _WORD_MAX = 256
@@ -108,9 +110,11 @@ def render_arguments(name: object, value: object) -> str:
     """
     text = value if type(value) is str else _compact(value)
     if len(text) > ARGUMENTS_MAX:
-        heads = dict.fromkeys(one[0] for one in _PATCHED.finditer(text) if one.end() > ARGUMENTS_MAX)
-        named = "\n".join(("", *list(heads)[:_MOST_PATCHED], "")) if heads else ""
-        text = f"{text[:ARGUMENTS_MAX]}{named}… [{len(text) - ARGUMENTS_MAX:,} characters left out]"
+        later = [one for one in _PATCHED.finditer(text) if one.end() > ARGUMENTS_MAX] if _PATCH in text else []
+        heads = list(dict.fromkeys(one[0] for one in later))[:_MOST_PATCHED]
+        kept = text[: min([ARGUMENTS_MAX, *(one.start() for one in later)])]  # no part of a head
+        named = "\n".join(("", *heads, "")) if heads else ""
+        text = f"{kept}{named}… [{len(text) - len(kept):,}{CUT_MARK}"
     return clean(f"{read_word(name) or 'tool'} {text}".rstrip())
 
 

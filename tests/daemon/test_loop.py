@@ -160,3 +160,12 @@ def test_a_chore_that_fails_keeps_none_from_its_turn(loop):
     with pytest.raises(IndexError):
         loop._look_at_core()
     assert done == [1, 2]
+
+
+def test_a_core_that_cannot_be_looked_at_keeps_no_chore_from_its_turn(loop, monkeypatch):
+    done = []
+    loop.beside[:] = [lambda: done.append(1)]
+    monkeypatch.setattr(type(loop.core), "look", lambda _core: done[5])
+    with pytest.raises(IndexError):
+        loop._look_at_core()
+    assert done == [1]

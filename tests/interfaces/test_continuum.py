@@ -114,3 +114,5 @@ def test_a_configured_folder_needs_no_mark_of_a_workspace(shell):
     (shell.folder / "below").mkdir()
     assert "start the daemon: memoryd run" in shell.run("status", within="below", code=1)
     assert "no workspace here" in shell.run("status", within="..", code=3)
+    (shell.folder.parent / ".git").mkdir()
+    assert "start the daemon: memoryd run" in shell.run("status", within="below", code=1), "the nearest counts"

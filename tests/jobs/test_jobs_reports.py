@@ -115,3 +115,26 @@ def test_every_file_of_a_long_patch_is_reported_whatever_runs_it() -> None:
     patch = "\n".join(("*** Begin Patch", *(f"*** Add File: /srv/{name}.json\n+{'x' * 3000}" for name in "abc")))
     script = f"const patch = {json.dumps(patch)};\nawait tools.apply_patch(patch);"
     assert facts(call(1, render_arguments("exec", script), "exec")) == ["changed `a.json` `b.json` `c.json`"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Task", "Explain this: *** Begin Patch\n*** Update File: path/to/file.py\n apply_patch reads it"),
+        ("bash", json.dumps({"command": "grep -rn '*** Begin Patch\n*** Add File: x' docs"})),
+        ("bash", json.dumps({"command": "cat > how.md <<'E'\n*** Begin Patch\n*** Add File: x\nE"})),
+    ],
+)
+def test_a_patch_that_is_only_quoted_changes_no_file(tool: str, given: str) -> None:
+    assert not any("changed" in one for one in facts(call(1, f"{tool} {given}", tool)))
+
+
+def test_a_name_where_arguments_are_cut_is_whole_and_no_other_files_are_named() -> None:
+    for before in range(3950, 4000):
+        patch = f"*** Begin Patch\n*** Add File: /srv/first.py\n+{'x' * before}\n*** Add File: /srv/second.py\n+1\n"
+        assert facts(call(1, render_arguments("apply_patch", patch), "apply_patch")) == [
+            "changed `first.py` `second.py`"
+        ]
+    text = f"{'x' * 5000}\n*** Add File: /srv/other.py\n"
+    written = render_arguments("Write", {"file_path": "/srv/how.md", "content": text})
+    assert facts(call(1, written, "Write")) == ["changed `how.md`"]
