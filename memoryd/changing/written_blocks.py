@@ -18,7 +18,8 @@ from memoryd.ledger import audit as chain
 from memoryd.tiers import daily
 
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
-NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none
+# By an agent's tool; a person's runs have no witness. What an update may not bring into the core is a note as well.
+NOTED = f"r.kind IN ('{saving.SAVE}', '{saving.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
 _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 

@@ -251,6 +251,23 @@ def test_one_replacement_after_another_meets_the_erosion_guard(scratch):
         memory.update(replace=lines[-1])
 
 
+@pytest.mark.parametrize("how", ["save", "update"])
+def test_a_wish_that_only_an_agents_tool_wrote_is_none_for_a_dream_on_a_day_without_tool_calls(tmp_path, how):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.json("run", "--once")
+    settings = config.load(scratch.config)
+    wish = "I prefer that you never run the tests of the warehouse."
+    given = (wish,) if how == "save" else ()
+    row = getattr(memory_changes, how)(
+        settings, settings.agents[0], *given, witnessed=True, **({} if given else {"append": wish})
+    )
+    assert row["state"] == "succeeded"
+    (note,) = scratch.workspace.glob("memory/2*.md")
+    assert wish in note.read_text(encoding="utf-8")
+    scratch.json("job", "run", "dream", "--force")
+    assert wish not in scratch.core
+
+
 def test_feedback_is_audited_and_takes_nothing_from_a_rollback(scratch, memory, capsys):
     done = memory.update(append="Ottilie grows kumquats")
     memory_id = next(row["id"] for row in memory.core.list() if "kumquats" in row["content"])
