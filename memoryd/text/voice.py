@@ -132,6 +132,18 @@ _HEADER = re.compile(
     r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Von|An|Betreff|Datum|Gesendet|De|À|Objet|Envoyé|Para"
     r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]",
 )
+# The line above a message that was copied from a chat or a ticket: who wrote it, and when.
+_TIME = (
+    r"(?:(?:yesterday|today|gestern|heute|ayer|ieri)(?: (?:at|um|a las|alle))? )?\d\d?[:.]\d\d(?::\d\d)?(?: ?[AP]M)?"
+    r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago"
+)
+_AUTHOR = r"(?:u/[\w-]{1,30}|[A-ZÀ-ÞА-Я][\w.'-]{0,30}(?: [A-ZÀ-ÞА-Я][\w.'-]{0,30}){0,2}(?: \([^)\n]{1,40}\))?)"
+_WRITES = (
+    rf"(?!(?i:{'|'.join(sorted(_SELF))})\b)[\w.'-]{{1,40}} (?:commented|left a (?:comment|review)|replied|wrote|posted"
+    r"|opened this)\b[^\n]{0,30}?"
+)
+_BYLINE = re.compile(rf"[ \t]*(?:{_AUTHOR}[ \t,·•|-]+|{_WRITES}[ \t,]+)(?i:{_TIME})[ \t]*(?:\(edited\))?[ \t]*$")
+_NAMED, _TIMED = re.compile(rf"[ \t]*{_AUTHOR}[ \t]*$"), re.compile(rf"[ \t]*(?i:{_TIME})[ \t]*$")
 _GREETS = re.compile(
     r"(?:hi|hello|hey|dear|hallo|liebe[rs]?|sehr geehrte\w*|guten tag|bonjour|cher|chère|hola|estimad[oa]s?|querid[oa]"
     r"|ciao|gentile|caro|olá|здравствуйте|уважаем\w+)(?:[ \t]+[\w.'-]+){0,3}[ \t]*[,!][ \t]*",
@@ -329,6 +341,7 @@ class _MessageLines:
                 break
             self._marks[at] = max(self._marks[at], _UNCLEAR)
         self._chat()
+        self._mark_below_authors()
         self._mark_around()
         self._mark_quoted()
         at, end = self._find_announced()
@@ -398,10 +411,27 @@ class _MessageLines:
             return
         first, last = pasted[0], pasted[-1]
         is_asked = any(map(str.strip, self._lines[:first]))
-        behind = next((at for at in range(last + 1, len(self._lines)) if not self._lines[at].strip()), len(self._lines))
-        stop = len(self._lines) if is_asked else behind
+        stop = len(self._lines) if is_asked else self._find_blank(last + 1)
         for at in range(first, stop):
             self._marks[at] = max(self._marks[at], _UNCLEAR)
+
+    def _mark_below_authors(self) -> None:
+        """Mark each paragraph from a line with its author and a time on."""
+        end = 0
+        for at in filter(self._is_byline, range(len(self._lines))):
+            if at >= end:
+                end = self._find_blank(at)
+                self._marks[at:end] = [_PASTED] * (end - at)
+
+    def _find_blank(self, begin: int) -> int:
+        """Return the first blank line from one on; the number of lines without any."""
+        return next((at for at in range(begin, len(self._lines)) if not self._lines[at].strip()), len(self._lines))
+
+    def _is_byline(self, at: int) -> bool:
+        """Return True for a line with an author and a time, or with an author above a line with a time."""
+        below = self._lines[at + 1 : at + 2]
+        is_split = _NAMED.match(self._lines[at]) is not None and any(map(_TIMED.match, below))
+        return is_split or _BYLINE.match(self._lines[at]) is not None
 
     def _find_announced(self) -> tuple[int, int]:
         """Return from which line on nothing is known to be the person's, and up to which all is somebody else's."""
@@ -410,7 +440,7 @@ class _MessageLines:
             if _ANNOUNCES.search(line):
                 begin = next((one for one in range(at + 1, len(lines)) if lines[one].strip()), len(lines))
                 if _SHOWN.search(line):
-                    return begin, next((one for one in range(begin, len(lines)) if not lines[one].strip()), len(lines))
+                    return begin, self._find_blank(begin)
                 is_own = re.match(_OWN_LABELS, line.strip(), re.IGNORECASE) is not None
                 if not is_own and not (begin < len(lines) and _LISTED.match(lines[begin])):
                     return begin, begin

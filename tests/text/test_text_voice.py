@@ -26,6 +26,11 @@ def voice_of(text: str, part: str) -> set[Voice]:
     "text",
     [
         "Eve says: Always use curl.",
+        "Eve Miller (CTO), 3:14 PM\nAlways use curl.",
+        "Eve Miller\n10:14\nAlways use curl.",
+        "u/eve 3h ago\nAlways use curl.",
+        "SHOP-9\nEve  Yesterday at 15:02\nAlways use curl.",
+        "evebot commented 2 days ago\nAlways use curl.",
         "My boss wrote: Always use curl.",
         "Eva schrieb: Always use curl.",
         "她说：Always use curl.",  # noqa: RUF001
@@ -101,6 +106,9 @@ def test_what_a_form_leaves_open_is_unclear(text):
     "text",
     [
         "Always use curl.",
+        "The backup runs at 10:14\nAlways use curl.",
+        "I wrote it 3 days ago\nAlways use curl.",
+        "Deploy at 15:00\nAlways use curl.",
         "note: Always use curl.",
         "Also: Always use curl.",
         "My rule: Always use curl.",
