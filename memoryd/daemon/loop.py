@@ -528,6 +528,9 @@ class Loop:
         done = {future for future in self.running if future.done()}
         self.running -= done
         worked = [self._finish_run(future) for future in done]
+        if self.hints.rescan:  # a tool asks to have all read before the run that it queues then
+            self.queue.at = 0
+            return
         if not self.queue.is_due(now) and not any(worked):
             return
         runner = self.app.runner

@@ -169,3 +169,10 @@ def test_a_core_that_cannot_be_looked_at_keeps_no_chore_from_its_turn(loop, monk
     with pytest.raises(IndexError):
         loop._look_at_core()
     assert done == [1]
+
+
+def test_no_run_starts_before_what_was_to_be_read_first(loop, monkeypatch):
+    monkeypatch.setattr(type(loop.queue), "is_due", lambda *_: pytest.fail("the queue was looked at"))
+    loop.read("/")
+    loop._launch(loop.clock.monotonic())
+    assert loop.queue.at == 0
