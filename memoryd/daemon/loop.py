@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from memoryd import config
@@ -83,11 +84,32 @@ class Timer:
         self.at = min(self.at, self.last + seconds)
 
 
+class Wake:
+    """Wake the loop; unlike an `Event`, also from a signal handler that interrupts the loop's own look at it."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[None] = SimpleQueue()  # its `put` is made for that
+
+    def set(self) -> None:
+        """Wake who waits, or who waits next."""
+        self._calls.put(None)
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait until somebody calls, at most so long."""
+        with contextlib.suppress(Empty):
+            self._calls.get(timeout=None if seconds is None else max(seconds, 0.0))
+
+    def clear(self) -> None:
+        """Forget the calls so far."""
+        for _ in range(self._calls.qsize()):
+            self._calls.get()
+
+
 @dataclass(slots=True)
 class Hints:
     """Collect the paths that watchers report, with the time of the first report; other threads add to it."""
 
-    wake: threading.Event
+    wake: Wake
     monotonic: Callable[[], float]
     paths: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -149,7 +171,7 @@ class Loop:
         self.relog = relog
         self.readiness = readiness.from_environment(os.environ, os.getpid(), app.clock.monotonic)
         app.ingest.progress = self._go_on
-        self.wake = threading.Event()
+        self.wake = Wake()
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
         self.watcher = Watcher(app.log.bind(part="watch"), self.read, self.hints.all)

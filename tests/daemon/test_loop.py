@@ -3,13 +3,14 @@
 import contextlib
 import os
 import resource
+import signal
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
 from structlog.testing import capture_logs
 from tiny_model import TinyModel, vector
 
-from memoryd.daemon.loop import Loop
+from memoryd.daemon.loop import Loop, Wake
 from memoryd.daemon.once import read_all
 from memoryd.database import runs, sqlite
 from memoryd.errors import StateError
@@ -176,3 +177,19 @@ def test_no_run_starts_before_what_was_to_be_read_first(loop, monkeypatch):
     loop.read("/")
     loop._launch(loop.clock.monotonic())
     assert loop.queue.at == 0
+
+
+def test_a_signal_that_interrupts_the_look_at_a_call_does_not_block():
+    wake, calls = Wake(), []
+    before = signal.signal(signal.SIGALRM, lambda *_: (calls.append(1), wake.set()))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+        while len(calls) < 2_000:
+            wake.wait(0.0001)
+            wake.clear()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    wake.set()
+    wake.wait(None)
+    wake.wait(-1)
