@@ -225,9 +225,8 @@ def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keep
         keeper.found.append(f"the database was gone; {caught_up}")
     elif caught_up.lines:
         count = count_noun(len(caught_up.lines), "change")
-        keeper.found.append(
-            f"the database was older than its journal, as after a restore; memoryd restored {count} from it"
-        )
+        told = f"the database was older than its journal, as after a restore; memoryd restored {count} from it"
+        keeper.found.append(f"{told}, without {caught_up.left_out}" if caught_up.left_out else told)
     if keeper.found:
         alarms.set_alarm(engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 

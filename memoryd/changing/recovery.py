@@ -81,8 +81,8 @@ class Keeper:
         later = [one for one in lines if one["seq"] > seq]
         if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # else it had only been begun
             self.found.append("the journal was gone; the database has what it held")
-        left_out = _apply_later(engine, later) if later else 0
-        self._is_restored = _was_lost(opened, bool(entries or damaged))
+        left_out = _apply_later(engine, later) if later else ""
+        self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
         return CaughtUp(later, seq, damaged, left_out, self._is_restored, opened.restored)
 
     # --- in the background ----------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class CaughtUp:
     lines: list[Entry]
     seq: int  # of the database before
     damaged: int  # lines of the journal
-    left_out: int  # rows that only a newer version can hold
+    left_out: str  # counts the rows that only a newer version can hold; empty without any
     is_lost: bool  # the database was damaged or gone
     copy: Path | None  # that took its place
 
@@ -206,7 +206,7 @@ class CaughtUp:
         if self.damaged:
             lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
         if self.left_out:
-            lacks.append(f"{count_noun(self.left_out, 'row')} that a newer version of memoryd wrote")
+            lacks.append(self.left_out)
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
             lacks.append("facts, flags, access and audit from before the journal begins")
         return f"memoryd restored it from the journal and {whence}; not restored: {', '.join(lacks)}"
@@ -229,20 +229,23 @@ def erase_again(engine: Engine, erasing: Collection[str]) -> None:
     texts.rewrite_file(engine)
 
 
-def _was_lost(opened: OpenedDatabase, has_journal: bool) -> bool:  # noqa: FBT001 - private, and named at its call
+def _was_lost(opened: OpenedDatabase, *, has_journal: bool) -> bool:
+    """Return True if the database was damaged or gone; a new one beside a journal replaces one that was lost."""
     return bool(opened.moved_aside or opened.restored or (opened.is_new and has_journal))
 
 
-def _apply_later(engine: Engine, lines: Sequence[Entry]) -> int:
-    """Apply lines of the journal; return how many of their rows this version cannot hold."""
+def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
+    """Apply lines of the journal; return which of their rows this version cannot hold, empty without any."""
     with sqlite.begin_write(engine) as connection:
         images = changes.list_images(lines)
         left_out = changes.apply(connection, images)
+        changes.add_missing_agents(connection)
         changes.set_last(connection, lines[-1]["seq"])
         # The copy was made while a run wrote its files, which ended since.
         ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
         query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
-    return left_out + sum(len(one["rows"]) for one in lines) - len(images)
+    left_out += sum(len(one["rows"]) for one in lines) - len(images)
+    return f"{count_noun(left_out, 'row')} that a newer version of memoryd wrote" if left_out else ""
 
 
 def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:

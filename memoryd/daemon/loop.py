@@ -94,10 +94,10 @@ class Wake:
         """Wake who waits, or who waits next."""
         self._calls.put(None)
 
-    def wait(self, seconds: float | None) -> None:
+    def wait(self, seconds: float) -> None:
         """Wait until somebody calls, at most so long."""
         with contextlib.suppress(Empty):
-            self._calls.get(timeout=None if seconds is None else max(seconds, 0.0))
+            self._calls.get(timeout=max(seconds, 0.0))
 
     def clear(self) -> None:
         """Forget the calls so far."""
@@ -172,6 +172,7 @@ class Loop:
         self.readiness = readiness.from_environment(os.environ, os.getpid(), app.clock.monotonic)
         app.ingest.progress = self._go_on
         self.wake = Wake()
+        self.reads_first = self.is_reading_first = False  # no run starts
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
         self.watcher = Watcher(app.log.bind(part="watch"), self.read, self.hints.all)
@@ -449,10 +450,18 @@ class Loop:
         """Look at a changed path soon; from any thread."""
         if path.endswith("/"):
             self.hints.all()  # a folder came or went: what is in it is for the scan to find
+            self.reads_first |= path == "/"  # a tool asks for all, ahead of a run that it will queue
         elif self.app.ingest.means(path):
             self.hints.add(path)
 
     def _ingest(self, now: float) -> None:
+        self.is_reading_first, self.reads_first = self.reads_first, False
+        try:
+            self._read_changed(now)
+        finally:
+            self.is_reading_first = False
+
+    def _read_changed(self, now: float) -> None:
         ingest = self.app.ingest
         is_scan = self.hints.rescan or self.scan.is_due(now)
         if is_scan:
@@ -550,7 +559,7 @@ class Loop:
         done = {future for future in self.running if future.done()}
         self.running -= done
         worked = [self._finish_run(future) for future in done]
-        if self.hints.rescan:  # a tool asks to have all read before the run that it queues then
+        if self.reads_first or self.is_reading_first:
             self.queue.at = 0
             return
         if not self.queue.is_due(now) and not any(worked):

@@ -105,12 +105,9 @@ def _is_image(image: object) -> bool:
 
 def _is_value(value: object) -> bool:
     """Return True for what a column of SQLite takes."""
-    match value:
-        case str():
-            return not _SURROGATE.search(value)
-        case int():
-            return -1 << 63 <= value < 1 << 63
-    return value is None or isinstance(value, float)
+    if isinstance(value, str):
+        return not _SURROGATE.search(value)
+    return -1 << 63 <= value < 1 << 63 if isinstance(value, int) else value is None or isinstance(value, float)
 
 
 def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
@@ -120,11 +117,14 @@ def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
     """
     fitting: list[Image] = []
     columns = {name: query.fetch_rows(connection, f'PRAGMA table_info("{name}")') for name in JOURNALED}
+    known = {table: {name for _, name, *_ in found} for table, found in columns.items()}
+    required = {
+        table: {name for _, name, _, is_set, default, key in found if key or (is_set and default is None)}
+        for table, found in columns.items()
+    }
     for table, key, row in images:
-        names = {name for _, name, *_ in columns[table]}
-        required = {name for _, name, _, is_required, default, _ in columns[table] if is_required and default is None}
-        fit = row and {name: value for name, value in row.items() if name in names and _is_value(value)}
-        if fit is None or fit.keys() >= {*required, *JOURNALED[table]}:
+        fit = row and {name: value for name, value in row.items() if name in known[table] and _is_value(value)}
+        if fit is None or fit.keys() >= required[table]:
             fitting.append((table, key, fit))
     return fitting
 
@@ -152,6 +152,15 @@ def apply(connection: Connection, images: Sequence[Image]) -> int:
             except IntegrityError:  # such as no value where one is required: SQLite undoes that statement alone
                 left_out += 1
     return left_out
+
+
+def add_missing_agents(connection: Connection) -> None:
+    """Add a row for each agent that rows refer to, where its own was lost; the configuration then completes it."""
+    referring = ("memory", "profile_section", "grant", "core_file", "job_mode", "job_run")
+    found = " UNION ".join(f'SELECT agent_id FROM "{table}"' for table in referring)  # noqa: S608
+    told = "id, '', 0, 0, strftime('%Y-%m-%dT%H:%M:%fZ')"
+    sql = f"SELECT {told} FROM (SELECT agent_id AS id FROM ({found})) WHERE id NOT IN (SELECT id FROM agent)"  # noqa: S608
+    query.run(connection, f"INSERT INTO agent (id, workspace, enabled, paused, seen_at) {sql}")
 
 
 def is_waiting(table: str, row: Row | None) -> bool:

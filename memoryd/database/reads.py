@@ -385,16 +385,10 @@ def list_formats(reader: DatabaseReader, agent_id: str) -> list[str]:
     return [str(row["format"]) for row in rows]
 
 
-def find_session(
-    reader: DatabaseReader,
-    session_id: str,
-    agent_id: str | None = None,
-    what: str = "session",
-    hint: str = "memoryd session list shows them",
-) -> Row:
+def find_session(reader: DatabaseReader, session_id: str, agent_id: str | None = None, what: str = "session") -> Row:
     """Read one session, of an agent; a beginning of its id is enough that none has but its subagents'.
 
-    `what` and `hint` say in the error what is missing, and which command lists it.
+    `what` says in the error what is missing.
     """
     rows = reader.rows(
         "SELECT * FROM session WHERE id >= ?1 AND id <= ?1 || char(1114111)"  # no character is after the last one
@@ -402,7 +396,8 @@ def find_session(
         session_id, agent_id,
     )  # fmt: skip
     if not rows:
-        raise NotFoundError(f"there is no {what} {session_id!r}", hint=hint)
+        lists = "session list" if what == "session" else "session list, memoryd core list and memoryd facts list"
+        raise NotFoundError(f"there is no {what} {session_id!r}", hint=f"see memoryd {lists}")
     first, *others = rows
     if first["id"] != session_id and any((one["parent_id"] is None) == (first["parent_id"] is None) for one in others):
         raise NotFoundError(f"{session_id!r} begins several sessions' ids", hint="memoryd session list shows them")

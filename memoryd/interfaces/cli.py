@@ -90,10 +90,7 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
                 f"{one['kind']} of {one['agent_id']} failed: {one['error']} (memoryd job show {one['id']})"
                 for one in done["failed"]
             ]
-            failed += [
-                f"{' '.join(filter(None, ('ALARM', one['agent'])))}: {one['text']} (memoryd status)"
-                for one in done["alarms"]
-            ]
+            failed += [f"ALARM {one['agent'] or one['kind']}: {one['text']} (memoryd status)" for one in done["alarms"]]
             for warning in settings.warnings:
                 call.output.print_note(warning)
             call.output.result(done, "\n".join([text, *left_line(done["left_as_history"]), *failed]))

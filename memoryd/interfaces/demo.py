@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -166,7 +165,7 @@ class Demo:
             return "\n".join(str(path) for _, path in listed)
         commands = ("status", f"job show {self.run['id']}", f"session messages {self.session_id[:8]} --compressed")
         lines = [f"  {name:11} {path}" for name, path in listed]
-        program = shutil.which("memoryd") or Path(sys.executable).with_name("memoryd")
+        program = Path(sys.executable).with_name("memoryd")  # another one may be on the path, or none
         lines += [f"  {program} --config {self.config} {words}" for words in commands]
         return "\n".join(["Nothing runs any more; all of it is left to look at:", *lines])
 

@@ -232,11 +232,10 @@ def _is_of_test(error: str) -> bool:
 
 def _is_edit(call: StoredTurn) -> bool:
     tool = call.tool_name or ""
-    if keeps_tasks(tool) or _EDITS.search(tool):
-        return not keeps_tasks(tool)
     # What only quotes a patch applies none; the name is behind the patch where a script is cut.
-    is_applied = "apply_patch" in call.text or "applypatch" in call.text or CUT_MARK in call.text
-    return bool(_SHELL.search(tool) and _PATCHES.search(call.text) and is_applied)
+    is_applied = any(one in call.text for one in ("apply_patch", "applypatch", CUT_MARK))
+    patches = is_applied and _SHELL.search(tool) and _PATCHES.search(call.text)
+    return not keeps_tasks(tool) and bool(_EDITS.search(tool) or patches)
 
 
 def _show_script(script: str) -> str:

@@ -123,6 +123,7 @@ FILE_ITEM = re.compile(
 )
 LIMITS = re.compile(r"\b(?:must(?:n't)?|at (?:most|least)|no more than|never|limit(?:ed)?)\b", re.IGNORECASE)
 REPLACES = re.compile(r"\b(?:instead of|rather than|no longer|replaces?)\b", re.IGNORECASE)
+TELLING = (CAUSE, CHOSEN, LIMITS, REPLACES)  # what makes a line about a file worth keeping
 # How tests stood; only the last time counts.
 TESTED = re.compile(
     r"\btests? (?:now )?(?:pass|are (?:green|passing))|\b\d+ tests?\b|\bcoverage\b|\b(?:all|tests are) green\b",

@@ -48,11 +48,8 @@ def is_pending(text: str) -> bool:
 
 def is_of_file(text: str) -> bool:
     """Return True if a list of files describes one of them, without a reason, a choice, a limit or a denial."""
-    if work_cues.FILE_ITEM.match(text) is None or replacement.denies(text):
-        return False
-    return not any(
-        cue.search(text) for cue in (work_cues.CAUSE, work_cues.REPLACES, work_cues.CHOSEN, work_cues.LIMITS)
-    )
+    is_item = work_cues.FILE_ITEM.match(text) is not None and not replacement.denies(text)
+    return is_item and not any(cue.search(text) for cue in work_cues.TELLING)
 
 
 def is_outdated_test(text: str) -> bool:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 PATIENCE_SECONDS = 10.0  # for a daemon to read a session that is to be forgotten; one that cannot be read must not stay
-_SESSIONS = "memoryd session list shows them"
-_ALL = "memoryd session list shows sessions; memoryd core list and memoryd facts list show memories"
 _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
 
 
@@ -34,9 +32,8 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
         chosen = agent(None)
         opening.catch_up(settings, chosen)
         return chosen, {"memory": reads.ask(reads.database_path(settings), reads.find_memory, chosen.id, name)["id"]}
-    session_id = name.removeprefix("session:")
-    what, hint = ("session", _SESSIONS) if session_id != name else ("memory and no session", _ALL)
-    row = reads.ask(reads.database_path(settings), reads.find_session, session_id, None, what, hint)
+    what = "session" if name.startswith("session:") else "memory and no session"
+    row = reads.ask(reads.database_path(settings), reads.find_session, name.removeprefix("session:"), None, what)
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])

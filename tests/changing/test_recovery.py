@@ -188,6 +188,20 @@ def test_rows_that_only_a_newer_version_can_hold_are_left_out_and_counted(scratc
     assert f"{len(unknown)} rows that a newer version of memoryd wrote" in text
 
 
+def test_a_database_that_starts_without_its_agents_row_is_restored(scratch):
+    """Its memories refer to it; the configuration brings it back."""
+    journal = Journal(scratch.state / "journal.jsonl", sealed=True)
+
+    def lose_agents(entries):
+        return [{**one, "rows": [row for row in one["rows"] if row[0] != "agent"]} for one in entries]
+
+    journal.rewrite(lose_agents)
+    shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    scratch.json("run", "--once")
+    assert facts(scratch) == ["Wears size 43 shoes."]
+
+
 @pytest.mark.parametrize("copies", [True, False])
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_damaged_lines_held_is_said_to_be_missing_where_the_database_is_lost(scratch, copies, whole):

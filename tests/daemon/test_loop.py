@@ -177,6 +177,9 @@ def test_no_run_starts_before_what_was_to_be_read_first(loop, monkeypatch):
     loop.read("/")
     loop._launch(loop.clock.monotonic())
     assert loop.queue.at == 0
+    monkeypatch.setattr(loop.app.ingest, "find", loop._go_on)
+    loop._ingest(loop.clock.monotonic())
+    assert (loop.reads_first, loop.is_reading_first) == (False, False)
 
 
 def test_a_signal_that_interrupts_the_look_at_a_call_does_not_block():
@@ -191,5 +194,5 @@ def test_a_signal_that_interrupts_the_look_at_a_call_does_not_block():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     wake.set()
-    wake.wait(None)
+    wake.wait(30)
     wake.wait(-1)

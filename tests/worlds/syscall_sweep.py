@@ -243,10 +243,10 @@ def one_point(server: Server, calls: list[Call], index: int, how: str) -> None:
             code = server.traced(injections(calls, index, how))
         if hit := server.hit(call):
             break
-        # The interpreter opens something more or less here: number the calls anew.
-        again_called = undisturbed(server)[1]
-        if (moved := _find_again(call, calls, again_called)) is not None:
-            calls, index, call = again_called, moved, again_called[moved]
+        # The interpreter made more or fewer calls than before: take the number from a new log.
+        others = undisturbed(server)[1]
+        if (moved := _find_same(call, calls, others)) is not None:
+            calls, index, call = others, moved, others[moved]
     said = server.stderr.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     between = server.job.glance(server.root)
     again = server.plain(1)
@@ -258,7 +258,7 @@ def one_point(server: Server, calls: list[Call], index: int, how: str) -> None:
     )  # fmt: skip
 
 
-def _find_again(call: Call, calls: list[Call], others: list[Call]) -> int | None:
+def _find_same(call: Call, calls: list[Call], others: list[Call]) -> int | None:
     """Find a call in the log of another run: the how-many-eth of its name on this path it was."""
     before = sum((one.name, one.path) == (call.name, call.path) for one in calls[: calls.index(call)])
     same = [index for index, one in enumerate(others) if (one.name, one.path) == (call.name, call.path)]
