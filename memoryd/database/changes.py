@@ -110,21 +110,24 @@ def _is_value(value: object) -> bool:
     return -1 << 63 <= value < 1 << 63 if isinstance(value, int) else value is None or isinstance(value, float)
 
 
+def _read_columns(connection: Connection, table: str) -> tuple[set[str], set[str]]:
+    """Return the columns of a table, and those of them that each row must have."""
+    found = query.fetch_rows(connection, f'PRAGMA table_info("{table}")')
+    required = {name for _, name, _, is_set, default, key in found if key or (is_set and default is None)}
+    return {name for _, name, *_ in found}, required
+
+
 def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
     """Return images as their tables can hold them: a newer version may have written other columns.
 
     Columns that a table does not have are left out, and rows without a value that it requires.
     """
     fitting: list[Image] = []
-    columns = {name: query.fetch_rows(connection, f'PRAGMA table_info("{name}")') for name in JOURNALED}
-    known = {table: {name for _, name, *_ in found} for table, found in columns.items()}
-    required = {
-        table: {name for _, name, _, is_set, default, key in found if key or (is_set and default is None)}
-        for table, found in columns.items()
-    }
+    columns = {name: _read_columns(connection, name) for name in JOURNALED}
     for table, key, row in images:
-        fit = row and {name: value for name, value in row.items() if name in known[table] and _is_value(value)}
-        if fit is None or fit.keys() >= required[table]:
+        known, required = columns[table]
+        fit = row and {name: value for name, value in row.items() if name in known and _is_value(value)}
+        if fit is None or fit.keys() >= required:
             fitting.append((table, key, fit))
     return fitting
 
