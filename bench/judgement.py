@@ -42,6 +42,7 @@ from memoryd.jobs.repair import REPAIR
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Caller, Context, GuardLimits
 from memoryd.ledger.memory import Memory, MemoryKind, Source, hash_of
+from memoryd.llm.prompt import build_messages
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.normal import normalize_quotation
 from memoryd.text.sentences import split
@@ -88,6 +89,13 @@ class Reading:
     repairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # the rewordings of refused claims
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # claims that were refused, without such a wording
     worded: dict[tuple[str, bool], set[str]] = field(default_factory=dict)  # the new wordings of a claim
+    spent: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))  # tokens of honest plays
+
+    def count(self, play: dict[str, Any], ask: Ask, said: Reply) -> None:
+        """Add the tokens of a question and its answer to what its play has spent, by who was asked."""
+        asker = ask.job if ask.job in {reader.JOB, REPAIR} else "author"
+        texts = [str(one["content"]) for one in build_messages(ask)]
+        self.spent[play["job"], play["language"], asker] += sum(map(estimate, [*texts, said.text]))
 
     def repaired(self, claim: str, why: str, about: Any, *, honest: bool) -> dict[str, Any]:
         """Return the recorded answer of an author whose claim is refused: `text`, with `cites` if those are others."""
@@ -138,17 +146,23 @@ def drive(
     claims: Sequence[dict[str, Any]] = (),
     *,
     honest: bool = True,
+    play: dict[str, Any] | None = None,
 ) -> Any:
     """Carry the steps of a job out with one reply of its author and the recorded reader; return the last step.
 
-    Refused claims are replaced by the recorded rewordings of their authors (`Reading.repairs`).
+    Refused claims are replaced by the recorded rewordings of their authors (`Reading.repairs`). What an honest `play`
+    spends is counted.
     """
 
     def answer(ask: Ask) -> Reply:
         if ask.job == reader.JOB:
-            return reading.reply(ask)
-        said = _repair(job, ask, reading, claims, honest=honest) if ask.job == REPAIR else text
-        return Reply(said, "stop", "openai")
+            said = reading.reply(ask)
+        else:
+            repaired = ask.job == REPAIR
+            said = Reply(_repair(job, ask, reading, claims, honest=honest) if repaired else text, "stop", "openai")
+        if play and honest:
+            reading.count(play, ask, said)
+        return said
 
     return jobs.drive(job.decide(inputs), answer)
 
@@ -446,7 +460,10 @@ def judged(play: dict[str, Any], folders: dict[str, Path], reading: Reading) -> 
             rows = [refine_row(play, claim, reading, honest=honest) for claim in claims]
         elif job == "dream":
             replies = [claims] if honest else [[one] for one in claims]
-            steps = [drive(dream, dream_inputs(play), dream_reply(one), reading, one, honest=honest) for one in replies]
+            steps = [
+                drive(dream, dream_inputs(play), dream_reply(one), reading, one, honest=honest, play=play)
+                for one in replies
+            ]
             rows = [row for step in steps for row in getattr(step, "claims", ())]
         else:
             turns = turns_of(play, folders)
@@ -459,7 +476,7 @@ def judged(play: dict[str, Any], folders: dict[str, Path], reading: Reading) -> 
                 (sleep, sleep_inputs, sleep_reply) if job == "sleep" else (facts, facts_inputs, facts_reply)
             )
             ids = [ids for _, ids in known]
-            step = drive(module, make(turns), reply(claims, ids), reading, claims, honest=honest)
+            step = drive(module, make(turns), reply(claims, ids), reading, claims, honest=honest, play=play)
             rows = list(getattr(step, "claims", ()))
         found += [_result(play, claim, rows, reading, honest=honest, at=at) for at, claim in enumerate(claims)]
     return found
@@ -513,6 +530,19 @@ def table(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> str:
             _share([one for one in lies if not one.core]),
         ]
         lines.append(f"{name:12} {cells[0]:>16} {cells[1]:>18} {cells[2]:>18} {sum(one.outside for one in held):>16}")
+    return "\n".join(lines)
+
+
+def spending(spent: dict[tuple[str, str, str], int]) -> str:
+    """Return what verifying and repairing take of the author's tokens, with honest authors: all languages and each."""
+    lines = ["tokens of honest plays: verify and repair, as a share of the author's"]
+    for job in sorted({job for job, _, _ in spent}):
+        languages = sorted({language for held, language, _ in spent if held == job})
+        shares = []
+        for name, held in (("all", languages), *((one, [one]) for one in languages)):
+            sums = {who: sum(spent[job, one, who] for one in held) for who in ("author", reader.JOB, REPAIR)}
+            shares.append(f"{name} {sums[reader.JOB] / sums['author']:.0%} + {sums[REPAIR] / sums['author']:.0%}")
+        lines.append(f"{job:12} {', '.join(shares)}")
     return "\n".join(lines)
 
 
@@ -609,6 +639,7 @@ def main() -> int:
         rows = [row for row in rows if row.aside is given.aside]
     print(table(rows, "by job", lambda row: row.job))
     print(table(rows, "by language", lambda row: row.language))
+    print(spending(reading.spent))
     print(f"{reading.asked} questions in {reading.batches} batches; {len(reading.open)} without a recorded answer")
     if given.list:
         for row in rows:

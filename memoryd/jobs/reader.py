@@ -22,9 +22,10 @@ from memoryd.text.json_values import find_values
 
 JOB = "verify"
 UNREAD = "unread"  # the backend of a reply that stands for no reader at all
-BATCHES = 2  # version of the way batches are put together: a reader is tested again when it changes
+BATCHES = 3  # version of the way batches are put together: a reader is tested again when it changes
 MOST_CLAIMS = 8  # of one batch, its decoy among them
 MOST_CHARACTERS = 6_000  # of the questions of one batch
+SAME = "(the claim)"  # stands for the claim itself as evidence of its class; never where truth is asked
 # What no claim is about: evidence of a decoy where the material has nothing else.
 _ELSEWHERE = CitableSentence("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
 FIT = 0.9  # share of the calibration set, true and false claims apart, that a fit reader gets right
@@ -71,10 +72,14 @@ class Question:
             "claim": self.claim,
             **({"replaces": list(self.replaces)} if self.replaces else {}),
             "evidence": [
-                {"id": line.id, "speaker": line.speaker, **self._show_time(line), "text": line.text}
+                {"id": line.id, "speaker": line.speaker, **self._show_time(line), "text": self._show_text(line)}
                 for line in self.evidence
             ],
         }
+
+    def _show_text(self, line: CitableSentence) -> str:
+        """Return a sentence; where its class is asked it is the claim itself, which is not shown twice."""
+        return SAME if self.subject is Subject.CLASS else line.text
 
     def _show_time(self, line: CitableSentence) -> dict[str, str]:
         """Return when a sentence was said, where that may decide: what is newer, or which day "Monday" is."""
@@ -101,8 +106,10 @@ class QuestionBatch:
         """Return the question to the model."""
         items = ",\n".join(_compact(one.describe(name)) for name, one in self.questions)
         items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
-        # A paragraph on a subject that no question has is left out.
-        absent = set(Subject) - {one.subject for _, one in self.questions}
+        # A paragraph on what no question has is left out.
+        asked = {str(one.subject) for _, one in self.questions}
+        asked |= {"replaces" for _, one in self.questions if one.replaces}
+        absent = {*map(str, Subject), "replaces"} - asked
         parts = [one for one in instructions.split("\n\n") if one.partition(":")[0] not in absent]
         return Ask(JOB, "\n\n".join(parts), (), text=f"```json\n[{items}]\n```", about=self)
 
