@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
-from memoryd.scrub.plausible import is_given, is_mixed, is_password, is_spoken, is_token, looks_random
+from memoryd.scrub.plausible import is_given, is_made_up, is_mixed, is_password, is_token, looks_random
 
 _REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
@@ -75,6 +75,11 @@ _RULES: dict[bytes, _Rule] = {
     b"freerdp": _Rule(b"/p:", re.compile(rb"(?<=\s)/p:" + _SECRET)),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
     b"twine": _Rule(b" -", re.compile(rb"(?<=\s)(?:-p|--password)[ \t=]{1,4}" + _SECRET)),
+    **dict.fromkeys(
+        (b"requirepass ", b"masterauth ", b"auth_pass ", b"bindpw ", b"rootpw ", b"enable secret ", b"enable password ",
+         b"snmp-server community "),
+        _Rule(b"", re.compile(_SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW))"), _is_glued, matches=True),
+    ),
     b"authtoken ": _Rule(b"", re.compile(_SECRET), _is_key, matches=True),
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
     **dict.fromkeys((b"mysql", b"mysqldump", b"mysqladmin", b"mariadb"), _DATABASE),
@@ -195,7 +200,8 @@ _TOLD = re.compile(
     rb"login|new|(?:user|login) [\w.@-]{2,32} (?:and|with))(?: (?:the|this|my|our))? \Z"
 )
 _USER = re.compile(
-    rb"(?i)(?<!\w)(?:user(?:name)?|login|account|cred(?:ential)?s|logged in as)(?: is)?[:=]? [\w.@-]{2,32}\Z"
+    rb"(?i)(?<!\w)(?:user(?:name)?|login|account|cred(?:ential)?s|logged in as|wi-?fi|wlan|ssid|vpn)(?: is)?[:=]? "
+    rb"[\w.@-]{2,32}\Z"
 )
 _WHOSE = {**dict.fromkeys((b"pass ", b"pw "), _TOLD), b" / ": _USER}
 
@@ -204,13 +210,13 @@ def _find_spoken(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a password that is told in few words: "use pass …", "admin password … by Ben", "user root / …"."""
     found = _SPOKEN.match(place.buffer, place.last, place.end)
     if found and _WHOSE[keyword].search(place.buffer[max(place.begin, place.first - 64) : place.first]):
-        yield from _judge_match(found, is_spoken)
+        yield from _judge_match(found, is_made_up)
 
 
 FINDS: dict[bytes, Find] = {
     **dict.fromkeys(_WHOSE, _find_spoken),
     **dict.fromkeys(_RULES, _by_rule),
-    **dict.fromkeys((b"setx ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
+    **dict.fromkeys((b"setx ", b"setenv ", b"env ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
     **dict.fromkeys((b"chpasswd", b"password-stdin", b"sudo -s"), _find_piped),
     b"password '": _in_statement,
     b"sig=": _shared_access,

@@ -25,6 +25,7 @@ from memoryd.scrub.plausible import (
     is_stand_in,
     is_token,
     is_word,
+    is_written,
     looks_random,
 )
 
@@ -36,7 +37,7 @@ REJECTED = ""  # the rule of a value that was judged to be no secret; it tells h
 _KINDS = {
     PASSWORD: (
         "password passwd passwort passphrase passcode pwd kennwort contraseña contrasena senha wachtwoord hasło "
-        "пароль пароля ПАРОЛЬ Пароль 密码 密碼 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
+        "пароль пароля ПАРОЛЬ Пароль 密码 密碼 口令 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
     ),
     TOKEN: "token secret apikey credential creds bearer jwt",
     KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
@@ -89,12 +90,16 @@ _AFTER = re.compile(
     rb"(?P<operator>"
     rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # where it is set to nothing
     rb"[ \t]{0,4}\{[^{}]{0,200}?\bdefault[ \t]{0,12}=|"  # a variable of Terraform
-    rb",?\s{1,40}(?:" + _QUOTE + rb")?(?:value|Value)(?:" + _QUOTE + rb")?[ \t]{0,4}[:=]|"  # {name: X, value: …}
-    rb"[ \t]{0,4}:[ \t]{0,4}[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
+    rb"(?:,\s{0,40}|\s{1,40})(?:"
+    + _QUOTE
+    + rb")?(?:value|Value)(?:"
+    + _QUOTE
+    + rb")?[ \t]{0,4}[:=]|"  # {name: X, value: …}
+    rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
     rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
     rb"\\{0,3}>|[ \t]{1,8}\|)"
-    rb"[ \t]{0,8}(?:\*\*[ \t]?)?"
+    rb"[ \t]{0,8}(?:\*\*[ \t]?){0,2}"
     rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |Buffer\.from\(|[fbrFBRu]{1,2}(?=" + _QUOTE + rb"))?"
     rb"(?P<quote>(?:" + _QUOTE + rb"{1,3})?)"
 )
@@ -105,7 +110,28 @@ _LONG = 4096
 BEHIND, AHEAD = 320, 400 + _LONG + 400
 _CUT = re.compile(
     rb"\\+n(?=[0-9]{1,2}\.(?:\s|\Z))|\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
-    rb"[,;]\s|\x1b|[\"'],"
+    rb"[,;]\s|\x1b|[\"'],|\xe2\x80[\x98-\x9f]|\xc2\xbb|\xef\xbc[\x89\x8c\x9b]|\xe3\x80[\x80-\x82\x8d]"
+)
+# What stands between the begin of a line and the word for a secret.
+_IS_SETTING = re.compile(rb"[ \t]*(?:[-*>#] |export |ENV |set )?[\"'*`]{0,3}[\w.\-: \x80-\xff]{0,40}")
+_IS_FLAG = re.compile(
+    rb"(?:(?<![\w-])--?(?:[A-Za-z][\w.-]{0,40}(?:[ =][\w.-]{0,40})?)?|[?&][\w-]{0,30}|\bkv put \S{1,80} [\w-]{0,20})\Z"
+)
+# Both sides are given such a secret by a person, who may make it of words.
+_SHARED = re.compile(
+    rb"(?i)(?:client|jwt|session|cookie|app|auth|hmac|signing|webhook|shared|consumer|api|token)[_.-]?secret(?:[_.-]?key)?\Z"
+    rb"|secret[_-]?key(?:[_-]?base)?\Z"
+)
+_FIELD = re.compile(rb";[ ]?[A-Za-z][A-Za-z ]{1,30}=[^=\s]")
+_FALLBACKS = frozenset({b"||", b"or", b"??", b"?:"})
+_ASKS = re.compile(rb"(?i)(?:get|fetch|read|find|lookup|load|delete|remove|has|check|verify|prompt|ask)[_A-Z]")
+# Beside the name of an account, a short word for a password means one.
+_USER_BEFORE = re.compile(
+    (
+        "(?i)(?:user(?:name)?|login|account|e-?mail|usuario|benutzer(?:name)?|utilisateur|identifiant|utente|логин|"
+        "пользователь|用户名|账号)[\"'*`]{0,3}[ \\t]{0,4}[:=\uff1a][ \\t]{0,4}"
+        "[\"'*`]{0,3}[^\"'\\s]{1,64}[\"'*`]{0,3},?\\s{0,16}(?:[-*>][ ])?[\"'*`]{0,3}\\Z"
+    ).encode()
 )
 _GOES_ON = re.compile(rb"[ \t]{1,4}(?:if|else|and|or|for|is|in|not|==|!=|\+)(?!\w)")
 _TRIM = frozenset(bytes([mark]) for mark in b",;:.!?\"'`*")
@@ -219,21 +245,74 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield from _said_before(place, keyword)
 
 
+def _is_no_value(kind: str, name: bytes, operator: bytes) -> bool:
+    # Behind a call that asks for a password stands the name of what is asked for.
+    return (kind in {PASS, PIN} and operator.startswith(b",")) or (operator == b"(" and bool(_ASKS.match(name)))
+
+
+class _GivenValue(NamedTuple):
+    """A value with the name and the sign before it.
+
+    `quoted`: no variable can stand there, and it is not the next of a list; `meant`: it is set for a program.
+    """
+
+    name: bytes
+    operator: bytes
+    value: Value
+    quoted: bool
+    meant: bool
+
+
+def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
+    name, operator, value = given.name, given.operator, given.value
+    if kind in {PASS, KEY} and is_mixed(value.text) and _USER_BEFORE.search(_stretch_before(place)):
+        kind = PASSWORD
+    if _is_plausible(kind, name, value.text, quoted=given.quoted, meant=given.meant):
+        return True
+    is_literal = value.quoted or _is_literal(place, value)
+    if kind == PASSWORD:
+        judge = is_made_up if value.quoted else is_written
+        return is_literal and judge(value.text) and kind_of(value.text) is None  # a variable's name
+    is_fallback = operator in _FALLBACKS and name.upper() == name
+    is_shared = kind == TOKEN and (is_fallback or bool(_SHARED.search(name)))
+    return is_shared and is_literal and len(value.text) >= 10 and is_written(value.text)
+
+
 def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> Iterator[SecretSpan]:
     kind = kind_of(name)
     operator = found.groupdict().get("operator", b"=") or b"="
-    if kind is None or (kind in {PASS, PIN} and operator.lstrip().startswith(b",")):
-        return
-    if _is_empty_string(place, found):
+    if kind is None or _is_no_value(kind, name, operator.strip()) or _is_empty_string(place, found):
         return
     is_environment = operator == b"=" and name.upper() == name and bool(re.search(rb"[A-Z]", name))
     value = value_at(place, found.end(), found["quote"], to_space=is_environment)
     if value is not None:
         # One string behind another may be the next of a list as well as the value of the first.
-        quoted = (value.quoted and not operator.lstrip().startswith(b",")) or is_environment
-        plausible = _is_plausible(kind, name, value.text, quoted=quoted, meant=is_environment)
-        plausible = plausible and not (not quoted and _is_variable(place, value))
+        quoted = (value.quoted and operator.strip() != b",") or is_environment or _is_field(place, value)
+        given = _GivenValue(name, operator.strip(), value, quoted=quoted, meant=is_environment)
+        plausible = _is_secret(place, kind, given) and not (not quoted and _is_variable(place, value))
         yield SecretSpan(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
+
+
+def _stretch_before(place: KeywordPlace) -> bytes:
+    start = place.first - len(name_before(place))
+    return place.buffer[max(place.begin, start - 120) : start]
+
+
+def _is_field(place: KeywordPlace, value: Value) -> bool:
+    """Return whether a value is a field of a connection string, where nothing stands for another value."""
+    behind = value.at + len(value.text)
+    return not value.quoted and bool(_FIELD.match(place.buffer, behind, place.end))
+
+
+def _is_literal(place: KeywordPlace, value: Value) -> bool:
+    """Return whether a bare value stands where programs read it as it is: a line of settings, a flag, an element."""
+    behind = value.at + len(value.text)
+    least = max(place.begin, place.first - 120)
+    before = place.buffer[max(least, place.buffer.rfind(b"\n", least, place.first) + 1) : place.first]
+    after = place.buffer[behind : min(place.end, behind + 2)]
+    if _IS_FLAG.search(before) or after == b"</":
+        return True
+    return bool(_IS_SETTING.fullmatch(before)) and (not after or after[:1] in b"\r\n" or after == b"**")
 
 
 def _is_empty_string(place: KeywordPlace, found: re.Match[bytes]) -> bool:
@@ -363,8 +442,8 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
 
 # The words and signs between a name and what it is, in the languages whose words for it are above.
 _LINK = (
-    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
-    "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|是|为|\uff1a|は|는|은)"
+    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|auf|es|era|est|é|è|jest|är|on|это|на)(?![\\w'\u2019-])"
+    "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|改为|改成|改到|换成|设为|设成|是|为|\uff1a|は|는|은)"
 ).encode()
 _ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"
 _OPENING = rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
@@ -378,8 +457,26 @@ _NEGATIVE = re.compile(
     rb"type|url|field|header|count|size)\b"
 )
 _DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little of what was clearly drawn by lot
-_BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"="})
-_BEFORE_OWNERS = frozenset({b"my", b"the", b"our", b"a", b"your", b"its"})
+_BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"=", b"als", b"comme", b"como", "как".encode()})
+_BEFORE_OWNERS = frozenset(
+    [
+        b"my",
+        b"the",
+        b"our",
+        b"a",
+        b"your",
+        b"its",
+        b"new",
+        b"mein",
+        b"das",
+        b"neues",
+        b"mon",
+        b"le",
+        b"mot",
+        b"mi",
+        b"la",
+    ]
+)
 _NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence tells one of these
 _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
@@ -440,13 +537,9 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
     if kind == PASSWORD and linked:
         if value.quoted:
             return is_password(text, quoted=True)
-        return (
-            len(text) >= 5
-            and (
-                is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or bool(_SIGN.search(text))
-            )
-            and is_password(text, quoted=False)
-        )
+        is_odd = is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or _SIGN.search(text)
+        is_one = is_password(text, quoted=False) or is_made_up(text) or (len(text) >= 8 and is_written(text))
+        return len(text) >= 5 and bool(is_odd) and is_one
     if not linked:
         return len(text) >= 12 and is_mixed(text) and is_token(text, quoted=value.quoted) and value.quoted
     return is_token(text, quoted=value.quoted)
@@ -463,7 +556,8 @@ def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         value = trim(words[at].lstrip(b"\"'`(*"))
         if len(value) < 6:
             continue
-        judge = is_password if KEYWORDS[keyword] == PASSWORD else is_token
-        if is_mixed(value) and judge(value, quoted=False):
+        is_password_word = KEYWORDS[keyword] == PASSWORD
+        judge = is_password if is_password_word else is_token
+        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_made_up(value))):
             first = start + before.rfind(value)
             yield SecretSpan(first, first + len(value), f"{KEYWORDS[keyword]}-told")

@@ -28,6 +28,8 @@ _DIGIT = re.compile(rb"[0-9]")
 _LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
 _SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
 _HEXADECIMAL = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
+_ACCENTED = re.compile(rb"[\xc3-\xd4][\x80-\xbf]")  # a letter of Latin with a mark, of Greek or of Cyrillic
+_IDEOGRAPHS = re.compile(rb"(?:[\xe3-\xe9][\x80-\xbf]{2}){3}")
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(rb"(?i)(?:sha|md|blake)[0-9]{1,3}[a-z]?[:=_-]|ssh-|ecdsa-sha2|AAAA[BCE]3Nz")
 _MASKED = re.compile(
@@ -50,7 +52,8 @@ _FILLED_IN = re.compile(rb"\$[\w({\[]|\$\$|\{\{|\{%|%\(|%[sdvqr]\b|%\{|<%|#\{|\\
 _ASKED_FOR = re.compile(rb"your|change|insert|replace|enter|put|placeholder|example|dummy|xxx|redacted|(.)\1{5}")
 _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
 _CAPITAL_BEHIND = re.compile(rb"(?=.*[a-z].*[0-9][A-Z])[A-Za-z0-9]{8,64}")
-_WORD_NUMBER = re.compile(rb"[A-Za-z]{3,24}[0-9]{2,8}[A-Za-z!]{0,16}")  # no version has two digits in a row
+# Words with a number behind them: `winter2024x`, `Katze_Minka09`. No version has two digits in a row.
+_WORD_NUMBER = re.compile(rb"(?:[A-Za-z]{3,24}[._-]){0,3}[A-Za-z]{3,24}[._-]?[0-9]{2,8}[A-Za-z!]{0,16}")
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
 _ALGORITHM = re.compile(
     rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
@@ -100,7 +103,12 @@ def is_stand_in(value: bytes) -> bool:
         return True
     behind = value.rpartition(b"_")[2]
     is_one_letter = len(behind) >= 8 and len(set(behind)) == 1  # phc_0000000000
-    if len(set(bare)) <= 3 or is_one_letter or bool(_MASKED.search(value)) or bool(_FILLED_IN.match(value)):
+    if (
+        (len(set(bare)) <= 3 and not _ACCENTED.search(value))
+        or is_one_letter
+        or bool(_MASKED.search(value))
+        or bool(_FILLED_IN.match(value))
+    ):
         return True
     found = _STAND_IN.search(value)
     return bool(found) and not _is_meant(value, found[0] if found else b"")
@@ -118,8 +126,10 @@ def _is_meant(value: bytes, stand_in: bytes) -> bool:
 
 def _is_odd(value: bytes) -> bool:
     # A bracket may begin a secret by chance; then what follows is no name and is never closed.
-    if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"**")) or b"](" in value:
+    if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"**")) or b"](" in value:
         return False
+    if value.startswith(b"<"):
+        return bool(re.fullmatch(rb"<(?=[^\s/]*[0-9])(?=[^\s/]*[A-Z])[^\s/<=\"]{4,24}[^\s/<>=\"]", value))
     inner = _ENCLOSED.fullmatch(value)
     if inner:
         # No variable's name: drawn by lot, of both cases, with more than a number at its end.
@@ -220,14 +230,16 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
     value = value[:LENGTH_MAX]
     if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or _ALGORITHM.fullmatch(value):
         return False
-    if value.startswith(b"//"):  # what is behind `https:`
+    if value.startswith(b"//") or _IDEOGRAPHS.search(value):  # what is behind `https:`; a sentence
         return False
     if (not quoted and is_code(value)) or _PROMPT.fullmatch(value) or _HOST.fullmatch(value):
         return False
     if b" " in value:
         if quoted and is_phrase(value):
             return True
-        return value.count(b" ") <= 4 and bool(_DIGIT.search(value)) and not is_wordy(value)
+        # Of a sentence about passwords some word is one of those that such sentences are made of.
+        is_plain = not (quoted and not _VALIDATION.intersection(value.lower().split()))
+        return value.count(b" ") <= 4 and bool(_DIGIT.search(value)) and not (is_plain and is_wordy(value))
     if meant and len(value) >= 6 and value.isalnum():
         return True
     if _DIGIT.search(value):
@@ -256,7 +268,12 @@ def is_spoken(value: bytes, *, quoted: bool = False) -> bool:
 
 def is_made_up(value: bytes) -> bool:
     """Return whether a value is a password where the words around it name one: `winter2024x`, `hunter22`."""
-    return is_spoken(value) or (bool(_WORD_NUMBER.fullmatch(value)) and is_password(value, quoted=False))
+    return is_spoken(value) or (bool(_WORD_NUMBER.fullmatch(value)) and is_password(value, quoted=True))
+
+
+def is_written(value: bytes) -> bool:
+    """Return whether a value without quotes is a password where no variable can stand: in settings, a flag."""
+    return is_mixed(value) and not is_code(value) and is_password(value, quoted=True)
 
 
 def is_number(value: bytes, *, quoted: bool) -> bool:
@@ -305,7 +322,8 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
 
 def is_chosen(value: bytes) -> bool:
     """Return whether a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
-    return bool(re.fullmatch(rb"[a-z0-9]{14,64}", value)) and not _ASKED_FOR.search(value) and value not in _DOCUMENTED
+    shaped = re.fullmatch(rb"[a-z0-9]{14,64}", value) or (_WORD_NUMBER.fullmatch(value) and len(value) >= 10)
+    return bool(shaped) and not _ASKED_FOR.search(value) and value not in _DOCUMENTED
 
 
 def is_key(value: bytes, *, quoted: bool) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import name_before, owner_before, trim
-from memoryd.scrub.plausible import is_made_up, is_odd_password, is_stand_in, is_token
+from memoryd.scrub.plausible import is_made_up, is_mixed, is_odd_password, is_stand_in, is_token
 
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
 _SHORT = "pass pw mdp"
@@ -29,6 +29,8 @@ _LOGINS = (
 )
 _LINKS = "is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn"
 _LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande"
+_CODES = ("recovery code", "backup code", "2fa code", "one-time code", "wiederherstellungscode", "codes de secours")
+_SEEDS = ("otp seed", "otp secret", "totp seed", "totp secret", "totp key", "2fa secret", "2fa seed", "mfa secret")
 _ACCOUNTS = ("(root", "(admin", "(postgres", "(user", "(ubuntu", "(deploy", "(administrator", "(sa")
 _CHAINS = ("wif", "wallet", "bitcoin", "electrum")
 _WALLETS = ("seed phrase", "recovery phrase", "backup phrase", "secret phrase", "wallet seed", "mnemonic")
@@ -63,6 +65,21 @@ _COMMON = frozenset(
 )
 _WALLET_KEY = re.compile(rb"(?<![\w+/=.-])(?P<value>(?:5[HJK]|[KL][w-z1-5])[1-9A-HJ-NP-Za-km-z]{49,50})(?![\w+/=-])")
 _HEX = re.compile(rb"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?P<value>[0-9a-f]{40})(?!\w)")
+_CODE = re.compile(
+    rb"[ \t>*`|-]{0,8}(?:[0-9]{1,2}[.)][ \t]{1,4})?`?(?P<value>[A-Za-z0-9]{4,10}(?:-[A-Za-z0-9]{4,10}){0,3})`?"
+    rb"[ \t,;]{0,4}(?:\r?\n|\Z|(?<=[ ,;\t]))"
+)
+_CODES_BEGIN = re.compile(rb"[^\n:]{0,60}:[ \t]*(?:\r?\n){0,2}(?:```\w{0,8}\r?\n)?")
+_SEED = re.compile(
+    rb"[^\n:=]{0,24}(?:[:=]|is)[ \t\"'`*]{0,6}(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4})(?![A-Za-z0-9])"
+)
+# A short word for a password that stands alone before one is led to by one of these: "als PW", "with pw", "(pw".
+_LEADS = re.compile(rb"(?i)(?:\(|\b(?:as|als|with|mit|avec|con|use|using|nimm)[ \t])\Z")
+_AS = frozenset({b"as", b"als", b"comme", b"como"})
+_SAID_AS = re.compile(
+    rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
+    rb"(?:(?:the|my|das|mein|le|mon|la|mi)[ \t])?\Z"
+)
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
 
@@ -78,14 +95,39 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         return
     value, words = trim(found["value"]), found["words"].lower().split()
     is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
-    if is_short and (not found["link"] or name_before(place)):
+    is_led = is_short and bool(_LEADS.search(place.buffer[max(place.begin, place.first - 12) : place.first]))
+    is_sure = bool(found["link"]) or is_led
+    if (is_short and (not is_sure or name_before(place))) or not (found["link"] or found["apart"]):
         return
-    if not found["link"] and not found["apart"]:
-        return
-    is_sure = bool(found["link"]) or not keyword.isascii()
+    is_sure = is_sure or not keyword.isascii()
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
     if judged and not (words and words[-1].decode("utf-8", "replace") in _NOT_BEFORE):
         yield _span(found)
+
+
+def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield the password that stands before a word for it: "J'ai mis … comme mdp"."""
+    begin = max(place.begin, place.first - 90)
+    as_words = place.buffer[max(begin, place.first - 12) : place.first].lower().split()[-2:]
+    found = _SAID_AS.search(place.buffer[begin : place.first]) if _AS.intersection(as_words) else None
+    if found is not None and is_mixed(found["value"]) and is_odd_password(found["value"], quoted=False):
+        yield SecretSpan(begin + found.start("value"), begin + found.end("value"), "password-told")
+
+
+def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield the codes of a list that opens an account: each on a line of its own, or behind commas."""
+    head = _CODES_BEGIN.match(place.buffer, place.last, place.end)
+    at = head.end() if head else place.end
+    while (found := _CODE.match(place.buffer, at, place.end)) and any(map(str.isdigit, found["value"].decode())):
+        yield _span(found, "recovery-code")
+        at = found.end()
+
+
+def _find_seed(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield what one-time passwords are counted from (RFC 4226), as programs show it: in base32."""
+    found = _SEED.match(place.buffer, place.last, min(place.end, place.last + _REACH))
+    if found is not None and len(found["value"]) >= 16 and not is_stand_in(found["value"]):
+        yield _span(found, "otp-seed")
 
 
 def _find_pair(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
@@ -134,4 +176,7 @@ FINDS: dict[bytes, Find] = {
     **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"sourcegraph": _find_hex,
+    **dict.fromkeys((b"mdp", b"password", b"passwort", b"pw"), _find_said_as),
+    **{word.encode(): _find_codes for word in _CODES},
+    **{word.encode(): _find_seed for word in _SEEDS},
 }

@@ -26,6 +26,8 @@ def _fill(line: str, number: int) -> tuple[str, list[str]]:
         + _drawn(random, digits, 2)
         + _drawn(random, ascii_letters, 3),
         "{w}": random.choice(_STEMS.split()) + _drawn(random, digits, 2) + _drawn(random, ascii_lowercase, 3),
+        "{s}": f"{random.choice(_STEMS.split())}_{random.choice(_STEMS.split()).title()}_{_drawn(random, digits, 2)}",
+        "{codes}": f"{_drawn(random, _HEX, 4)}7-{_drawn(random, _HEX, 5)}",
         "{t}": _drawn(random, ascii_letters, 30) + _drawn(random, digits, 2),
         "{ngrok}": f"2{_drawn(random, _ALNUM, 26)}_{_drawn(random, _ALNUM, 20)}7",
         "{dj}": _drawn(random, ascii_lowercase + digits + "!@#$%^&*(-_=+)", 50),
