@@ -35,6 +35,7 @@ from memoryd.text import normal, prose
 from memoryd.text.content import label_of, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
+from memoryd.tiers.recent import LONGEST
 from memoryd.tiers.session_summary import (
     BY_USER,
     CORRECTED,
@@ -71,7 +72,7 @@ _SECTIONS = {
     job.MemoryType.FACT: Section.FOUND,
     job.MemoryType.EVENT: Section.STATE,
 }
-_MOST_CHARACTERS = 1_900  # of a session's points by extraction, beside those of these sections
+_MOST_CHARACTERS = 2_800  # of a session's points by extraction, beside those of these sections
 _FREE = frozenset({Section.STATE, Section.FILES})
 # Points of each section that are kept with the session, for the next sleep and for `RECENT.md`.
 _MOST_POINTS = {
@@ -421,9 +422,9 @@ def _merge_earlier(
     new: list[SummaryPoint] = []
     for point in found:
         text = strip_label(point.text)
-        is_free = point in last or point.section in _FREE
-        if not said.says(text) and (is_free or len(text) <= room):
-            room -= 0 if is_free else len(text)
+        size = 0 if point in last or point.section in _FREE else min(len(text), LONGEST)
+        if not said.says(text) and size <= room:
+            room -= size
             said.add(text)
             new.append(point)
     return merge_points(held, new)

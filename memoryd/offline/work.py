@@ -52,10 +52,12 @@ _OF_ANSWER = {
     "": -4.75, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
     "capitals": 0.2, "parts": -0.25, "cause": 0.9, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 1.0,
     "hedge": -2.0, "exclaims": -2.0, "refuted": -2.0, "progress": -0.8, "passing": -0.5, "outcome": 1.0,
+    "refers": -0.8, "fragment": -1.0,
 }  # fmt: skip
 _OF_REQUEST = {
     "": -1.5, "late": 0.9, "length": 0.3, "words": 0.04, "messages": -0.4, "capitals": 0.1, "parts": -0.1,
     "steers": 0.9, "choice": 0.9, "denies": 0.5, "rules": 0.9, "first": 0.3, "last": 2.0, "asks": -0.8, "thin": -0.8,
+    "refers": -0.3,
 }  # fmt: skip
 
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
@@ -359,7 +361,7 @@ class _WorkReading:
             return Section.FAILED
         if work_cues.STATE.search(text):
             return Section.STATE if turn == self._last else Section.DECIDED
-        if turn == self._last and work_cues.DONE.search(text):
+        if turn == self._last and (work_cues.DONE.search(text) or work_texts.is_pending(text)):
             return Section.STATE
         if work_cues.CAUSE.search(text):
             return Section.FOUND
@@ -401,6 +403,7 @@ class _WorkReading:
             "exclaims": work_cues.EXCLAIMS.search(text) is not None,
             "refuted": self._is_refuted(turn) or self._is_overtaken(turn, text, keys),
             "outcome": turn == self._last and work_cues.DONE.search(text) is not None,
+            "fragment": work_cues.FRAGMENT.match(text) is not None,
             "passing": not is_final and not work_cues.CAUSE.search(text) and not work_cues.DONE.search(text),
         }
         return _weigh(signs, _OF_ANSWER)
@@ -417,6 +420,7 @@ class _WorkReading:
             "parts": text.count(":") + text.count(";"),
             "choice": work_cues.CHOICE.search(text) is not None,
             "denies": replacement.denies(text),
+            "refers": work_cues.REFERS.search(text) is not None,
         }
 
 

@@ -77,6 +77,7 @@ PLANS = re.compile(r"^我?(?:将|会|先|准备|正在)|^(?:接下来|现在)|^(
 HEDGES = re.compile(
     r"\b(?:might|maybe|perhaps|possibly|probably|likely|could(?! (?:not|never))|i suspect|i think|i assume"
     r"|seems?|appears?|looks? like|let's see|hmm|may (?:be|have|not)|(?:i|we) (?:should|need to|can|would|must)"
+    r"|will now|should (?:now )?work|just works|\d\d ?% (?:chance|sure|certain)"
     r"|would (?:be|have|also|need))\b"
     r"|可能|也许|应该是|似乎",
     re.IGNORECASE,
@@ -162,7 +163,8 @@ COMPLAINS = re.compile(
 REFERS = re.compile(
     r"\b(?:you (?:suggested|said|mentioned|proposed|did)|(?:do|go(?:ing)? for|option) (?:\d|it|that|this)\b"
     r"|this (?:part|one|now)|yes to all|the (?:first|second|third|last) (?:one|option)|as (?:above|before)"
-    r"|same (?:here|thing))\b",
+    r"|same (?:here|thing)|the above|this (?:doc )?page|that (?:test|message|error|file|line|comment|approach|idea)"
+    r"|here(?:'s| is| are) (?:a|an|the|my|some)\b.{0,60}\b(?:list|table|plan|summary))\b",
     re.IGNORECASE,
 )
 # What an assistant is about to do or is doing: it says less than the result.
@@ -176,6 +178,12 @@ PENDING = re.compile(
     r"|\b(?:i'm|i am|we're) (?:(?:also|now|just|still|only) )?(?!using\b)\w+ing\b"
     r"|\b(?:remaining|still (?:has|have|shows?|reports?|fails?|needs?|contains?|one|two|three|\d+)"
     r"|new (?:bug|issue|error|failure))\b",
+    re.IGNORECASE,
+)
+# An item of a list that leaves out what it is about: "Shows a message when …", "Else if …".
+FRAGMENT = re.compile(
+    r"^\W*(?:shows?|displays?|uses?|returns?|handles?|supports?|provides?|allows?|includes?|adds?|creates?|checks?"
+    r"|else|otherwise|or|proper(?:ly)?|clickable|clean|simple|full|better|improved|automatic(?:ally)?|set up)\b",
     re.IGNORECASE,
 )
 THANKS = re.compile(

@@ -18,7 +18,7 @@ from itertools import accumulate
 from memoryd.recall.words import STROKES, list_runs, simplify
 from memoryd.text.wording import find_stem
 
-LENGTH = 480  # characters
+LENGTH = 700  # characters
 _UNIT = 200  # characters of a sentence; a longer one is read in parts
 _LEAST = 12  # characters; what is shorter goes with what follows it
 _ENDING = 3  # letters at most in which two forms of a word differ

@@ -19,9 +19,9 @@ from memoryd.tiers.archive import PastSession, split_sections
 from memoryd.tiers.session_summary import Section, SummaryPoint
 
 NAME = "RECENT.md"
-NEWEST_CHARACTERS, OLDER_CHARACTERS = 2000, 1100  # of an entry
+NEWEST_CHARACTERS, OLDER_CHARACTERS = 2700, 1100  # of an entry
 _FRAME = 250  # characters of an entry's heading, labels and link
-_LONGEST = 320  # characters of a point
+LONGEST = 240  # characters of a point
 _LISTED = 7  # characters around a point
 MOST = {
     Section.ASKED: 2,
@@ -192,6 +192,9 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
     The last requests are taken, and the first of anything else. The last request stays.
     """
     told = [point for point in dict.fromkeys(replace(one, text=_shorten(one)) for one in points) if point.text]
+    last = _of(Section.ASKED, told)[-1:]
+    # A question that was asked on the way has been answered since.
+    told = [one for one in told if one in last or one.section is not Section.ASKED or one.text[-1:] not in "?\uff1f"]
     ranks = _rank(told)
     kept = [
         point for section, most in MOST.items() for point in _of(section, sorted(told, key=ranks.__getitem__))[:most]
@@ -219,12 +222,12 @@ def _shorten(point: SummaryPoint) -> str:
     """Return a point's text without what its section says; a long one ends behind one of its sentences."""
     is_told = point.section is Section.ASKED and label_of(point.text) == "user"  # another's label is needed
     text = neutralize(strip_label(point.text)) if is_told else point.text
-    if len(text) <= _LONGEST:
+    if len(text) <= LONGEST:
         return text
     if point.section is Section.FILES:
-        return text[:_LONGEST].rpartition(", ")[0] or text
-    end = max((at for one in split(text) if (at := one.start + len(one.text)) <= _LONGEST), default=0)
-    return text[:end] if end > _LONGEST // 2 else f"{text[:_LONGEST].rpartition(' ')[0] or text[:_LONGEST]} …"
+        return text[:LONGEST].rpartition(", ")[0] or text
+    end = max((at for one in split(text) if (at := one.start + len(one.text)) <= LONGEST), default=0)
+    return text[:end] if end > LONGEST // 2 else f"{text[:LONGEST].rpartition(' ')[0] or text[:LONGEST]} …"
 
 
 def _write_entry(session: PastSession, points: Sequence[SummaryPoint]) -> str:
