@@ -18,19 +18,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import PurePosixPath
 
 from memoryd.transcripts.fields import read_time
-from memoryd.transcripts.format import FileCut, Identity, LineFormat, RecordTurns
-from memoryd.transcripts.lines import Record, clean
+from memoryd.transcripts.format import FileCut, Identity, LineFormat, RecordTurns, Values
+from memoryd.transcripts.lines import Pass, Record, clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.format import Values
-    from memoryd.transcripts.lines import Pass
 
 FILE = ".aider.chat.history.md"
 _HEAD, _USER, _PRINTED, _MODEL, _BLANK = "head", "user", "printed", "model", "blank"

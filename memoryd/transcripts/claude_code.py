@@ -18,7 +18,9 @@ over. What is known was learned from public transcripts of versions 1.0.43 to 2.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
 
 from memoryd.transcripts.dialogs import read_dialog
 from memoryd.transcripts.fields import (
@@ -32,8 +34,8 @@ from memoryd.transcripts.fields import (
     read_word,
     type_name,
 )
-from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, first_of
-from memoryd.transcripts.lines import clean, derived_id
+from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, Values, first_of
+from memoryd.transcripts.lines import Pass, Record, clean, derived_id
 from memoryd.transcripts.record_text import (
     Envelope,
     RecordText,
@@ -44,13 +46,6 @@ from memoryd.transcripts.record_text import (
     turns_of,
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.format import Values
-    from memoryd.transcripts.lines import Pass, Record
 
 SYNTHETIC = "<synthetic>"  # the model's name on what the program says in its place, such as API errors
 

@@ -14,8 +14,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -31,25 +33,18 @@ from memoryd.transcripts.fields import (
     type_name,
 )
 from memoryd.transcripts.format import UNHEARD, Identity
-from memoryd.transcripts.lines import clean
+from memoryd.transcripts.lines import Record, clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
-from memoryd.transcripts.turn import Origin, Role, TurnKind
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 from memoryd.transcripts.whole import (
     RESTED_SECONDS,
+    DocumentFile,
     DocumentFormat,
     FoundRecord,
     SessionRecords,
     parse_document,
     parse_object,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.lines import Record
-    from memoryd.transcripts.turn import Turn
-    from memoryd.transcripts.whole import DocumentFile
 
 NAME = "cline"
 _API, _UI, _HISTORY = "api_conversation_history.json", "ui_messages.json", "history_item.json"

@@ -19,7 +19,9 @@ over. What is known was learned from codex-rs/protocol and from public rollouts:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from pathlib import PurePosixPath
+from typing import Any
 
 import orjson
 
@@ -34,9 +36,9 @@ from memoryd.transcripts.fields import (
     read_word,
     type_name,
 )
-from memoryd.transcripts.format import UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
+from memoryd.transcripts.format import UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.injected import strip
-from memoryd.transcripts.lines import clean, derived_id
+from memoryd.transcripts.lines import Pass, Record, clean, derived_id
 from memoryd.transcripts.record_text import (
     Envelope,
     RecordText,
@@ -47,13 +49,6 @@ from memoryd.transcripts.record_text import (
     turns_of,
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.format import Values
-    from memoryd.transcripts.lines import Pass, Record
 
 _ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 # What says nothing new: the model's reasoning, notices, and what stands in another record as well.

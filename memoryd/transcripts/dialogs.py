@@ -14,16 +14,14 @@ stores it looks the call up: see `is_confirmed`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from memoryd.text.sentences import list_texts
 from memoryd.transcripts.fields import mappings, output_text, read_mapping, read_word
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.record_text import RecordText
 from memoryd.transcripts.turn import Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ASKS = "AskUserQuestion"
 ANY_TOOL, BUILT_IN = "any", "built-in"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
 from memoryd.transcripts import lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.lines import BadSpan, Pass, Record
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.lines import BadSpan, Pass, Record
+from memoryd.transcripts.turn import Turn
 
 DRIFTED = "its schema is not known"  # in the reason for not reading a file that its agent's format should be
 UNHEARD = "role/"  # what begins the name of something passed over that is a message by its shape, not by its role

@@ -15,25 +15,20 @@ What is known was learned from the program's chatRecordingService and chatRecord
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from pathlib import PurePosixPath
+from typing import Any
 
 import orjson
 
 from memoryd.transcripts.dialogs import read_answers
 from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
-from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
-from memoryd.transcripts.lines import clean, derived_id
+from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
+from memoryd.transcripts.lines import Pass, Record, clean, derived_id
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.format import Values
-    from memoryd.transcripts.lines import Pass, Record
 
 ASKS = "ask_user"
 ROOT_FILE = ".project_root"  # beside `chats/`: the path of the project, and nothing else

@@ -7,17 +7,12 @@ resumed, a newer program writes it once more as an event log, with the same ids;
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from memoryd.transcripts.gemini import ROOT_FILE, Gemini, name_skipped, turns_of_message
 from memoryd.transcripts.lines import clean
-from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFormat, SessionRecords, parse_document
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.whole import DocumentFile
+from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, DocumentFormat, SessionRecords, parse_document
 
 _HEAD = re.compile(rb'\s*\{(?=.{0,4000}"sessionId"\s*:)(?=.{0,4000}"projectHash"\s*:)', re.DOTALL)
 _LOG = Gemini()

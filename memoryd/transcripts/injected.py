@@ -8,10 +8,7 @@ forms.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 NAME = "memoryd-context"
 OPEN = f"<{NAME}>"

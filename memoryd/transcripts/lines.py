@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import orjson
 
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _State = TypeVar("_State")
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from pathlib import PurePosixPath
+from typing import Any
 
 import orjson
 
@@ -24,16 +25,10 @@ from memoryd.transcripts.fields import (
     read_word,
     type_name,
 )
-from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, first_of
+from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.lines import Pass, Record, derived_id
 from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_with_usage_last
-from memoryd.transcripts.turn import Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.format import Values
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 SPEAKERS = {
     "system": (Role.SYSTEM, Origin.SYSTEM),

@@ -11,8 +11,10 @@ import contextlib
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from memoryd.text.fences import open_after
 from memoryd.transcripts.fields import read_time
@@ -20,13 +22,7 @@ from memoryd.transcripts.format import Identity
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.record_text import Envelope, RecordText, turns_of
-from memoryd.transcripts.turn import Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 NAME = "now"
 CAPTURE = "capture"  # the memory type of a file that memoryd writes of a session that it only watches

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.transcripts.fields import read_word
 from memoryd.transcripts.format import UNKNOWN_PARENT, Identity
@@ -19,13 +19,12 @@ from memoryd.transcripts.whole import (
     UNPACK,
     DatabaseFormat,
     FoundRecord,
+    Rows,
     SessionRecords,
     SessionStretch,
+    StretchStart,
     parse_object,
 )
-
-if TYPE_CHECKING:
-    from memoryd.transcripts.whole import Rows, StretchStart
 
 WINDOW = 500  # events of one reading
 _PORTION = 4  # events of one query

@@ -17,8 +17,10 @@ from a database of 1.18:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from pathlib import PurePosixPath
+from typing import Any
 
 from memoryd.transcripts.dialogs import read_answers
 from memoryd.transcripts.fields import (
@@ -33,24 +35,20 @@ from memoryd.transcripts.fields import (
 from memoryd.transcripts.format import Identity, Reader
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
-from memoryd.transcripts.turn import Origin, Role, TurnKind
+from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 from memoryd.transcripts.whole import (
     DatabaseFormat,
+    DocumentFile,
     DocumentFormat,
     FoundRecord,
+    Rows,
     SessionRecords,
     SessionStretch,
+    StretchStart,
     end_of,
     parse_document,
     parse_object,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.turn import Turn
-    from memoryd.transcripts.whole import DocumentFile, Rows, StretchStart
 
 NAME = "opencode"
 WINDOW = 100  # messages of one reading

@@ -16,16 +16,17 @@ public sessions of 2025 and 2026:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
-from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, first_of
-from memoryd.transcripts.lines import derived_id
+from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
+from memoryd.transcripts.lines import Pass, Record, derived_id
 from memoryd.transcripts.record_text import (
     Envelope,
     RecordText,
@@ -36,12 +37,6 @@ from memoryd.transcripts.record_text import (
     turns_with_usage_last,
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memoryd.transcripts.format import Values
-    from memoryd.transcripts.lines import Pass, Record
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ENTRIES = frozenset({

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from memoryd.transcripts.fields import (
     block_text,
@@ -15,9 +16,6 @@ from memoryd.transcripts.fields import (
 )
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 class RecordText(NamedTuple):

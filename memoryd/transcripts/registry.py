@@ -7,26 +7,22 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import PurePosixPath
+from typing import Any
 
 from memoryd.errors import ConfigError
 from memoryd.transcripts import aider, now_file
 from memoryd.transcripts.claude_code import ClaudeCode
 from memoryd.transcripts.cline import Cline
 from memoryd.transcripts.codex import Codex
-from memoryd.transcripts.format import DRIFTED, Unsupported
+from memoryd.transcripts.format import DRIFTED, LineFormat, Unsupported, Values
 from memoryd.transcripts.gemini import Gemini
 from memoryd.transcripts.gemini_file import GeminiFile
 from memoryd.transcripts.messages import Messages
 from memoryd.transcripts.openclaw_database import OpenClawDatabase
 from memoryd.transcripts.opencode import OpenCodeDatabase, OpenCodeTree
 from memoryd.transcripts.pi import OpenClaw, Pi
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.format import LineFormat, Values
-    from memoryd.transcripts.whole import DatabaseFormat, DocumentFormat
+from memoryd.transcripts.whole import DatabaseFormat, DocumentFormat
 
 _READERS = (Codex(), ClaudeCode(), OpenClaw(), Pi(), Gemini(), aider.Aider(), Messages())
 FORMATS: dict[str, LineFormat] = {one.name: one for one in _READERS}

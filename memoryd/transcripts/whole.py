@@ -14,19 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
 import orjson
 
-from memoryd.transcripts.format import Reader
-from memoryd.transcripts.lines import JsonScanner
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
-    from memoryd.transcripts.format import Identity
-    from memoryd.transcripts.lines import Pass, Record
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.format import Identity, Reader
+from memoryd.transcripts.lines import JsonScanner, Pass, Record
+from memoryd.transcripts.turn import Turn
 
 Rows = Callable[..., list[tuple[Any, ...]]]  # runs one query, given as SQL and its values
 
