@@ -7,28 +7,22 @@ goes by words. What the model cannot take is passed over: words find it as befor
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
+from memoryd.config import Agent, Settings
 from memoryd.errors import MemorydError
+from memoryd.files.log import Log
+from memoryd.finding.indexing import Indexer
 from memoryd.finding.recall import Meaning
 from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
-from memoryd.worker.client import ClosedError, LostError
+from memoryd.worker.client import ClosedError, LostError, Worker
 from memoryd.worker.embedder import CHARACTERS, list_missing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    from memoryd.config import Agent, Settings
-    from memoryd.files.log import Log
-    from memoryd.finding.indexing import Indexer
-    from memoryd.worker.client import Worker
 
 PATIENCE = timedelta(milliseconds=300)  # of a question that somebody waits for: twenty times what the model takes
 BATCH = 16

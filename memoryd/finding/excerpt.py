@@ -9,10 +9,11 @@ or proposals.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
 
+from memoryd.config import Agent
 from memoryd.database import reads
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.files import regular
@@ -23,12 +24,6 @@ from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.private import is_private
 from memoryd.tiers import core, proposal
 from memoryd.tiers.lines import lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from memoryd.config import Agent
 
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"

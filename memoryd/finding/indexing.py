@@ -7,19 +7,24 @@ is read for it is read inside.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memoryd.clock import moment_of, utc_now
+from memoryd.config import Agent
 from memoryd.database import reads
+from memoryd.database.reads import DatabaseReader, KeptReader
 from memoryd.errors import StateError
 from memoryd.files import regular
-from memoryd.files.open_folder import open_folder
-from memoryd.index.database import RebuiltError
-from memoryd.index.tables import Progress
+from memoryd.files.log import Log
+from memoryd.files.open_folder import FolderEntry, OpenFolder, open_folder
+from memoryd.index.database import Index, RebuiltError
+from memoryd.index.tables import IndexSource, Progress, Tables
 from memoryd.recall import documents
 from memoryd.recall.chunks import Chunk, split_chunks
 from memoryd.recall.documents import IndexDocument, IndexTurn
@@ -27,17 +32,6 @@ from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.tags import tags_in
 from memoryd.tiers.archive import mask_frame
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from memoryd.config import Agent
-    from memoryd.database.reads import DatabaseReader, KeptReader
-    from memoryd.files.log import Log
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
-    from memoryd.index.database import Index
-    from memoryd.index.tables import IndexSource, Tables
 
 CORE, DAILY, RECENT, ARCHIVE = "core", "daily", "recent", "archive"
 FILES = (CORE, DAILY, RECENT, ARCHIVE)

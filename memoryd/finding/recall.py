@@ -7,38 +7,31 @@ is taken in anew, and the question is asked once more.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+from memoryd.config import Agent
 from memoryd.database import reads
+from memoryd.database.reads import DatabaseReader
 from memoryd.errors import ConfigError
-from memoryd.finding.indexing import AGAIN, CORE, TIERS
+from memoryd.finding.indexing import AGAIN, CORE, TIERS, Indexer
 from memoryd.finding.passages import Passages
 from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
 from memoryd.index.matches import SearchFilter
+from memoryd.index.tables import Tables
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import ranking
 from memoryd.recall.answers import weigh_voice
-from memoryd.recall.query import parse
-from memoryd.recall.ranking import FACT, KnownMemory, fuse
+from memoryd.recall.query import Query, parse
+from memoryd.recall.ranking import FACT, Candidate, KnownMemory, RankedCandidate, fuse
 from memoryd.recall.snippet import find_held
 from memoryd.text.tags import tags_in
 from memoryd.tiers import core
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from memoryd.config import Agent
-    from memoryd.database.reads import DatabaseReader
-    from memoryd.finding.indexing import Indexer
-    from memoryd.index.tables import Tables
-    from memoryd.recall.query import Query
-    from memoryd.recall.ranking import Candidate, RankedCandidate
 
 LIMIT = 10
 MOST = 200  # hits that one search may give

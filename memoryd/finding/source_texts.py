@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from memoryd.config import Agent
 from memoryd.database import reads
+from memoryd.database.reads import DatabaseReader
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.recall import documents
-from memoryd.recall.ranking import FACT, SESSION
+from memoryd.recall.ranking import FACT, SESSION, Candidate
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.tiers.lines import lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from memoryd.config import Agent
-    from memoryd.database.reads import DatabaseReader
-    from memoryd.recall.ranking import Candidate
 
 
 class SourceTexts:

@@ -6,14 +6,12 @@ session that has slept is disarmed until a compaction follows, or until much has
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from memoryd.config import SleepSettings
+from memoryd.config import SleepSettings
 
 # 0.55 of 100 is a hair above 55 in binary; a bound written as a decimal is meant as one.
 _ROUNDING = 1e-6

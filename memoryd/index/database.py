@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, load_library, own_uri
 from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
-from memoryd.index.matches import Counts
+from memoryd.files.log import Log
+from memoryd.index.matches import Counts, SearchFilter
 from memoryd.index.tables import SCHEMA, DamagedError, FaultError, Tables
 from memoryd.index.vectors import Vectors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from memoryd.files.log import Log
-    from memoryd.index.matches import SearchFilter
-    from memoryd.recall.ranking import Candidate
+from memoryd.recall.ranking import Candidate
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")

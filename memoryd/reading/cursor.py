@@ -9,23 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from sqlalchemy import RowMapping
+
+from memoryd.files.ranges import Handle, Stat
 from memoryd.transcripts import lines as splitting
 from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Fate, FateEvidence, find_fate, needs_prefix
-from memoryd.transcripts.format import UNHEARD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from sqlalchemy import RowMapping
-
-    from memoryd.files.ranges import Handle, Stat
-    from memoryd.transcripts.format import Identity, LineFormat
-    from memoryd.transcripts.lines import BadSpan, Record
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.format import UNHEARD, Identity, LineFormat
+from memoryd.transcripts.lines import BadSpan, Record
+from memoryd.transcripts.turn import Turn
 
 T = TypeVar("T")
 CHUNK = 256 << 10

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.database import sqlite, turns
+from memoryd.files.ranges import Stat
 from memoryd.reading import cursor as reading
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.files.ranges import Stat
-    from memoryd.reading.cursor import Cursor
+from memoryd.reading.cursor import Cursor
 
 OPEN_CURSORS = 512
 

@@ -10,25 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import ranges
+from memoryd.files.ranges import Stat
 from memoryd.reading import foreign_database as foreign
 from memoryd.reading.cursor import Cursor, CursorReading, FoundTurn
 from memoryd.reading.foreign_database import ForeignDatabase
+from memoryd.reading.sources import SourcePattern, WholeReading
 from memoryd.transcripts import registry
 from memoryd.transcripts.lines import Pass
-from memoryd.transcripts.whole import StretchStart
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from memoryd.files.ranges import Stat
-    from memoryd.reading.sources import SourcePattern, WholeReading
-    from memoryd.transcripts.whole import DatabaseFormat, SessionStretch
+from memoryd.transcripts.whole import DatabaseFormat, SessionStretch, StretchStart
 
 HELD_SECONDS = 60.0
 PASSES = 16  # sessions whose earlier rows are remembered

@@ -9,31 +9,24 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memoryd.database import erasure, sqlite, turns
 from memoryd.errors import MemorydError
-from memoryd.files.ranges import Handle
+from memoryd.files.ranges import Handle, Stat
 from memoryd.reading import cursor as reading
-from memoryd.reading.cursor import FoundTurn
+from memoryd.reading.cursor import Cursor, FoundTurn
 from memoryd.reading.packed import unpack
 from memoryd.reading.scrubbing import UnscannedError
+from memoryd.reading.sources import SourcePattern, WholeReading
 from memoryd.text.private import is_private
 from memoryd.transcripts import messages, now_file, registry
 from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import LineFormat
 from memoryd.transcripts.lines import Pass, decode, split
-from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, parse_document
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memoryd.files.ranges import Stat
-    from memoryd.reading.cursor import Cursor
-    from memoryd.reading.sources import SourcePattern, WholeReading
-    from memoryd.transcripts.whole import DocumentFormat
+from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, DocumentFormat, parse_document
 
 PRIVATE = "marked private"
 LARGEST = 16 << 20  # bytes; parsed it takes many times as much

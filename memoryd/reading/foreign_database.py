@@ -14,16 +14,14 @@ https://sqlite.org/wal.html#readers, https://sqlite.org/uri.html
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from memoryd.database.library import file_uri, load_library
 from memoryd.errors import StateError, describe
 from memoryd.files import ranges
 from memoryd.reading.packed import unpack
 from memoryd.transcripts.whole import UNPACK
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 LOG = "-wal"
 BESIDE = (LOG, "-shm", "-journal")

@@ -12,27 +12,31 @@ import math
 import os
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from memoryd.agent_choice import is_nearer_to_another
+from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import query, sqlite
 from memoryd.errors import MemorydError, NotFoundError, StateError, describe, is_disk_trouble
 from memoryd.files import ranges, sources, trust
+from memoryd.files.log import Log
 from memoryd.reading import cursor as reading
 from memoryd.reading import drift, store, unreadable_paths
-from memoryd.reading.backlog import Backlog
-from memoryd.reading.cursor import Cursor
+from memoryd.reading.backlog import Backlog, WaitingTranscript
+from memoryd.reading.cursor import Cursor, FoundTurn
 from memoryd.reading.cursors import Cursors
 from memoryd.reading.databases import Databases
 from memoryd.reading.documents import PRIVATE, Documents
 from memoryd.reading.foreign_database import observe_with_log
-from memoryd.reading.scrubbing import UnscannedError
+from memoryd.reading.scrubbing import Scan, Scrubber, UnscannedError
 from memoryd.reading.sources import SourcePattern, sources_of
 from memoryd.reading.store import IngestBatch
 from memoryd.reading.unreadable_paths import UnreadablePaths
@@ -40,23 +44,10 @@ from memoryd.reading.unscanned_turns import UnscannedTurns
 from memoryd.text.private import is_private
 from memoryd.transcripts import now_file, registry
 from memoryd.transcripts.fate import Action
-from memoryd.transcripts.format import UNHEARD, Identity, Unsupported
+from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, Unsupported
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.messages import Messages
 from memoryd.worker.client import ClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.files.log import Log
-    from memoryd.reading.backlog import WaitingTranscript
-    from memoryd.reading.cursor import FoundTurn
-    from memoryd.reading.scrubbing import Scan, Scrubber
-    from memoryd.transcripts.format import LineFormat
 
 LONGEST_PATH = 4096
 _LINES = (".jsonl", ".json", ".md")  # what is no database

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from memoryd.clock import Clock
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
 from memoryd.files.regular import as_state_error
-from memoryd.reading.scrubbing import UnscannedError
+from memoryd.reading.scrubbing import Scrubber, UnscannedError
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from memoryd.clock import Clock
-    from memoryd.reading.scrubbing import Scrubber
 
 FOLDER = "sessions"
 NEWEST = 50  # sessions that are looked at for one that goes on

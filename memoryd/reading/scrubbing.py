@@ -10,24 +10,21 @@ import hashlib
 import json
 import re
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from memoryd import config
 from memoryd.errors import MemorydError, StateError
+from memoryd.files.log import Log
+from memoryd.scrub.finding import ScrubbedText
 from memoryd.scrub.policy import Policy
-from memoryd.worker.client import ClosedError, WorkerError
+from memoryd.worker.client import ClosedError, Worker, WorkerError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+Progress = Callable[[], None]
 
-    from memoryd import config
-    from memoryd.files.log import Log
-    from memoryd.scrub.finding import ScrubbedText
-    from memoryd.worker.client import Worker
-
-    Progress = Callable[[], None]
 
 KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
 KEPT_CLEAN = 100_000

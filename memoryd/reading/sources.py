@@ -6,28 +6,24 @@ reading that they are part of by the protocol here, so that no file of this pack
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
-from memoryd.files import sources
+from sqlalchemy import Engine
+
+from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
+from memoryd.files import ranges, sources
+from memoryd.files.log import Log
 from memoryd.reading import recording
+from memoryd.reading.cursor import Cursor, CursorReading
+from memoryd.reading.cursors import Cursors
+from memoryd.reading.scrubbing import Scrubber
+from memoryd.reading.store import IngestBatch
+from memoryd.transcripts.format import Identity
 from memoryd.transcripts.messages import Messages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
-    from memoryd.files import ranges
-    from memoryd.files.log import Log
-    from memoryd.reading.cursor import Cursor, CursorReading
-    from memoryd.reading.cursors import Cursors
-    from memoryd.reading.scrubbing import Scrubber
-    from memoryd.reading.store import IngestBatch
-    from memoryd.transcripts.format import Identity
 
 NOW_PATTERN = ".continuum/memory/NOW-*.md"
 

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.clock import moment_of, text_of
 from memoryd.database import erasure, packing, query, sqlite, turns
 from memoryd.database.vault import DAMAGED, EXPIRED
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
+from memoryd.reading.cursor import Cursor, FoundTurn
 from memoryd.reading.scrubbing import get_kept_name
+from memoryd.scrub.finding import ScrubbedText
 from memoryd.transcripts import cline, dialogs, now_file, opencode
 from memoryd.transcripts.aider import Aider
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.codex import Codex
+from memoryd.transcripts.format import Identity
 from memoryd.transcripts.gemini import Gemini
-from memoryd.transcripts.lines import clean
+from memoryd.transcripts.lines import BadSpan, clean
 from memoryd.transcripts.pi import OpenClaw, Pi
-from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
+from memoryd.transcripts.turn import SPOKEN, Origin, Role, Turn, TurnKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+Restore = Callable[[Connection, str, Sequence[FoundTurn], Sequence[int]], None]
 
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.reading.cursor import Cursor, FoundTurn
-    from memoryd.scrub.finding import ScrubbedText
-    from memoryd.transcripts.format import Identity
-    from memoryd.transcripts.lines import BadSpan
-    from memoryd.transcripts.turn import Turn
-
-    Restore = Callable[[Connection, str, Sequence[FoundTurn], Sequence[int]], None]
 
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scan of at most two batches

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection, Engine
+
+from memoryd.clock import Clock
 from memoryd.database import alarms
-from memoryd.reading.scrubbing import UnscannedError, hash_name
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.clock import Clock
-    from memoryd.files.log import Log
-    from memoryd.reading.scrubbing import Scrubber
+from memoryd.files.log import Log
+from memoryd.reading.scrubbing import Scrubber, UnscannedError, hash_name
 
 KIND = "unreadable"
 

@@ -8,30 +8,25 @@ a turn that it missed comes back at the session's end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, RowMapping
 
 from memoryd.counted import count_noun
 from memoryd.database import alarms, sqlite, turns
 from memoryd.database.vault import DAMAGED
 from memoryd.errors import MemorydError, NotFoundError
+from memoryd.files.ranges import Handle
 from memoryd.reading import cursor as reading
 from memoryd.reading import store
 from memoryd.reading.cursor import Cursor, FoundTurn
 from memoryd.reading.scrubbing import UnscannedError
+from memoryd.reading.sources import WholeReading
+from memoryd.reading.store import IngestBatch
 from memoryd.transcripts import lines as splitting
 from memoryd.transcripts import now_file, registry
-from memoryd.transcripts.turn import TurnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, RowMapping
-
-    from memoryd.files.ranges import Handle
-    from memoryd.reading.sources import WholeReading
-    from memoryd.reading.store import IngestBatch
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.turn import Turn, TurnKind
 
 KIND = "unscanned"
 _UNSCANNED = "{turns} could not be scanned for secrets; their text is not stored, it is tried again"
