@@ -84,10 +84,16 @@ class ClaudeCode(LineFormat):
     name = "claude-code"
     program = "Claude Code"
 
-    def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether any record is one that only Claude Code writes."""
-        del path
-        return any(map(_is_ours, records))
+    def is_own(self, value: dict[str, Any]) -> bool:
+        """Return whether a record is one that only Claude Code writes."""
+        kind = value.get("type")
+        if type(kind) is not str or kind not in _SESSION_TYPES:
+            return False
+        if type(value.get("sessionId")) is str or kind in _BARE_TYPES:
+            return True
+        if kind == "summary":
+            return "leafUuid" in value
+        return kind in {"user", "assistant"} and type(value.get("message")) is dict
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """By the path; only a subagent's file of 2.0 needs a record, for its parent. The folder may come later."""
@@ -126,17 +132,6 @@ class ClaudeCode(LineFormat):
         record_id = read_word(value.get("uuid")) or derived_id(record, meetings, stamped=at is not None)
         sidechain = identity.sidechain or value.get("isSidechain") is True
         return RecordTurns(turns_of(said, Envelope(record_id, at, sidechain, message_id, model), usage))
-
-
-def _is_ours(value: dict[str, Any]) -> bool:
-    kind = value.get("type")
-    if type(kind) is not str or kind not in _SESSION_TYPES:
-        return False
-    if type(value.get("sessionId")) is str or kind in _BARE_TYPES:
-        return True
-    if kind == "summary":
-        return "leafUuid" in value
-    return kind in {"user", "assistant"} and type(value.get("message")) is dict
 
 
 def _parent_by_path(path: PurePosixPath) -> str | None:

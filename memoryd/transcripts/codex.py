@@ -94,10 +94,11 @@ class Codex(LineFormat):
     name = "codex"
     program = "Codex"
 
-    def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether any record is one that only Codex writes."""
-        del path
-        return any(map(_is_ours, records))
+    def is_own(self, value: dict[str, Any]) -> bool:
+        """Return whether a record is one that only Codex writes."""
+        kind = value.get("type")
+        is_item = type(kind) is str and kind in _ENVELOPES and type(value.get("payload")) is dict
+        return is_item or is_legacy_head(value)
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """By the first record that says; else by the file's name."""
@@ -146,11 +147,6 @@ class Codex(LineFormat):
 def is_legacy_head(value: dict[str, Any]) -> bool:
     """Return whether this is the first line of a rollout of the oldest kind."""
     return "type" not in value and {"id", "timestamp", "instructions"} <= value.keys()
-
-
-def _is_ours(value: dict[str, Any]) -> bool:
-    kind = value.get("type")
-    return is_legacy_head(value) or (type(kind) is str and kind in _ENVELOPES and type(value.get("payload")) is dict)
 
 
 def _payload(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -69,9 +69,14 @@ class LineFormat(Reader):
 
     many_sessions = False  # each record says in its `session` which one it belongs to
 
-    @abstractmethod
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Return whether records from the beginning of a file are of this format."""
+        del path
+        return any(map(self.is_own, records))
+
+    def is_own(self, value: dict[str, Any]) -> bool:
+        """Return whether a record is one that only this format has; where `sniff` goes by more, nothing asks this."""
+        raise NotImplementedError
 
     @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:

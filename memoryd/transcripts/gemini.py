@@ -60,12 +60,10 @@ class Gemini(LineFormat):
     name = "gemini"
     program = "Gemini CLI"
 
-    def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether any record is one that only the Gemini CLI writes."""
-        del path
-        return any("projectHash" in value and "sessionId" in value for value in records) or any(
-            "$rewindTo" in value or type(value.get("$set")) is dict for value in records
-        )
+    def is_own(self, value: dict[str, Any]) -> bool:
+        """Return whether a record is one that only the Gemini CLI writes."""
+        is_head = "projectHash" in value and "sessionId" in value
+        return is_head or "$rewindTo" in value or type(value.get("$set")) is dict
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """Identify the session by the first line, else by the file's name."""

@@ -54,10 +54,9 @@ class Messages(LineFormat):
 
     name = "messages"
 
-    def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether any record is a message or a list of them. Ask this last: other formats' records may match."""
-        del path
-        return any(_speaks(value) or _list_messages(value) for value in records)
+    def is_own(self, value: dict[str, Any]) -> bool:
+        """Return whether a record is a message or a list of them. Ask this last: other formats' records may match."""
+        return _speaks(value) or bool(_list_messages(value))
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """By the path alone."""

@@ -123,10 +123,12 @@ class Pi(LineFormat):
     name = "pi"
     program: str | None = "pi"
 
-    def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether any record is the first line of a session, or an entry of its tree."""
-        del path
-        return any(map(_is_ours, records))
+    def is_own(self, value: dict[str, Any]) -> bool:
+        """Return whether a record is the first line of a session, or an entry with a place in its tree."""
+        kind = value.get("type")
+        if kind == "session":
+            return type(value.get("id")) is str and ("version" in value or "cwd" in value)
+        return type(kind) is str and kind in _ENTRIES and "parentId" in value and type(value.get("id")) is str
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """Identify the session by the first line, else by the file's name."""
@@ -176,14 +178,6 @@ class OpenClaw(Pi):
         folders = path.parts[:-1]
         is_here = bool(_HOMES.intersection(folders)) or (folders[-1:] == ("sessions",) and "agents" in folders[-3:-1])
         return is_here and super().sniff(records, path)
-
-
-def _is_ours(value: dict[str, Any]) -> bool:
-    """Return whether this is the first line of a session, or an entry with a place in its tree."""
-    kind = value.get("type")
-    if kind == "session":
-        return type(value.get("id")) is str and ("version" in value or "cwd" in value)
-    return type(kind) is str and kind in _ENTRIES and "parentId" in value and type(value.get("id")) is str
 
 
 def _record_id(record: Record, meetings: Pass) -> str:
