@@ -157,12 +157,11 @@ def parse_object(data: str | bytes | None) -> dict[str, Any]:
     return value if type(value) is dict else {}
 
 
-def parse_document(data: bytes, member: str = "messages") -> tuple[dict[str, Any], list[Record]] | None:
+def parse_document(data: bytes) -> tuple[dict[str, Any], list[Record]] | None:
     """Return a file that is one JSON object, or one array, and the records of its list.
 
     Args:
-        data: the whole file.
-        member: of the object, which holds the list; an array is the list itself.
+        data: the whole file. The list of an object is its member `messages`; an array is the list itself.
 
     Returns:
         The other members, and each object of the list with the bytes it was written as; None while the file is not
@@ -172,39 +171,41 @@ def parse_document(data: bytes, member: str = "messages") -> tuple[dict[str, Any
     text, skip_space = scanner.text, scanner.skip_space
     members: dict[str, Any] = {}
     records: list[Record] = []
+
+    def read_record(at: int) -> int:
+        value, end = scanner.parse(at)
+        if type(value) is dict:
+            records.append(scanner.record(value, at, end))
+        return end
+
+    def read_member(at: int) -> int:
+        key, at = scanner.parse(at)
+        at = skip_space(at)
+        if type(key) is not str or text[at : at + 1] != ":":
+            raise ValueError("the object is not complete")
+        at = skip_space(at + 1)
+        if key == "messages" and text[at : at + 1] == "[":
+            return _read_items(scanner, at, "]", read_record)
+        members[key], at = scanner.parse(at)
+        return at
+
     at = skip_space(scanner.start)
     try:
-        if text[at : at + 1] == "[":
-            at = _read_list(scanner, at, records)
-        elif text[at : at + 1] == "{":
-            at, expected = skip_space(at + 1), '"'
-            while text[at : at + 1] == expected:
-                key, at = scanner.parse(at)
-                at = skip_space(at)
-                if text[at : at + 1] != ":":
-                    return None
-                at = skip_space(at + 1)
-                if key == member and text[at : at + 1] == "[":
-                    at = _read_list(scanner, at, records)
-                else:
-                    members[str(key)], at = scanner.parse(at)
-                at = skip_space(at)
-                if text[at : at + 1] == ",":
-                    at = skip_space(at + 1)
-                else:
-                    break
-            if text[at : at + 1] != "}":
-                return None
-            at += 1
-        else:
-            return None
-    except (ValueError, RecursionError):
+        close, read = {"[": ("]", read_record), "{": ("}", read_member)}[text[at : at + 1]]
+        at = _read_items(scanner, at, close, read)
+    except (KeyError, ValueError, RecursionError):
         return None
     return (members, records) if skip_space(at) == len(text) else None
 
 
-def _read_list(scanner: JsonScanner, at: int, records: list[Record]) -> int:
-    """Read a list from its bracket on; return where it ends.
+def _read_items(scanner: JsonScanner, at: int, close: str, read: Callable[[int], int]) -> int:
+    """Read what stands between two brackets, from the first one on; return where they end.
+
+    Args:
+        scanner: of the text.
+        at: the place of the opening bracket.
+        close: the other one.
+        read: reads an item from its place on and returns where it ends.
 
     Raises:
         ValueError: it is not complete.
@@ -212,14 +213,11 @@ def _read_list(scanner: JsonScanner, at: int, records: list[Record]) -> int:
     """
     text, skip_space = scanner.text, scanner.skip_space
     at = skip_space(at + 1)
-    if text[at : at + 1] == "]":
+    if text[at : at + 1] == close:
         return at + 1
     while True:
-        value, end = scanner.parse(at)
-        if type(value) is dict:
-            records.append(scanner.record(value, at, end))
-        at = skip_space(end)
-        if text[at : at + 1] == "]":
+        at = skip_space(read(at))
+        if text[at : at + 1] == close:
             return at + 1
         if text[at : at + 1] != ",":
             raise ValueError("the list is not complete")
