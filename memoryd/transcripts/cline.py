@@ -32,7 +32,7 @@ from memoryd.transcripts.fields import (
     read_word,
     type_name,
 )
-from memoryd.transcripts.format import UNHEARD, Identity
+from memoryd.transcripts.format import UNHEARD, Identity, first_of
 from memoryd.transcripts.lines import Record, clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
@@ -105,13 +105,12 @@ def _is_shown(path: PurePosixPath, records: Sequence[Record]) -> bool:
 def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) -> SessionRecords:
     session = read_word(members["sessionId"]) or f"sha256:{sha256(repr(members['sessionId']).encode()).hexdigest()}"
     folder = _SDK_FOLDER.search(block_text(members.get("system_prompt")))
-    times = (read_time(one.value.get("ts")) for one in records)
     identity = Identity(
         session,
         read_word(members.get("parentSessionId")),
         clean(folder[1]).strip() if folder else None,
         sidechain="parentSessionId" in members,
-        started_at=next((at for at in times if at), None),
+        started_at=_find_start(records),
     )
     found = SessionRecords(identity, held=_is_open(records, age))
     for record in records[:-1] if found.held else records:
@@ -136,6 +135,10 @@ def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) ->
     return found
 
 
+def _find_start(records: Sequence[Record]) -> str | None:
+    return first_of(lambda value: read_time(value.get("ts")), [one.value for one in records])
+
+
 def _compaction(summary: str) -> list[RecordText]:
     return [
         RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""),
@@ -150,9 +153,8 @@ def _is_open(records: Sequence[Record], age: float) -> bool:
 
 
 def _envelope(message: dict[str, Any], record_id: str, identity: Identity) -> Envelope:
-    model = read_word(read_mapping(message.get("modelInfo")).get("id")) or read_word(
-        read_mapping(message.get("modelInfo")).get("modelId")
-    )
+    told = read_mapping(message.get("modelInfo"))
+    model = read_word(told.get("id")) or read_word(told.get("modelId"))
     return Envelope(record_id, read_time(message.get("ts")), identity.sidechain, record_id, model)
 
 
@@ -266,9 +268,7 @@ class _Task:
         cwd = block_text(item.get("workspace")) or block_text(item.get("cwdOnTaskInitialization"))
         first = self.messages[0].value if self.messages else {}
         folders = _FOLDER.findall(block_text(first.get("content")))
-        times = (read_time(one.value.get("ts")) for one in (*self.shown, *self.messages))
-        parent = read_word(item.get("parentTaskId"))
-        started = next((at for at in times if at), None)
+        parent, started = read_word(item.get("parentTaskId")), _find_start([*self.shown, *self.messages])
         return Identity(own, parent, cwd or (clean(folders[-1]) if folders else None), parent is not None, started)
 
     def read(self) -> SessionRecords:

@@ -285,17 +285,14 @@ def _identity(session_id: object, parent: object, folder: object, created: objec
     return Identity(own, parent, cwd, sidechain=parent is not None, started_at=read_time(created))
 
 
-def _identity_of(info: dict[str, Any]) -> Identity:
-    created = read_mapping(info.get("time")).get("created")
-    return _identity(info.get("id"), info.get("parentID"), info.get("directory"), created)
-
-
 def _read_messages(info: dict[str, Any], messages: list[StoredMessage], age: float) -> SessionRecords:
     messages.sort(key=lambda one: _order(read_mapping(one.value.get("time")).get("created"), one.id))
     whole = _find_held(messages, [age] * len(messages), more=False)
-    records = SessionRecords(_identity_of(info), held=whole < len(messages))
+    created = read_mapping(info.get("time")).get("created")
+    identity = _identity(info.get("id"), info.get("parentID"), info.get("directory"), created)
+    records = SessionRecords(identity, held=whole < len(messages))
     for message in messages[:whole]:
-        message.read(records.identity, records)
+        message.read(identity, records)
     return records
 
 

@@ -100,11 +100,8 @@ class _Tree:
         before, self.leaf = self.leaf, own
         if parent == before:
             return [], []
-        left = list(self._path(before))
-        known = set(left)
-        resumed = [one for one in self._path(parent) if one not in known]
-        known = set(self._path(parent))
-        return self._records(one for one in left if one not in known), self._records(iter(resumed))
+        left, resumed = list(self._path(before)), list(self._path(parent))
+        return self._records(left, resumed), self._records(resumed, left)
 
     def _path(self, entry: str | None) -> Iterator[str]:
         """Yield the entries from one to its root."""
@@ -112,9 +109,11 @@ class _Tree:
             yield entry
             entry = self.entries[entry][0]
 
-    def _records(self, entries: Iterator[str]) -> list[str]:
-        """Return the records of entries, without those that say nothing."""
-        return [record_id for one in entries if (record_id := self.entries[one][1]) is not None]
+    def _records(self, entries: list[str], others: list[str]) -> list[str]:
+        """Return the records of entries that are not among others, without those that say nothing."""
+        known = set(others)
+        found = (self.entries[one][1] for one in entries if one not in known)
+        return [record_id for record_id in found if record_id is not None]
 
 
 class Pi(LineFormat):
