@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +22,7 @@ from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Fate, FateEvidenc
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat
 from memoryd.transcripts.lines import BadSpan, Record
 from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.whole import FoundRecord
 
 T = TypeVar("T")
 CHUNK = 256 << 10
@@ -116,6 +117,11 @@ class FoundTurn(NamedTuple):
     withheld: str | None = None  # why its text is empty now: unscanned, skipped
     owner: Identity | None = None  # of one session of many in this file
     session_id: str | None = None  # as stored, where it is not the cursor's
+
+
+def list_turns(cursor: Cursor, found: Iterable[FoundRecord]) -> list[FoundTurn]:
+    """Return the turns of records that the reader of a whole file or of a database has found."""
+    return [FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256) for one in found for turn in one.turns]
 
 
 def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:

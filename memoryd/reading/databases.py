@@ -18,7 +18,7 @@ from memoryd.errors import MemorydError, StateError
 from memoryd.files import ranges
 from memoryd.files.ranges import Stat
 from memoryd.reading import foreign_database as foreign
-from memoryd.reading.cursor import Cursor, CursorReading, FoundTurn
+from memoryd.reading.cursor import Cursor, CursorReading, list_turns
 from memoryd.reading.foreign_database import ForeignDatabase
 from memoryd.reading.sources import SourcePattern, WholeReading
 from memoryd.transcripts import registry
@@ -247,11 +247,7 @@ class _DatabaseReading:
     def _take(self, cursor: Cursor, stretch: SessionStretch) -> None:
         """Add what was read to the batch, together with how far it was read."""
         records = stretch.records
-        found = [
-            FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256)
-            for one in records.found
-            for turn in one.turns
-        ]
+        found = list_turns(cursor, records.found)
         if not found and stretch.position == cursor.offset:
             return
         self.ingest.set_fate(cursor, "appended" if cursor.id is not None else "new")

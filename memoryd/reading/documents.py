@@ -223,11 +223,7 @@ class Documents:
         if read.held:
             cursor.unfinished = True
             self.ingest.look_again(cursor.path, RESTED_SECONDS)
-        return [
-            FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256)
-            for one in read.found
-            for turn in one.turns
-        ]
+        return reading.list_turns(cursor, read.found)
 
     def _read_now(self, cursor: Cursor, data: bytes) -> list[FoundTurn]:
         now = now_file.parse(data, closed=not cursor.unfinished)
