@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import RowMapping
@@ -439,8 +438,3 @@ def _move(cursor: Cursor, offset: int, ends: tuple[int, str, str]) -> None:
     cursor.since_verified += offset - cursor.offset
     cursor.offset = offset
     cursor.head_length, cursor.head_sha256, cursor.marker_sha256 = ends
-
-
-def to_posix(path: str) -> PurePosixPath:
-    """Return a path in the form of the pure readers."""
-    return PurePosixPath(path)

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from memoryd.database import erasure, sqlite, turns
 from memoryd.errors import MemorydError
@@ -52,13 +52,13 @@ class Documents:
         """Return True if this transcript was read as a document."""
         if cursor.format == now_file.NAME or _is_whole(cursor) or cursor.path.endswith(PACKED):
             return True
-        return now_file.is_now_path(reading.to_posix(cursor.path))
+        return now_file.is_now_path(PurePosixPath(cursor.path))
 
     def wants(self, source: SourcePattern, cursor: Cursor, path: str, handle: Handle) -> bool:
         """Return True if this transcript is a document."""
         if now_file.NAME in {cursor.format, source.format}:
             return True
-        if source.format == "auto" and now_file.is_now_path(reading.to_posix(path)):
+        if source.format == "auto" and now_file.is_now_path(PurePosixPath(path)):
             return True
         head = handle.read(0, HEAD)
         if path.endswith(PACKED) or _find_reader(source, path, head) is not None:
@@ -70,7 +70,7 @@ class Documents:
     def observe_all(self, cursor: Cursor | None, path: str, stat: Stat) -> Stat:
         """Return the state of a transcript together with that of the other files of it."""
         reader = registry.DOCUMENTS[cursor.format or ""] if cursor is not None and _is_whole(cursor) else None
-        names = reader.list_companions(reading.to_posix(path), ()) if reader is not None else ()
+        names = reader.list_companions(PurePosixPath(path), ()) if reader is not None else ()
         for beside in (Path(path).parent / name for name in names):
             try:
                 found = beside.stat()
@@ -121,11 +121,11 @@ class Documents:
         stat = self.observe_all(cursor, path, stat)
         beside, newest = self._read_companions(reader, path)
         age = ingest.clock.now().timestamp() - max(stat.mtime_ns, newest) / 1e9
-        document = DocumentFile(data, reading.to_posix(path), beside, age)
+        document = DocumentFile(data, PurePosixPath(path), beside, age)
         self._take(cursor, path, stat, data, partial(self._read_whole, source, cursor, reader, document))
 
     def _is_now(self, source: SourcePattern, path: str, cursor: Cursor) -> bool:
-        return now_file.NAME in {source.format, cursor.format} or now_file.is_now_path(reading.to_posix(path))
+        return now_file.NAME in {source.format, cursor.format} or now_file.is_now_path(PurePosixPath(path))
 
     def _read_companions(self, reader: DocumentFormat, path: str) -> tuple[dict[str, bytes], int]:
         """Return the other files of a transcript by name, and when the newest was changed, in nanoseconds since 1970.
@@ -134,7 +134,7 @@ class Documents:
         """
         folder, found, newest, size = Path(path).parent, dict[str, bytes](), 0, 0
         for _ in range(2):  # messages, and the parts of them
-            listed = reader.list_companions(reading.to_posix(path), found)
+            listed = reader.list_companions(PurePosixPath(path), found)
             names = [one for name in listed for one in _list_files(folder, name)]
             for name in names if not found.keys() >= set(names) else ():
                 try:
@@ -184,7 +184,7 @@ class Documents:
         content = unpack(data, LARGEST_UNPACKED)
         if content is None:
             return None
-        plain = reading.to_posix(path.removesuffix(PACKED_SUFFIX))
+        plain = PurePosixPath(path.removesuffix(PACKED_SUFFIX))
         values = [
             record.value for line in split(content, 0)[0][: reading.HEAD_LINES] for record in decode(line).records
         ]
@@ -232,7 +232,7 @@ class Documents:
             cursor.note = "a copy that memoryd keeps of a session"
             return []
         if cursor.session_id is None:
-            identity = now_file.identify(now, reading.to_posix(cursor.path))
+            identity = now_file.identify(now, PurePosixPath(cursor.path))
             cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(identity))
         seen = self._lines.get(cursor.session_id)
         if seen is None:
@@ -272,7 +272,7 @@ class Documents:
             return None
         records = parsed[1]
         reader = registry.by_name(messages.Messages.name)
-        identity = reader.identify([record.value for record in records], reading.to_posix(cursor.path))
+        identity = reader.identify([record.value for record in records], PurePosixPath(cursor.path))
         if identity is None:
             return None
         identity = self.ingest.without_secrets(identity)
@@ -305,7 +305,7 @@ def _find_reader(source: SourcePattern, path: str, head: bytes) -> DocumentForma
         return None
     if source.format != "auto":
         return registry.DOCUMENTS.get(source.format)
-    posix = reading.to_posix(path)
+    posix = PurePosixPath(path)
     return next((one for one in registry.DOCUMENTS.values() if one.sniff(head, posix)), None)
 
 

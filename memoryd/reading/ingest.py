@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
@@ -484,7 +484,7 @@ class Ingest:
         if isinstance(reader, Unsupported):
             self._pass_over(cursor, f"{reader.name}: {reader.why}")
             return False
-        identity = reader.identify(head.whole + head.salvaged, reading.to_posix(cursor.path))
+        identity = reader.identify(head.whole + head.salvaged, PurePosixPath(cursor.path))
         if identity is not None and identity.cwd is None:
             identity = identity._replace(cwd=self._read_root(reader, cursor.path))
         if identity is None or not self.is_wanted(source, cursor, identity):
@@ -497,7 +497,7 @@ class Ingest:
 
     def _read_root(self, reader: LineFormat, path: str) -> str | None:
         """Return the project that a file beside a transcript names."""
-        root_file = reader.root_file(reading.to_posix(path))
+        root_file = reader.root_file(PurePosixPath(path))
         if root_file is None:
             return None
         try:
@@ -734,7 +734,7 @@ def _still_there(cursor: Cursor) -> bool:
 
 
 def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
-    path = reading.to_posix(cursor.path)
+    path = PurePosixPath(cursor.path)
     if name != "auto":
         return registry.find_side_file(path) or registry.find_foreign_schema(name, begin) or registry.by_name(name)
     reader = registry.detect(head.whole, path, begin)

@@ -9,7 +9,7 @@ a turn that it missed comes back at the session's end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sqlalchemy import Connection, RowMapping
 
@@ -118,7 +118,7 @@ class UnscannedTurns:
             return splitting.oversize_turn(begin, end, last - first, row["sha256"].hex())
         reader = registry.by_name(row["format"])
         head = reading.head_records(handle, handle.observe().size, reading.HEAD_READ)
-        identity = reader.identify(head.whole + head.salvaged, reading.to_posix(row["path"]))
+        identity = reader.identify(head.whole + head.salvaged, PurePosixPath(row["path"]))
         records = reader.cut(handle.read(first, last - first), first, last=True).records
         if identity is None or not records:
             return None
