@@ -172,7 +172,7 @@ class Recall:
                 return _SearchResult([], [])
             reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
-            passages = Passages(sources, tables.weigh_terms(number, query.terms), text)
+            passages = Passages(sources, tables.matches(number).weigh_terms(query.terms), text)
             weigh = partial(weigh_voice, asked=passages.asked)
             by_words = tables.find(number, query, where, depth, weigh)
             sources.read_ahead(by_words)  # while the model is at work
@@ -192,7 +192,7 @@ class Recall:
                 if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing)
             }
             phrases = query.phrases
-            quoting = frozenset(tables.find_holding(number, phrases, sorted(wanted)) if phrases else ())
+            quoting = frozenset(tables.matches(number).find_holding(phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
 
             def order_candidates(found: list[Candidate], weigh: Callable[[Candidate], float]) -> list[RankedCandidate]:

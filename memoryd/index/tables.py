@@ -407,9 +407,9 @@ class Tables:
 
         `weigh` gives what the score of a document is multiplied by for whose words it is.
         """
-        scores = dict(self.rank(number, query, where, max(_WIDTH, limit)))
+        scores = dict(self.matches(number).rank(query, where, max(_WIDTH, limit)))
         phrases = query.phrases
-        quoting = self.find_holding(number, phrases, list(scores)) if phrases else set()
+        quoting = self.matches(number).find_holding(phrases, list(scores)) if phrases else set()
         rows = self._rows(
             "SELECT id, voice FROM document WHERE id IN (SELECT value FROM json_each(?))", json.dumps(list(scores))
         )
@@ -427,27 +427,16 @@ class Tables:
         found = {row[0]: _candidate((row[0], best[row[0]], *row[2:])) for row in rows}
         return [found[one] for one in best if one in found]
 
-    def rank(self, number: int, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
-        """Return the ids and scores of the documents that match best, the best first; a higher score is better."""
-        return self._matches(number).rank(query, where, limit)
-
-    def weigh_terms(self, number: int, terms: Sequence[Term]) -> dict[str, float]:
-        """Return how much each of the terms tells, the rarer the more."""
-        return self._matches(number).weigh_terms(terms)
-
     def match_terms(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
         """Return which of the terms each of these documents holds, wherever."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
-            for one in self._matches(number).find_holding((term,), ids):
+            for one in self.matches(number).find_holding((term,), ids):
                 found[one].add(term.text)
         return found
 
-    def find_holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
-        """Return which of these documents hold all of the phrases."""
-        return self._matches(number).find_holding(phrases, ids)
-
-    def _matches(self, number: int) -> Matches:
+    def matches(self, number: int) -> Matches:
+        """Return what tells how well an agent's documents match, the same one in all of the transaction."""
         if number not in self._matching:
             self._matching[number] = Matches(self._rows, number, self._counts)
         return self._matching[number]

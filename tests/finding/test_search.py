@@ -663,11 +663,11 @@ def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_b
             source = tables.put_source(number, tier, tier, "")
             tables.put(number, source, [(documents.of_fact(text, "", f"2026-01-0{1 + at % 5}"), b"", None)])
         query = parse(" ".join(asked))
-        everything = {identity for identity, _ in tables.rank(number, query, where, 100)}
+        everything = {identity for identity, _ in tables.matches(number).rank(query, where, 100)}
         patch.setattr("memoryd.index.matches.FEW", 0)
         patch.setattr("memoryd.index.matches.BUDGET", budget)
         patch.setattr("memoryd.index.matches.FILTERED_BUDGET", budget)
-        found = tables.rank(number, query, where, 100)
+        found = tables.matches(number).rank(query, where, 100)
         assert {identity for identity, _ in found} <= everything
         assert len({identity for identity, _ in found}) == len(found)
         assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
