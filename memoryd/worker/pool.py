@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from memoryd.worker.client import ClosedError, Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class Pool:
