@@ -261,11 +261,6 @@ def with_strings(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def get_kept_name(kept: Mapping[str, str | None], name: str | None) -> str | None:
-    """Return a name as `names` found it; unchanged if it could not be scanned: the caller must not store it then."""
-    return None if name is None else kept[name] or name
-
-
 def _make_redacting(policy: Policy, *, private: bool = True) -> Policy:
     return replace(policy, secrets="redact" if policy.secrets == "skip" else policy.secrets, private=private)
 

@@ -19,7 +19,6 @@ from memoryd.database.vault import DAMAGED, EXPIRED
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
 from memoryd.reading.cursor import Cursor, FoundTurn
-from memoryd.reading.scrubbing import get_kept_name
 from memoryd.scrub.finding import ScrubbedText
 from memoryd.transcripts import cline, dialogs, now_file, opencode
 from memoryd.transcripts.aider import Aider
@@ -116,7 +115,9 @@ def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
 
 
 def _rename_turn(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
-    names: dict[str, Any] = {field: get_kept_name(kept, getattr(turn, field)) for field in _NAMES}
+    """Return a turn with its names as they may be kept; one that was not scanned stays, and must not be stored then."""
+    named = zip(_NAMES, _GET_NAMES(turn), strict=True)
+    names: dict[str, Any] = {field: name and (kept[name] or name) for field, name in named}
     return turn._replace(**names)
 
 

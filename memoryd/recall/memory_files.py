@@ -34,7 +34,8 @@ def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:
     """Return a daily file as part of an injection; a block without a session's id always stays."""
-    shown = _SESSION.sub(_shorten_id, _shorten(_remove_corrected(text), _SESSION, is_told))
+    kept = _shorten(_remove_corrected(text), _SESSION, is_told)
+    shown = _SESSION.sub(lambda found: found[0].replace(found[1], found[1][:_SHORT]), kept)
     framing = daily.list_framing(daily.parse(shown.encode(errors="replace")))
     return Part(name, shown, newest_last=True, plain=frozenset((*framing, *map(str, Section))))
 
@@ -59,10 +60,6 @@ def _shorten(text: str, session: re.Pattern[str], is_told: Callable[[str], bool]
         found = session.search(one)
         shown.append(_shorten_entry(one) if found is None or is_told(found[1]) else "\n" * one.count("\n"))
     return "".join(shown)
-
-
-def _shorten_id(found: re.Match[str]) -> str:
-    return found[0].replace(found[1], found[1][:_SHORT])
 
 
 def _shorten_entry(entry: str) -> str:

@@ -160,16 +160,13 @@ def _flatten(line: str) -> str:
     return line.lower() if line.isascii() else line.translate(_FLAT)
 
 
-def _base(char: str) -> str:
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFKC", char).lower())[:1].translate(STROKES) or char
-
-
 class _Flat(dict[int, str]):
     """Map each character to lower case without accents, for `str.translate`."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        self[code] = flat = char.lower() if char < "\x80" else _base(char)
+        plain = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", char).lower())[:1].translate(STROKES)
+        self[code] = flat = char.lower() if char < "\x80" else plain or char
         return flat if len(flat) == 1 else char
 
 
