@@ -23,8 +23,6 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
-import orjson
-
 from memoryd.transcripts.dialogs import read_answers
 from memoryd.transcripts.fields import (
     block_text,
@@ -49,6 +47,7 @@ from memoryd.transcripts.record_text import (
     turns_of,
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
+from memoryd.transcripts.whole import parse_object
 
 _ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 # What says nothing new: the model's reasoning, notices, and what stands in another record as well.
@@ -273,7 +272,7 @@ def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordTex
     if call is None:
         return []
     if payload.get("name") == ASKS:
-        asked[call] = _load(payload.get("arguments")).get("questions")
+        asked[call] = parse_object(payload.get("arguments")).get("questions")
         return []
     questions = mappings(asked.get(call))
     names = {
@@ -281,19 +280,12 @@ def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordTex
     }
     answers: dict[str, list[str]] = {}
     notes: dict[str, dict[str, str]] = {}
-    for own, answer in read_mapping(_load(payload.get("output")).get("answers")).items():
+    for own, answer in read_mapping(parse_object(payload.get("output")).get("answers")).items():
         given = read_mapping(answer).get("answers")
         texts = [one for one in given if type(one) is str] if type(given) is list else []
         answers[names.get(own, own)] = [one for one in texts if not one.startswith(_NOTE)]
         notes[names.get(own, own)] = {"notes": "\n".join(one[len(_NOTE) :] for one in texts if one.startswith(_NOTE))}
     return list(read_answers({"questions": questions, "answers": answers, "annotations": notes}, call, ASKS))
-
-
-def _load(text: object) -> dict[str, Any]:
-    try:
-        return read_mapping(orjson.loads(text)) if type(text) is str else {}
-    except orjson.JSONDecodeError:
-        return {}
 
 
 def _unwrap_output(output: str) -> str:
@@ -302,10 +294,7 @@ def _unwrap_output(output: str) -> str:
     That the run failed stands in the metadata alone; it becomes the first line, as other programs have it.
     """
     if output.startswith('{"output":'):
-        try:
-            value = orjson.loads(output)
-        except orjson.JSONDecodeError:
-            return clean(output)
+        value = parse_object(output)
         if type(value.get("output")) is str and value.keys() <= {"output", "metadata"}:
             code = read_mapping(value.get("metadata")).get("exit_code")
             return clean(f"Exit code {code}\n{value['output']}" if type(code) is int and code else value["output"])

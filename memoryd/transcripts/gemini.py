@@ -29,6 +29,7 @@ from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFo
 from memoryd.transcripts.lines import Pass, Record, clean, derived_id
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
+from memoryd.transcripts.whole import parse_object
 
 ASKS = "ask_user"
 ROOT_FILE = ".project_root"  # beside `chats/`: the path of the project, and nothing else
@@ -252,10 +253,7 @@ def _result_text(result: object) -> str:
 
 def _answers(given: dict[str, Any], result: str) -> dict[str, Any]:
     """Return questions and answers keyed by question; the program keys its answers by the question's number."""
-    try:
-        answered = read_mapping(read_mapping(orjson.loads(result)).get("answers"))
-    except orjson.JSONDecodeError:
-        return {}
+    answered = read_mapping(parse_object(result).get("answers"))
     questions = mappings(given.get("questions"))
     by_question = {
         one["question"]: answered[str(place)]

@@ -37,6 +37,7 @@ from memoryd.transcripts.record_text import (
     turns_with_usage_last,
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
+from memoryd.transcripts.whole import parse_object
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ENTRIES = frozenset({
@@ -246,11 +247,7 @@ def _metadata(wrapper: str) -> dict[str, Any]:
     """Return what the blocks before a message say of it and of who wrote it; the last one about a sender counts."""
     about: dict[str, Any] = {}
     for block in _FENCED.findall(wrapper):
-        try:
-            value = orjson.loads(block)
-        except orjson.JSONDecodeError:
-            continue
-        given = read_mapping(value)
+        given = parse_object(block)
         # A message may begin with a block of its writer's own: nobody takes it out of a group with that.
         about |= given | {"is_group_chat": True in (about.get("is_group_chat"), given.get("is_group_chat"))}
     return about

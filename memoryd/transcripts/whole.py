@@ -143,9 +143,9 @@ def end_of(position: int, listed: Mapping[int, str], done: AbstractSet[str]) -> 
     return position, mark
 
 
-def parse_object(data: str | bytes | None) -> dict[str, Any]:
-    """Return a JSON object; an empty one for anything else."""
-    if data is None:
+def parse_object(data: object) -> dict[str, Any]:
+    """Return the JSON object that is written in a text; an empty one for anything else."""
+    if not isinstance(data, str | bytes):
         return {}
     try:
         value = orjson.loads(data)
