@@ -13,8 +13,6 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
-import orjson
-
 from memoryd.transcripts.fields import (
     block_text,
     has_words,
@@ -26,7 +24,7 @@ from memoryd.transcripts.fields import (
     type_name,
 )
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, Values, first_of
-from memoryd.transcripts.lines import Pass, Record, derived_id
+from memoryd.transcripts.lines import Pass, Record, derived_id, read_unterminated
 from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
@@ -99,13 +97,9 @@ def is_lines(data: bytes) -> bool:
     before = b"["
     for piece in data.split(b"\n")[:-1]:
         line = piece.strip()
-        if line.startswith(b"{") and line.endswith(b"}") and not before.endswith((b",", b"[", b":")):
-            try:
-                orjson.loads(line)
-            except orjson.JSONDecodeError:
-                pass
-            else:
-                return True
+        is_apart = line[:1] + line[-1:] == b"{}" and not before.endswith((b",", b"[", b":"))
+        if is_apart and read_unterminated(line, 0) is not None:
+            return True
         before = line or before
     return False
 
