@@ -84,10 +84,7 @@ class Assembly:
         model = given.get("model")
         self.model = model if isinstance(model, str) else self.model
         self._count(given.get("usage"))
-        choices = given.get("choices") or []
-        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-            raise BadReplyError("the answer's choices are not a list of objects")
-        for choice in choices:
+        for choice in _objects(given.get("choices") or [], "choices are not a list of objects"):
             if choice.get("index", 0) == 0:  # we ask for one; a second one is the server's own idea
                 self._take(choice, said_in)
 
@@ -110,9 +107,7 @@ class Assembly:
 
     def _call(self, given: object) -> None:
         """Take calls, or pieces of them: a piece without a name goes on with what its number, or its place, began."""
-        if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-            raise BadReplyError("the answer's calls are not a list of objects")
-        for one in given:
+        for one in _objects(given, "calls are not a list of objects"):
             function = one.get("function") or {}
             if not isinstance(function, dict):
                 raise BadReplyError("a tool call of the answer is malformed")
@@ -206,11 +201,17 @@ def _object(data: bytes) -> dict[str, Any]:
     return given
 
 
+def _objects(given: object, why: str) -> list[dict[str, Any]]:
+    """Return a list of objects; raises an error that says why a part of the answer is none."""
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise BadReplyError(f"the answer's {why}")
+    return given
+
+
 def _text_of(content: object) -> str:
     """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning are no text."""
     blocks = [{"type": "text", "text": content or ""}] if content is None or isinstance(content, str) else content
-    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise BadReplyError("the answer's content is not text")
+    blocks = _objects(blocks, "content is not text")
     texts = [block.get("text") for block in blocks if block.get("type") in _TEXTS]
     if not all(isinstance(text, str) for text in texts):
         raise BadReplyError("the answer's content is not text")

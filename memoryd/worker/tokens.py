@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
-import math
 import zlib
 from functools import cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, NoReturn
 
 from memoryd.errors import StateError
+from memoryd.gauge.estimate import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,6 @@ VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cf
 
 # tiktoken 0.14 panics on about a million spaces (openai/tiktoken#15, #245), and a panic is no Exception.
 PIECE_CHARACTERS = 100_000
-CHARACTERS_PER_TOKEN = 4
 
 # A vocabulary that is wrong but loads counts everything wrong without a word; these counts would show it.
 _KNOWN = {
@@ -55,7 +54,7 @@ class TokenCounter:
         in a text are text. Lone surrogates count as the replacement character does.
         """
         if self._encoding is None:
-            return [math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts], "characters"
+            return [*map(estimate, texts)], "characters"
         return [tokens_of(self._encoding, text) for text in texts], "tiktoken"
 
     @cached_property
