@@ -94,10 +94,8 @@ def _terms(text: str) -> Iterator[Term]:
             yield from _of_word(word)
         else:
             parts = list_runs(quoted)
-            if len(parts) > 1 or (parts and is_unspaced(parts[0])):
-                yield from (Term(TermKind.PHRASE, row, _quote_term(row)) for row in _rows(quoted))
-            else:
-                yield from (Term(TermKind.PHRASE, part, _quote_term(part)) for part in parts)
+            rows = _rows(quoted) if len(parts) > 1 or (parts and is_unspaced(parts[0])) else parts
+            yield from (Term(TermKind.PHRASE, row, _quote_term(row)) for row in rows)
 
 
 def _of_word(word: str) -> Iterator[Term]:
