@@ -461,11 +461,8 @@ class Tables:
 def _faults() -> Iterator[None]:
     try:
         yield
-    except (
-        load_library().DatabaseError,
-        UnicodeDecodeError,
-        OverflowError,
-    ) as error:  # bad bytes quoted, an id too large
+    # Also where it quotes bad bytes, or an id is too large.
+    except (load_library().DatabaseError, UnicodeDecodeError, OverflowError) as error:
         raise FaultError(error) from error
 
 

@@ -89,9 +89,8 @@ class Evaluation:
     asked: int = 0
     counted: int = 0  # whose answer some memory held
     days: RetrievalTally = field(default_factory=RetrievalTally)  # a search in the daily files alone
-    consolidated: RetrievalTally = field(
-        default_factory=RetrievalTally
-    )  # the core, and such a search in the rest of the same budget
+    # The core, and such a search in the rest of the same budget.
+    consolidated: RetrievalTally = field(default_factory=RetrievalTally)
     core: RetrievalTally = field(default_factory=RetrievalTally)  # alone
     wins: int = 0  # only `consolidated` answers
     losses: int = 0  # only `days` answers

@@ -173,9 +173,8 @@ def _fit_text(
     names: list[str] = []  # for which the last line keeps room
     for _ in range(_ROUNDS):
         spare = _name_missing(names)
-        told = sections.choose_lines(
-            room - (count([spare])[0] + 1 if names else 0)
-        )  # together they may take a token more
+        # Together they may take a token more.
+        told = sections.choose_lines(room - (count([spare])[0] + 1 if names else 0))
         framed = f"{OPEN}\n{LEAD}\n{told.text}{spare}{CLOSE}\n"
         frame = count([framed])[0]
         # The mark counts with the sections, but with the files where the sections have not even room for it.

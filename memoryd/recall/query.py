@@ -103,9 +103,8 @@ def _of_word(word: str) -> Iterator[Term]:
     signed = signed_names(bare)
     yield from (Term(TermKind.NAME, name, _quote_term(one)) for name, one in signed)
     letters = {name[:1] for name, one in signed if not name[1:2].isalnum()}
-    parts = [
-        part for part in list_runs(bare) if part not in letters
-    ]  # a language named by one letter is not that letter
+    # A language named by one letter is not that letter.
+    parts = [part for part in list_runs(bare) if part not in letters]
     if not parts:
         return
     if word.endswith("*") and len(parts[-1]) > 1 and not is_unspaced(parts[-1]):
