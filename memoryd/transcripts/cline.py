@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from memoryd.transcripts import whole
 from memoryd.transcripts.fields import (
     block_text,
     is_output,
@@ -36,15 +37,6 @@ from memoryd.transcripts.format import UNHEARD, Identity, first_of
 from memoryd.transcripts.lines import Record, clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
-from memoryd.transcripts.whole import (
-    RESTED_SECONDS,
-    DocumentFile,
-    DocumentFormat,
-    FoundRecord,
-    SessionRecords,
-    parse_document,
-    parse_object,
-)
 
 NAME = "cline"
 _API, _UI, _HISTORY = "api_conversation_history.json", "ui_messages.json", "history_item.json"
@@ -64,7 +56,7 @@ _CALLS, _UNSPOKEN = frozenset({"tool_use", "tool-call"}), frozenset({"thinking",
 _IMAGES = frozenset({"image", "image_url"})
 
 
-class Cline(DocumentFormat):
+class Cline(whole.DocumentFormat):
     """Read tasks. A task is known by its folder, a session of the SDK by the id in it."""
 
     name = NAME
@@ -79,9 +71,9 @@ class Cline(DocumentFormat):
         del found
         return {_API: (_UI, _HISTORY), _UI: (_API,)}.get(path.name, ())
 
-    def read(self, document: DocumentFile) -> SessionRecords | str | None:
+    def read(self, document: whole.DocumentFile) -> whole.SessionRecords | str | None:
         """Return the session of one file, or of the two files of a task."""
-        parsed = parse_document(document.data)
+        parsed = whole.parse_document(document.data)
         if parsed is None:
             return None
         members, records = parsed
@@ -91,7 +83,7 @@ class Cline(DocumentFormat):
             if _API in document.beside:
                 return f"read with {_API}"
             return _Task(document, [], records).read()
-        shown = parse_document(document.beside.get(_UI, b""))
+        shown = whole.parse_document(document.beside.get(_UI, b""))
         return _Task(document, records, shown[1] if shown else []).read()
 
 
@@ -102,7 +94,7 @@ def _is_shown(path: PurePosixPath, records: Sequence[Record]) -> bool:
 # --- the files of the SDK ---------------------------------------------------------------------------------------------
 
 
-def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) -> SessionRecords:
+def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) -> whole.SessionRecords:
     session = read_word(members["sessionId"]) or f"sha256:{sha256(repr(members['sessionId']).encode()).hexdigest()}"
     folder = _SDK_FOLDER.search(block_text(members.get("system_prompt")))
     identity = Identity(
@@ -112,7 +104,7 @@ def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) ->
         sidechain="parentSessionId" in members,
         started_at=_find_start(records),
     )
-    found = SessionRecords(identity, held=_is_open(records, age))
+    found = whole.SessionRecords(identity, held=_is_open(records, age))
     for record in records[:-1] if found.held else records:
         message, metadata = record.value, read_mapping(record.value.get("metadata"))
         own = _PARTED.sub(r"\1", block_text(message.get("id")))[:256] or f"sha256:{record.sha256()}"
@@ -149,7 +141,7 @@ def _compaction(summary: str) -> list[RecordText]:
 def _is_open(records: Sequence[Record], age: float) -> bool:
     """Return True if the agent may still write the last record."""
     last = records[-1].value if records else {}
-    return last.get("role") == "assistant" and "metrics" not in last and age < RESTED_SECONDS
+    return last.get("role") == "assistant" and "metrics" not in last and age < whole.RESTED_SECONDS
 
 
 def _envelope(message: dict[str, Any], record_id: str, identity: Identity) -> Envelope:
@@ -242,16 +234,16 @@ class _Placed(NamedTuple):
 
     after: int
     order: int  # of those that belong behind the same message: its own turns, then the rest as they came
-    found: FoundRecord
+    found: whole.FoundRecord
 
 
 class _Task:
     """Read the two files of a task as one."""
 
-    def __init__(self, document: DocumentFile, messages: Sequence[Record], shown: Sequence[Record]) -> None:
+    def __init__(self, document: whole.DocumentFile, messages: Sequence[Record], shown: Sequence[Record]) -> None:
         self.messages = messages
         self.shown = [one for one in shown if one.value.get("partial") is not True]
-        self.records = SessionRecords(self._identify(document), held=_is_open(messages, document.age))
+        self.records = whole.SessionRecords(self._identify(document), held=_is_open(messages, document.age))
         if self.records.held:
             self.messages = messages[:-1]
         self.answers = [place for place, one in enumerate(self.messages) if one.value.get("role") == "assistant"]
@@ -259,19 +251,19 @@ class _Task:
         self.left: dict[str, int] = {}  # id of a compaction → tokens that it left
         self.times: dict[int, str | None] = {}  # message → when it was sent, as the other file says
 
-    def _identify(self, document: DocumentFile) -> Identity:
+    def _identify(self, document: whole.DocumentFile) -> Identity:
         folder = document.path.parent
         own = folder.name
         if not _TASK.fullmatch(own):
             own = f"{own}-{sha256(str(folder).encode('utf-8', 'replace')).hexdigest()[:8]}"
-        item = parse_object(document.beside.get(_HISTORY))
+        item = whole.parse_object(document.beside.get(_HISTORY))
         cwd = block_text(item.get("workspace")) or block_text(item.get("cwdOnTaskInitialization"))
         first = self.messages[0].value if self.messages else {}
         folders = _FOLDER.findall(block_text(first.get("content")))
         parent, started = read_word(item.get("parentTaskId")), _find_start([*self.shown, *self.messages])
         return Identity(own, parent, cwd or (clean(folders[-1]) if folders else None), parent is not None, started)
 
-    def read(self) -> SessionRecords:
+    def read(self) -> whole.SessionRecords:
         """Return the session: what the model got, and what only the other file says, in its place."""
         condensed = {block_text(one.value.get("condenseId")) for one in self.messages if one.value.get("isSummary")}
         self._find_left()
@@ -287,7 +279,7 @@ class _Task:
         if turns:
             # The spans of the other file say nothing of this one.
             place = (record.first_byte, record.last_byte) if first else (0, 0)
-            found = FoundRecord(turns, *place, sha256(record.data).digest())
+            found = whole.FoundRecord(turns, *place, sha256(record.data).digest())
             self.placed.append(_Placed(after, 0 if first else len(self.placed) + 1, found))
 
     def _read_message(self, place: int, record: Record, seen: dict[str, int]) -> None:
@@ -372,7 +364,7 @@ class _Task:
 
     def _read_request(self, record: Record, after: int, number: int, *, by_index: bool) -> None:
         """Add the size of the context behind the answer to a request, once there is one."""
-        told = parse_object(block_text(record.value.get("text")).encode())
+        told = whole.parse_object(block_text(record.value.get("text")).encode())
         openai = record.value.get("apiProtocol") == "openai"
         cached = 0 if openai else read_tokens(told.get("cacheWrites")) + read_tokens(told.get("cacheReads"))
         given = read_tokens(told.get("tokensIn")) + cached
@@ -396,7 +388,7 @@ class _Task:
         if kind in ("task", "user_feedback") or (first and kind == "text"):
             return [read_message(text, program=False)]
         if kind in ("followup", "plan_mode_respond"):
-            asked = parse_object(text.encode())
+            asked = whole.parse_object(text.encode())
             question = block_text(asked.get("question") or asked.get("response"))
             said = [] if self.messages else [_assistant(question or text)]
             chosen = asked.get("selected")
@@ -409,7 +401,7 @@ class _Task:
         if kind in ("text", "completion_result"):
             return [_assistant(text)]
         if kind in ("tool", "command", "use_mcp_server", "browser_action"):
-            return [tool_call(read_word(parse_object(text.encode()).get("tool")) or kind, text, None)]
+            return [tool_call(read_word(whole.parse_object(text.encode()).get("tool")) or kind, text, None)]
         if kind in ("command_output", "mcp_server_response", "browser_action_result"):
             return [tool_result(text, None)]
         return type_name(kind)

@@ -11,20 +11,11 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
+from memoryd.transcripts import whole
 from memoryd.transcripts.fields import read_word
 from memoryd.transcripts.format import UNKNOWN_PARENT, Identity
 from memoryd.transcripts.lines import Record
 from memoryd.transcripts.pi import OpenClaw
-from memoryd.transcripts.whole import (
-    UNPACK,
-    DatabaseFormat,
-    FoundRecord,
-    Rows,
-    SessionRecords,
-    SessionStretch,
-    StretchStart,
-    parse_object,
-)
 
 WINDOW = 500  # events of one reading
 _PORTION = 4  # events of one query
@@ -34,7 +25,7 @@ _EVENTS = OpenClaw()
 _SUBAGENT = ":subagent:"
 
 
-class OpenClawDatabase(DatabaseFormat):
+class OpenClawDatabase(whole.DatabaseFormat):
     """Read the database; its events are read as in OpenClaw's files."""
 
     name = OpenClaw.name
@@ -42,10 +33,10 @@ class OpenClawDatabase(DatabaseFormat):
     events = "transcript_events"
     tables = {"transcript_events": frozenset({"session_id", "seq", "event_json"})}  # noqa: RUF012 - a constant
 
-    def identify(self, rows: Rows, session_id: str) -> Identity:
+    def identify(self, rows: whole.Rows, session_id: str) -> Identity:
         """Identify the session by the first events and, if there is one, by its row."""
         sql = f"SELECT {_text_of(rows)} FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT {_FIRST}"  # noqa: S608
-        values = [parse_object(data) for (data,) in rows(sql, session_id) if type(data) is str]
+        values = [whole.parse_object(data) for (data,) in rows(sql, session_id) if type(data) is str]
         own = read_word(session_id) or f"sha256:{sha256(session_id.encode('utf-8', 'replace')).hexdigest()}"
         found = _EVENTS.identify(values, PurePosixPath("session")) or Identity(own)
         parent, is_child = _find_parent(rows, session_id)
@@ -55,15 +46,15 @@ class OpenClawDatabase(DatabaseFormat):
             found = found._replace(parent_session_id=parent or known or UNKNOWN_PARENT)
         return found._replace(session_id=own, sidechain=sidechain)
 
-    def mark_of(self, rows: Rows, session_id: str, position: int) -> str | None:
+    def mark_of(self, rows: whole.Rows, session_id: str, position: int) -> str | None:
         """Return the hash of an event."""
         sql = f"SELECT {_text_of(rows)} FROM transcript_events WHERE rowid = ? AND session_id = ?"  # noqa: S608
         found = rows(sql, position, session_id)
         return _hash(found[0][0]) if found else None
 
-    def read(self, rows: Rows, identity: Identity, start: StretchStart) -> SessionStretch:
+    def read(self, rows: whole.Rows, identity: Identity, start: whole.StretchStart) -> whole.SessionStretch:
         """Return the next events; those before say which of them lie on a branch that was left."""
-        records = SessionRecords(identity)
+        records = whole.SessionRecords(identity)
         columns = f"SELECT rowid, seq, {_text_of(rows)} FROM transcript_events"  # noqa: S608 - of this program
         span = "WHERE session_id = ? AND rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?"
         counted = start.counted
@@ -78,25 +69,27 @@ class OpenClawDatabase(DatabaseFormat):
         for record in _in_order(window):
             turns, skipped, retracted, resumed, _ = _EVENTS.turns(record, identity, start.meetings)
             if turns:
-                records.found.append(FoundRecord(turns, 0, 0, sha256(record.data).digest()))
+                records.found.append(whole.FoundRecord(turns, 0, 0, sha256(record.data).digest()))
             if skipped:
                 records.skipped[skipped] += 1
             records.live |= dict.fromkeys(retracted, False) | dict.fromkeys(resumed, True)
         position, mark = (window[-1][0], _hash(window[-1][2])) if window else (start.position, "")
-        return SessionStretch(records, frozenset(), position, mark, more)
+        return whole.SessionStretch(records, frozenset(), position, mark, more)
 
 
 _LAST = 2**63 - 1
 
 
-def _text_of(rows: Rows) -> str:
+def _text_of(rows: whole.Rows) -> str:
     """Return the SQL of an event's text."""
     packed = rows("SELECT 1 FROM pragma_table_info('transcript_events') WHERE name = 'event_zstd'")
-    text = f"coalesce(event_json, {UNPACK}(event_zstd))" if packed else "event_json"
+    text = f"coalesce(event_json, {whole.UNPACK}(event_zstd))" if packed else "event_json"
     return f"CASE WHEN length({text}) <= 8388608 THEN {text} END"
 
 
-def _read_window(rows: Rows, sql: str, session_id: str, after: int, last: int) -> tuple[list[tuple[Any, ...]], bool]:
+def _read_window(
+    rows: whole.Rows, sql: str, session_id: str, after: int, last: int
+) -> tuple[list[tuple[Any, ...]], bool]:
     """Return the next events and whether more may follow; a few bytes unpack to megabytes, so their size counts."""
     window: list[tuple[Any, ...]] = []
     size = 0
@@ -114,10 +107,10 @@ def _in_order(window: list[tuple[Any, ...]]) -> list[Record]:
     """Return the events of some rows, in their session's order."""
     order = sorted(window, key=lambda row: row[1] if type(row[1]) is int else 0)
     texts = (data if type(data) is str else "" for _, _, data in order)
-    return [Record(parse_object(text), 0, 0, text.encode("utf-8", "replace")) for text in texts]
+    return [Record(whole.parse_object(text), 0, 0, text.encode("utf-8", "replace")) for text in texts]
 
 
-def _find_parent(rows: Rows, session_id: str) -> tuple[str | None, bool]:
+def _find_parent(rows: whole.Rows, session_id: str) -> tuple[str | None, bool]:
     """Return the session that started this one, and whether it is a subagent's."""
     columns = {name for (name,) in rows("SELECT name FROM pragma_table_info('session_windows')")}
     if not {"session_id", "session_key"} <= columns:

@@ -22,6 +22,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
+from memoryd.transcripts import whole
 from memoryd.transcripts.dialogs import read_answers
 from memoryd.transcripts.fields import (
     block_text,
@@ -36,19 +37,6 @@ from memoryd.transcripts.format import Identity, Reader
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
-from memoryd.transcripts.whole import (
-    DatabaseFormat,
-    DocumentFile,
-    DocumentFormat,
-    FoundRecord,
-    Rows,
-    SessionRecords,
-    SessionStretch,
-    StretchStart,
-    end_of,
-    parse_document,
-    parse_object,
-)
 
 NAME = "opencode"
 WINDOW = 100  # messages of one reading
@@ -101,7 +89,7 @@ class StoredMessage:
         """Return whether the program says that nothing more comes."""
         return bool(read_mapping(self.value.get("time")).get("completed") or self.value.get("error"))
 
-    def read(self, identity: Identity, records: SessionRecords) -> None:
+    def read(self, identity: Identity, records: whole.SessionRecords) -> None:
         """Add the turns of this message: what is said, the context it makes, and then what its tools gave back."""
         before: list[Turn] = []
         after: list[Turn] = []
@@ -123,7 +111,7 @@ class StoredMessage:
         if self.answers and usage:
             before += turns_of((), Envelope(self.id, at, identity.sidechain, self.id, model), usage)
         if before or after:
-            records.found.append(FoundRecord([*before, *after], 0, 0, sha256(self.raw).digest()))
+            records.found.append(whole.FoundRecord([*before, *after], 0, 0, sha256(self.raw).digest()))
 
     def _read_part(self, part: dict[str, Any]) -> list[RecordText] | str:
         """Return what a part says, or the name of what is passed over."""
@@ -208,7 +196,7 @@ def _find_held(messages: Sequence[StoredMessage], ages: Sequence[float], *, more
     return len(messages)
 
 
-class OpenCodeDatabase(OpenCode, DatabaseFormat):
+class OpenCodeDatabase(OpenCode, whole.DatabaseFormat):
     """Read the database of 1.2 and later."""
 
     events = "message"
@@ -218,18 +206,18 @@ class OpenCodeDatabase(OpenCode, DatabaseFormat):
         "part": frozenset({"id", "message_id", "time_updated", "data"}),
     }
 
-    def identify(self, rows: Rows, session_id: str) -> Identity:
+    def identify(self, rows: whole.Rows, session_id: str) -> Identity:
         """Identify the session by its row, which is written before its first message."""
         found = rows("SELECT parent_id, directory, time_created FROM session WHERE id = ?", session_id)
         parent, folder, created = found[0] if found else (None, None, None)
         return _identity(session_id, parent, folder, created)
 
-    def mark_of(self, rows: Rows, session_id: str, position: int) -> str | None:
+    def mark_of(self, rows: whole.Rows, session_id: str, position: int) -> str | None:
         """Return the id of a message."""
         found = rows("SELECT id FROM message WHERE rowid = ? AND session_id = ?", position, session_id)
         return str(found[0][0]) if found else None
 
-    def read(self, rows: Rows, identity: Identity, start: StretchStart) -> SessionStretch:
+    def read(self, rows: whole.Rows, identity: Identity, start: whole.StretchStart) -> whole.SessionStretch:
         """Return the next messages, by their times: a migration wrote old ones in no order."""
         sql = "SELECT rowid, id, time_created FROM message WHERE session_id = ? AND rowid > ?"
         listed = {row[0]: row for row in rows(sql, start.session_id, start.position)}
@@ -237,16 +225,16 @@ class OpenCodeDatabase(OpenCode, DatabaseFormat):
         left.sort(key=lambda row: _order(row[2], row[1]))
         window, more = left[:WINDOW], len(left) > WINDOW
         messages, ages = _load(rows, window, start.now)
-        whole = _find_held(messages, ages, more=more)
-        records = SessionRecords(identity, held=whole < len(messages))
-        for message in messages[:whole]:
+        count = _find_held(messages, ages, more=more)
+        records = whole.SessionRecords(identity, held=count < len(messages))
+        for message in messages[:count]:
             message.read(identity, records)
-        done = {*start.done, *(str(row[1]) for row in window[:whole])}
-        position, mark = end_of(start.position, {number: str(row[1]) for number, row in listed.items()}, done)
-        return SessionStretch(records, done, position, mark, more and not records.held)
+        done = {*start.done, *(str(row[1]) for row in window[:count])}
+        position, mark = whole.end_of(start.position, {number: str(row[1]) for number, row in listed.items()}, done)
+        return whole.SessionStretch(records, done, position, mark, more and not records.held)
 
 
-def _load(rows: Rows, window: Sequence[tuple[Any, ...]], now: float) -> tuple[list[StoredMessage], list[float]]:
+def _load(rows: whole.Rows, window: Sequence[tuple[Any, ...]], now: float) -> tuple[list[StoredMessage], list[float]]:
     """Return messages with their parts, and how many seconds ago each was changed."""
     marks = ", ".join("?" * len(window))
     data = f"CASE WHEN length(data) <= {LARGEST_DATA} THEN data END"
@@ -268,8 +256,8 @@ def _load(rows: Rows, window: Sequence[tuple[Any, ...]], now: float) -> tuple[li
         text, updated = values.get(number, (None, None))
         own = sorted(parts.get(message_id, ()), key=lambda part: str(part[0]))
         raw = b"\n".join(_as_bytes(one) for one in (text, *(part[1] for part in own)))
-        found = [parse_object(_as_bytes(part[1])) | {"id": part[0]} for part in own]
-        messages.append(StoredMessage(message_id, parse_object(_as_bytes(text)), found, raw))
+        found = [whole.parse_object(_as_bytes(part[1])) | {"id": part[0]} for part in own]
+        messages.append(StoredMessage(message_id, whole.parse_object(_as_bytes(text)), found, raw))
         ages.append(now - max(_order(one, "")[0] for one in (updated, *(part[2] for part in own))) / 1000)
     return messages, ages
 
@@ -285,18 +273,18 @@ def _identity(session_id: object, parent: object, folder: object, created: objec
     return Identity(own, parent, cwd, sidechain=parent is not None, started_at=read_time(created))
 
 
-def _read_messages(info: dict[str, Any], messages: list[StoredMessage], age: float) -> SessionRecords:
+def _read_messages(info: dict[str, Any], messages: list[StoredMessage], age: float) -> whole.SessionRecords:
     messages.sort(key=lambda one: _order(read_mapping(one.value.get("time")).get("created"), one.id))
-    whole = _find_held(messages, [age] * len(messages), more=False)
+    count = _find_held(messages, [age] * len(messages), more=False)
     created = read_mapping(info.get("time")).get("created")
     identity = _identity(info.get("id"), info.get("parentID"), info.get("directory"), created)
-    records = SessionRecords(identity, held=whole < len(messages))
-    for message in messages[:whole]:
+    records = whole.SessionRecords(identity, held=count < len(messages))
+    for message in messages[:count]:
         message.read(identity, records)
     return records
 
 
-class OpenCodeTree(OpenCode, DocumentFormat):
+class OpenCodeTree(OpenCode, whole.DocumentFormat):
     """Read the tree before 1.2, `storage/session/PROJECT/SESSION.json` with its messages and parts; and an export."""
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
@@ -311,14 +299,14 @@ class OpenCodeTree(OpenCode, DocumentFormat):
         names = [name.rpartition("/")[2].removesuffix(".json") for name in found]
         return [f"{parts}{name}/" for name in names] or [messages]
 
-    def read(self, document: DocumentFile) -> SessionRecords | str | None:
+    def read(self, document: whole.DocumentFile) -> whole.SessionRecords | str | None:
         """Return the session of a tree or of an export."""
         path = str(document.path)
         if _SIDE.fullmatch(path):
             return "a part of a session, read with the file of its session"
         if not _TREE.fullmatch(path):
             return _read_export(document)
-        info = parse_object(document.data)
+        info = whole.parse_object(document.data)
         if not info:
             return None
         files: dict[str, list[tuple[str, bytes]]] = {}
@@ -329,9 +317,9 @@ class OpenCodeTree(OpenCode, DocumentFormat):
         messages_folder, parts_folder = _folders(document.path)
         for message_id, data in files.get(messages_folder[:-1], ()):
             own = files.get(f"{parts_folder}{message_id}", [])
-            parts = [{"id": part_id} | parse_object(part) for part_id, part in own]
+            parts = [{"id": part_id} | whole.parse_object(part) for part_id, part in own]
             raw = b"\n".join((data, *(part for _, part in own)))
-            messages.append(StoredMessage(message_id, parse_object(data), parts, raw))
+            messages.append(StoredMessage(message_id, whole.parse_object(data), parts, raw))
         return _read_messages({"id": document.path.stem} | info, messages, document.age)
 
 
@@ -342,8 +330,8 @@ def _folders(path: PurePosixPath) -> tuple[str, str]:
     return f"../../message/{path.stem}/", "../../part/"
 
 
-def _read_export(document: DocumentFile) -> SessionRecords | None:
-    parsed = parse_document(document.data)
+def _read_export(document: whole.DocumentFile) -> whole.SessionRecords | None:
+    parsed = whole.parse_document(document.data)
     if parsed is None:
         return None
     messages = []
