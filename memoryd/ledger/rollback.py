@@ -14,28 +14,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from memoryd.errors import NotFoundError, RefusedError
-from memoryd.ledger import forgetting
-from memoryd.ledger.audit import (
-    ACCESS,
-    FILE,
-    GRANT,
-    PROFILE,
-    PROPOSAL,
-    RUN,
-    SESSION,
-    WATERMARK,
-    AuditEntry,
-    dump_state,
-)
+from memoryd.ledger import audit, forgetting
 from memoryd.ledger.memory import Ending, from_json, to_json
 
 OPERATION = "rollback"  # as the audit names it
 
 _TELLS_MORE = "run memoryd job show to see it without its text"
-_MOVING = (WATERMARK, FILE)
+_MOVING = (audit.WATERMARK, audit.FILE)
 # An access that was used, a refusal and a forgotten session cannot be undone.
-_STAYS = (ACCESS, GRANT, SESSION)
-_NO_MEMORY = (*_MOVING, *_STAYS, RUN, PROPOSAL, PROFILE)
+_STAYS = (audit.ACCESS, audit.GRANT, audit.SESSION)
+_NO_MEMORY = (*_MOVING, *_STAYS, audit.RUN, audit.PROPOSAL, audit.PROFILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +99,7 @@ def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
 
 
 def plan(
-    entries: Iterable[AuditEntry],
+    entries: Iterable[audit.AuditEntry],
     texts: Callable[[str], str | None],
     *,
     run_id: str,
@@ -133,8 +121,8 @@ def plan(
         RefusedError: it forgot something.
     """
     traces: dict[str, _Trace] = {}
-    ends: dict[str, AuditEntry] = {}
-    mark, marked = RUN + run_id, None
+    ends: dict[str, audit.AuditEntry] = {}
+    mark, marked = audit.RUN + run_id, None
     for entry in entries:
         if entry.run_id == run_id and entry.operation == forgetting.OPERATION:
             raise RefusedError("what a run has forgotten cannot be brought back", where=run_id, hint=_TELLS_MORE)
@@ -148,12 +136,12 @@ def plan(
         raise NotFoundError("no run with this id has changed anything", where=run_id, hint="list the runs")
     if marked is not None:
         return RollbackPlan(already=True)
-    flag = RollbackStep(mark, None, dump_state(rolled_back=run_id, at=now)) if only is None else None
+    flag = RollbackStep(mark, None, audit.dump_state(rolled_back=run_id, at=now)) if only is None else None
     return _plan(traces, ends, texts, now, flag, is_run=True)
 
 
 def operation_of(
-    entries: Sequence[AuditEntry], texts: Callable[[str], str | None], *, run_id: str, memory_id: str
+    entries: Sequence[audit.AuditEntry], texts: Callable[[str], str | None], *, run_id: str, memory_id: str
 ) -> frozenset[int]:
     """Return the entry ids of a run's last operation on a memory; a merge has several entries.
 
@@ -174,7 +162,7 @@ def operation_of(
     return frozenset({last.id} | {entry.id for entry in own if made and _find_merged(entry, texts) == made})
 
 
-def _find_merged(entry: AuditEntry, texts: Callable[[str], str | None]) -> str | None:
+def _find_merged(entry: audit.AuditEntry, texts: Callable[[str], str | None]) -> str | None:
     """Return the id of the memory that a merge made, by any entry of the merge; None for other operations."""
     if entry.operation != "merge":
         return None
@@ -198,12 +186,12 @@ def describe_outcome(before: str | None, after: str | None) -> str:
     return REWORDED if was.content != is_now.content else AS_BEFORE
 
 
-def last_of_change(entries: Iterable[AuditEntry], audit_id: int) -> int:
+def last_of_change(entries: Iterable[audit.AuditEntry], audit_id: int) -> int:
     """Return the id of the last entry that was written together with this one: half a change was never a state.
 
     A run's entries are written at once; so are those of an edit by hand, which has no run and ends with the file's.
     """
-    last: AuditEntry | None = None
+    last: audit.AuditEntry | None = None
     for entry in entries:
         if last is None:
             last = entry if entry.id == audit_id else None
@@ -214,12 +202,12 @@ def last_of_change(entries: Iterable[AuditEntry], audit_id: int) -> int:
     return audit_id if last is None else last.id
 
 
-def _is_one_edit(entry: AuditEntry, following: AuditEntry) -> bool:
-    return entry.at == following.at and not entry.memory_id.startswith(FILE)
+def _is_one_edit(entry: audit.AuditEntry, following: audit.AuditEntry) -> bool:
+    return entry.at == following.at and not entry.memory_id.startswith(audit.FILE)
 
 
 def plan_to(
-    entries: Sequence[AuditEntry], texts: Callable[[str], str | None], *, audit_id: int, now: str
+    entries: Sequence[audit.AuditEntry], texts: Callable[[str], str | None], *, audit_id: int, now: str
 ) -> RollbackPlan:
     """Return how to restore the state right after an entry and the entries written together with it.
 
@@ -252,11 +240,13 @@ def plan_to(
     return replace(planned, stayed=(*planned.stayed, *(one for one in forgotten if one not in back)))
 
 
-def _note(traces: dict[str, _Trace], entry: AuditEntry, texts: Callable[[str], str | None], *, of_run: bool) -> None:
-    if entry.memory_id.startswith(SESSION) and entry.operation == forgetting.OPERATION:
+def _note(
+    traces: dict[str, _Trace], entry: audit.AuditEntry, texts: Callable[[str], str | None], *, of_run: bool
+) -> None:
+    if entry.memory_id.startswith(audit.SESSION) and entry.operation == forgetting.OPERATION:
         # Nothing of it is left to be consumed: its watermarks stay like those that others have moved on.
         for name, marked in traces.items():
-            if name.rpartition(":")[0] == f"{WATERMARK}{entry.memory_id.removeprefix(SESSION)}":
+            if name.rpartition(":")[0] == f"{audit.WATERMARK}{entry.memory_id.removeprefix(audit.SESSION)}":
                 marked.later.append((entry.id, entry.run_id))
     if entry.memory_id.startswith(_STAYS):
         return
@@ -276,7 +266,7 @@ def _note(traces: dict[str, _Trace], entry: AuditEntry, texts: Callable[[str], s
 
 def _plan(
     traces: dict[str, _Trace],
-    ends: dict[str, AuditEntry],
+    ends: dict[str, audit.AuditEntry],
     texts: Callable[[str], str | None],
     now: str,
     flag: RollbackStep | None,
@@ -344,7 +334,7 @@ def _ends(step: RollbackStep) -> bool:
 
 
 def _find_needed(
-    ending: set[str], ends: dict[str, AuditEntry], texts: Callable[[str], str | None]
+    ending: set[str], ends: dict[str, audit.AuditEntry], texts: Callable[[str], str | None]
 ) -> Iterator[Conflict]:
     """Yield memories that would end although a later run ended others in their favour."""
     if not ending:
