@@ -68,8 +68,7 @@ class OpenClawDatabase(whole.DatabaseFormat):
         window, more = _read_window(rows, f"{columns} {span}", start.session_id, start.position, _LAST)
         for record in _in_order(window):
             turns, skipped, retracted, resumed, _ = _EVENTS.turns(record, identity, start.meetings)
-            if turns:
-                records.found.append(whole.FoundRecord(turns, 0, 0, sha256(record.data).digest()))
+            records.add(turns, record)
             if skipped:
                 records.skipped[skipped] += 1
             records.live |= dict.fromkeys(retracted, False) | dict.fromkeys(resumed, True)

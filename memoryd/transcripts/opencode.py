@@ -34,7 +34,7 @@ from memoryd.transcripts.fields import (
     type_name,
 )
 from memoryd.transcripts.format import Identity, Reader
-from memoryd.transcripts.lines import clean
+from memoryd.transcripts.lines import Record, clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
@@ -110,8 +110,7 @@ class StoredMessage:
         usage = None if self.value.get("summary") is True else _context(self.value.get("tokens"))
         if self.answers and usage:
             before += turns_of((), Envelope(self.id, at, identity.sidechain, self.id, model), usage)
-        if before or after:
-            records.found.append(whole.FoundRecord([*before, *after], 0, 0, sha256(self.raw).digest()))
+        records.add([*before, *after], Record(self.value, 0, 0, self.raw))
 
     def _read_part(self, part: dict[str, Any]) -> list[RecordText] | str:
         """Return what a part says, or the name of what is passed over."""
