@@ -38,6 +38,7 @@ _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 
 # Tells whether these records, or these texts of other memories, say a text.
 Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
+Memories = Mapping[str, Memory]  # all of one agent, by id
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class ForgetVerdict:
 
 
 def of_memory(
-    memories: Mapping[str, Memory], memory_id: str, versions: Mapping[str, Collection[str]], grounded: Grounded
+    memories: Memories, memory_id: str, versions: Mapping[str, Collection[str]], grounded: Grounded
 ) -> ForgetVerdict:
     """Return what becomes of all memories when one is forgotten.
 
@@ -80,14 +81,12 @@ def of_memory(
     return _verdict(memories, gone, frozenset(), grounded)
 
 
-def of_sessions(memories: Mapping[str, Memory], sessions: Collection[str], grounded: Grounded) -> ForgetVerdict:
+def of_sessions(memories: Memories, sessions: Collection[str], grounded: Grounded) -> ForgetVerdict:
     """Return what becomes of all memories when sessions are forgotten; see `of_memory`."""
     return _verdict(memories, {}, sessions, grounded)
 
 
-def _verdict(
-    memories: Mapping[str, Memory], gone: dict[str, str], sessions: Collection[str], grounded: Grounded
-) -> ForgetVerdict:
+def _verdict(memories: Memories, gone: dict[str, str], sessions: Collection[str], grounded: Grounded) -> ForgetVerdict:
     while more := _find_falling(memories, gone, sessions, grounded):
         gone |= more
     named = {one: why for one, why in gone.items() if memories[one].ended_as is not Ending.ERASED}
@@ -99,9 +98,7 @@ def _verdict(
     )
 
 
-def _find_touched(
-    memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str]
-) -> Iterator[Memory]:
+def _find_touched(memories: Memories, gone: Mapping[str, str], sessions: Collection[str]) -> Iterator[Memory]:
     for one in memories.values():
         learned = any(source.session in sessions for source in one.sources)
         if one.id not in gone and (learned or not gone.keys().isdisjoint(one.derived_from)):
@@ -109,7 +106,7 @@ def _find_touched(
 
 
 def _find_falling(
-    memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
+    memories: Memories, gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
     """Return memories whose remaining sources do not say them; first only those without any source left."""
     ungrounded = {}
@@ -124,9 +121,7 @@ def _find_falling(
     return alone or ungrounded
 
 
-def _strip_sources(
-    memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]
-) -> Memory:
+def _strip_sources(memories: Memories, memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
     """Return the memory without sources of the sessions, and without those it had only from memories that go."""
     parents = [one for one in memory.derived_from if one in memories and one not in gone]
     held = {source for one in parents for source in memories[one].sources}
@@ -135,7 +130,7 @@ def _strip_sources(
     return replace(memory, sources=sources, derived_from=tuple(parents), note=None)  # it may be of what it lost
 
 
-def _restore_superseded(memories: Mapping[str, Memory], gone: Mapping[str, str]) -> Iterator[Memory]:
+def _restore_superseded(memories: Memories, gone: Mapping[str, str]) -> Iterator[Memory]:
     for one in memories.values():
         fell = {why for successor in one.successors if (why := gone.get(successor)) is not None}
         is_merged = one.id not in gone and one.ended_as is Ending.MERGED and bool(one.successors)
@@ -143,7 +138,7 @@ def _restore_superseded(memories: Mapping[str, Memory], gone: Mapping[str, str])
             yield replace(one, deleted_at=None, ended_as=None, successors=(), lost=None)
 
 
-def without_notes(memories: Mapping[str, Memory], verdict: ForgetVerdict, says: Callable[[str], bool]) -> ForgetVerdict:
+def without_notes(memories: Memories, verdict: ForgetVerdict, says: Callable[[str], bool]) -> ForgetVerdict:
     """Return the verdict, with the memories that stay and whose note says what goes: they lose the note.
 
     Args:
@@ -162,9 +157,7 @@ def why_kept(was: Memory, left: Memory) -> str:
     return NOTED if (was.sources, was.derived_from) == (left.sources, left.derived_from) else GROUNDED
 
 
-def changes_of(
-    memories: Mapping[str, Memory], verdict: ForgetVerdict, now: str, salt: Callable[[], str]
-) -> tuple[Change, ...]:
+def changes_of(memories: Memories, verdict: ForgetVerdict, now: str, salt: Callable[[], str]) -> tuple[Change, ...]:
     """Return the verdict as changes of the ledger.
 
     Args:

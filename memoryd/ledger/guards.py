@@ -94,6 +94,9 @@ class RefusedOperation(Refusal):
     operation: Operation = field(kw_only=True)
 
 
+OperationCheck = Callable[[Operation], RefusedOperation | None]  # None: it has nothing against it
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedRun(Refusal):
     """Nothing of the list is done."""
@@ -182,11 +185,7 @@ def describe_refusals(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
     ]
 
 
-def judge(
-    context: Context,
-    operations: Sequence[Operation],
-    checks: Sequence[Callable[[Operation], RefusedOperation | None]] = (),
-) -> JudgedOperations:
+def judge(context: Context, operations: Sequence[Operation], checks: Sequence[OperationCheck] = ()) -> JudgedOperations:
     """Return the operations that the guards accept, and why they refuse the others.
 
     Args:
@@ -223,10 +222,7 @@ def judge(
 
 
 def _refuse_operation(
-    context: Context,
-    operation: Operation,
-    barred: Collection[str],
-    checks: Sequence[Callable[[Operation], RefusedOperation | None]],
+    context: Context, operation: Operation, barred: Collection[str], checks: Sequence[OperationCheck]
 ) -> RefusedOperation | None:
     for guard in (_constitutional, _protection, _erasure, _check_edited, _tombstone, _heading):
         why = guard(context, operation, barred)

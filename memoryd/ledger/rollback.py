@@ -24,6 +24,7 @@ _MOVING = (audit.WATERMARK, audit.FILE)
 # An access that was used, a refusal and a forgotten session cannot be undone.
 _STAYS = (audit.ACCESS, audit.GRANT, audit.SESSION)
 _NO_MEMORY = (*_MOVING, *_STAYS, audit.RUN, audit.PROPOSAL, audit.PROFILE)
+StateTexts = Callable[[str], str | None]  # gives the state of a digest; None where it is erased
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
 
 def plan(
     entries: Iterable[audit.AuditEntry],
-    texts: Callable[[str], str | None],
+    texts: StateTexts,
     *,
     run_id: str,
     now: str,
@@ -141,7 +142,7 @@ def plan(
 
 
 def operation_of(
-    entries: Sequence[audit.AuditEntry], texts: Callable[[str], str | None], *, run_id: str, memory_id: str
+    entries: Sequence[audit.AuditEntry], texts: StateTexts, *, run_id: str, memory_id: str
 ) -> frozenset[int]:
     """Return the entry ids of a run's last operation on a memory; a merge has several entries.
 
@@ -162,7 +163,7 @@ def operation_of(
     return frozenset({last.id} | {entry.id for entry in own if made and _find_merged(entry, texts) == made})
 
 
-def _find_merged(entry: audit.AuditEntry, texts: Callable[[str], str | None]) -> str | None:
+def _find_merged(entry: audit.AuditEntry, texts: StateTexts) -> str | None:
     """Return the id of the memory that a merge made, by any entry of the merge; None for other operations."""
     if entry.operation != "merge":
         return None
@@ -206,9 +207,7 @@ def _is_one_edit(entry: audit.AuditEntry, following: audit.AuditEntry) -> bool:
     return entry.at == following.at and not entry.memory_id.startswith(audit.FILE)
 
 
-def plan_to(
-    entries: Sequence[audit.AuditEntry], texts: Callable[[str], str | None], *, audit_id: int, now: str
-) -> RollbackPlan:
+def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id: int, now: str) -> RollbackPlan:
     """Return how to restore the state right after an entry and the entries written together with it.
 
     But for what was forgotten since: that is left as it is.
@@ -240,9 +239,7 @@ def plan_to(
     return replace(planned, stayed=(*planned.stayed, *(one for one in forgotten if one not in back)))
 
 
-def _note(
-    traces: dict[str, _Trace], entry: audit.AuditEntry, texts: Callable[[str], str | None], *, of_run: bool
-) -> None:
+def _note(traces: dict[str, _Trace], entry: audit.AuditEntry, texts: StateTexts, *, of_run: bool) -> None:
     if entry.memory_id.startswith(audit.SESSION) and entry.operation == forgetting.OPERATION:
         # Nothing of it is left to be consumed: its watermarks stay like those that others have moved on.
         for name, marked in traces.items():
@@ -267,7 +264,7 @@ def _note(
 def _plan(
     traces: dict[str, _Trace],
     ends: dict[str, audit.AuditEntry],
-    texts: Callable[[str], str | None],
+    texts: StateTexts,
     now: str,
     flag: RollbackStep | None,
     *,
@@ -303,7 +300,7 @@ def _plan(
     return RollbackPlan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
 
 
-def _is_alike(memory_id: str, one: str | None, other: str | None, texts: Callable[[str], str | None]) -> bool:
+def _is_alike(memory_id: str, one: str | None, other: str | None, texts: StateTexts) -> bool:
     """Return True if two states differ only in their time of writing."""
     if one == other or one is None or other is None or memory_id.startswith(_NO_MEMORY):
         return one == other
@@ -312,12 +309,12 @@ def _is_alike(memory_id: str, one: str | None, other: str | None, texts: Callabl
     return len(both) == len(states) and both[0] == both[1]
 
 
-def _ended_as(memory_id: str, known: str | None, texts: Callable[[str], str | None]) -> Ending | None:
+def _ended_as(memory_id: str, known: str | None, texts: StateTexts) -> Ending | None:
     text = None if known is None or memory_id.startswith(_NO_MEMORY) else texts(known)
     return None if text is None else from_json(text).ended_as
 
 
-def _step(memory_id: str, trace: _Trace, texts: Callable[[str], str | None], now: str) -> RollbackStep | None:
+def _step(memory_id: str, trace: _Trace, texts: StateTexts, now: str) -> RollbackStep | None:
     """Return the step of one trace; None if a state that it needs is erased."""
     current = None if trace.now is None else texts(trace.now)
     goal = None if trace.before is None else texts(trace.before)
@@ -333,9 +330,7 @@ def _ends(step: RollbackStep) -> bool:
     return not step.memory_id.startswith(_NO_MEMORY) and step.after is not None and not from_json(step.after).is_live
 
 
-def _find_needed(
-    ending: set[str], ends: dict[str, audit.AuditEntry], texts: Callable[[str], str | None]
-) -> Iterator[Conflict]:
+def _find_needed(ending: set[str], ends: dict[str, audit.AuditEntry], texts: StateTexts) -> Iterator[Conflict]:
     """Yield memories that would end although a later run ended others in their favour."""
     if not ending:
         return
