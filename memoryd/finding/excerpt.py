@@ -25,6 +25,7 @@ from memoryd.text.private import is_private
 from memoryd.tiers import core, proposal
 from memoryd.tiers.lines import lines_of
 
+Redact = Callable[[Sequence[str]], list[str]]  # gives texts without their secrets
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
 _MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
@@ -60,9 +61,7 @@ class LineRange:
         return total if self.count is None else min(total, self.first + self.count - 1)
 
 
-def get(
-    agent: Agent, path: str, span: LineRange, *, database: Path, redact: Callable[[Sequence[str]], list[str]]
-) -> Excerpt:
+def get(agent: Agent, path: str, span: LineRange, *, database: Path, redact: Redact) -> Excerpt:
     """Read part of an agent's memory. The caller checks whether it may be shown.
 
     A path begins at the workspace, or is what a hit calls a session, a fact, or the memory that it is; of a core memory
@@ -93,9 +92,7 @@ def get(
     return _lines(relative, lines, span.first, span.get_last(len(lines)), redact)
 
 
-def _lines(
-    path: str, lines: Sequence[bytes], first: int, last: int, redact: Callable[[Sequence[str]], list[str]]
-) -> Excerpt:
+def _lines(path: str, lines: Sequence[bytes], first: int, last: int, redact: Redact) -> Excerpt:
     text = b"".join(lines[first - 1 : last]).decode(errors="replace")
     return Excerpt(path, first, last, len(lines), redact([text])[0] if text else "")
 
@@ -165,9 +162,7 @@ def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
     return Excerpt(f"{FACT}:{found['id']}", 1, 1, 1, str(found["content"]))
 
 
-def _of_core(
-    agent: Agent, memory_id: str, span: LineRange, database: Path, redact: Callable[[Sequence[str]], list[str]]
-) -> Excerpt:
+def _of_core(agent: Agent, memory_id: str, span: LineRange, database: Path, redact: Redact) -> Excerpt:
     """Return the current lines of a memory in `MEMORY.md`, counted from the first of them."""
     found = reads.ask(database, reads.find_memory, agent.id, memory_id)
     data = regular.read_in(agent.workspace, CORE_FILE) or b""

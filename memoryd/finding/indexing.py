@@ -53,6 +53,7 @@ _TALK = (
     "kind IN ('message', 'choice', 'summary') AND role IN ('user', 'assistant')"
     " AND origin NOT IN ('tool', 'system', 'injected') AND text <> ''"
 )
+_TurnRow = tuple[int, str, int, str | None, int]  # its row, session, number, why it is withheld, bytes
 
 
 class _File(NamedTuple):
@@ -453,9 +454,7 @@ def _mark(reader: DatabaseReader, turn_id: int) -> str:
     return "" if row is None else documents.digest_of("\0".join(map(str, row))).hex()
 
 
-def _read_waiting(
-    reader: DatabaseReader, agent_id: str, progress: Progress
-) -> list[tuple[int, str, int, str | None, int]]:
+def _read_waiting(reader: DatabaseReader, agent_id: str, progress: Progress) -> list[_TurnRow]:
     """Return the turns that waited for their text and now have it, or never will; and those that have lost it since."""
     rows = reader.stream(
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn"
@@ -468,9 +467,7 @@ def _read_waiting(
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
-def _new_turns(
-    reader: DatabaseReader, agent_id: str, progress: Progress
-) -> list[tuple[int, str, int, str | None, int]]:
+def _new_turns(reader: DatabaseReader, agent_id: str, progress: Progress) -> list[_TurnRow]:
     """Return the turns of one portion: row, session, number, why withheld, bytes."""
     found = _read_waiting(reader, agent_id, progress)
     size = 0
@@ -487,7 +484,7 @@ def _new_turns(
     return found
 
 
-def _ranges(rows: Iterable[tuple[int, str, int, str | None, int]]) -> dict[str, tuple[int, int]]:
+def _ranges(rows: Iterable[_TurnRow]) -> dict[str, tuple[int, int]]:
     """Return the first and last new turn of each session."""
     found: dict[str, tuple[int, int]] = {}
     for _, session_id, seq, _, _ in rows:

@@ -285,6 +285,9 @@ def _read(turns: Sequence[Turn], message: dict[str, Any]) -> _Message:
     return _Message(turns[0].record_id, str(message.get("type")), parts)
 
 
+_Copies = dict[tuple[str, ...], list[_Message]]  # what has the same key, in its order
+
+
 @dataclass(slots=True)
 class _Log:
     """Hold the messages of a chat so far, as the program's list has them."""
@@ -324,7 +327,7 @@ class _Log:
         """Replace the list; return what was not said before, behind a mark if its beginning was compressed."""
         before, self.messages = self.messages, {}
         kept = {read_word(message.get("id")) for message in listed}
-        spare: dict[tuple[str, ...], list[_Message]] = {}  # what is listed under another id, or not at all
+        spare: _Copies = {}  # what is listed under another id, or not at all
         for own, one in before.items():
             if own not in kept:
                 spare.setdefault(one.build_key(), []).append(one)
@@ -339,13 +342,7 @@ class _Log:
             turns = [*turns_of([said], Envelope(marker, at, identity.sidechain)), *turns]
         return turns
 
-    def _place(
-        self,
-        found: list[Turn],
-        new: _Message,
-        before: dict[str, _Message],
-        spare: dict[tuple[str, ...], list[_Message]],
-    ) -> list[Turn]:
+    def _place(self, found: list[Turn], new: _Message, before: dict[str, _Message], spare: _Copies) -> list[Turn]:
         """Put a message of a context into the list; return its turns that were not said before."""
         copies = spare.get(new.build_key())
         known = before.get(new.record_id) or (copies.pop(0) if copies else None)
