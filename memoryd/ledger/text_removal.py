@@ -59,6 +59,9 @@ class _Where(IntEnum):
     INSIDE = 3  # anywhere but inside a word
 
 
+_Hit = tuple[int, int, _Where]  # a span, and where its text is looked for
+
+
 class AppendedBlock(NamedTuple):
     """What a run appended to a daily file, by its hash."""
 
@@ -256,7 +259,7 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
     searched = _build_search(cut)
     if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_fold(text)):
         return
-    hits: list[tuple[int, int, _Where]] = []
+    hits: list[_Hit] = []
     spared: list[tuple[int, int]] = []
     folded, places = _fold_with_places(text)
     for index, begin, end in searched.automaton.find_matches_as_indexes(folded, overlapping=True):
@@ -279,9 +282,7 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
             end = last
 
 
-def _find_shortened(
-    searched: _TextSearch, text: str, folded: str, places: Sequence[int], begin: int
-) -> Iterator[tuple[int, int, _Where]]:
+def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Sequence[int], begin: int) -> Iterator[_Hit]:
     """Yield the span of a long text that was cut off: before an ellipsis, or at a line's end in its second half."""
     told = folded[begin : begin + _MOST_SHORTENED]
     at = bisect_right(searched.long, told)
@@ -309,9 +310,7 @@ def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
     return 0 < at < len(folded) and (places[at] == places[at - 1] or unicodedata.combining(folded[at]) > 0)
 
 
-def _list_outside(
-    hits: Iterable[tuple[int, int, _Where]], spared: Sequence[tuple[int, int]]
-) -> list[tuple[int, int, _Where]]:
+def _list_outside(hits: Iterable[_Hit], spared: Sequence[tuple[int, int]]) -> list[_Hit]:
     """Return the hits that are in none of the spared spans, both in order."""
     starts = [first for first, _ in spared]
     reach = [0, *accumulate((last for _, last in spared), max)]  # the farthest end of the spans that begin so far
