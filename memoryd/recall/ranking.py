@@ -83,10 +83,12 @@ def rank(
     `weigh` gives what a score is multiplied by for what the text itself says.
     """
     scored = [_score(one, known(one), today, weigh(one)) for one in candidates]
-    order = sorted(scored, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
-    return sorted(
-        _penalize_repeats(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id)
-    )
+    return _sort(_penalize_repeats(_sort(scored, quoting)), quoting)
+
+
+def _sort(found: Iterable[RankedCandidate], quoting: frozenset[int]) -> list[RankedCandidate]:
+    """Return candidates, those with a quoted phrase before all others, the best first."""
+    return sorted(found, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
 
 
 def _score(candidate: Candidate, known: KnownMemory | None, today: date, weight: float) -> RankedCandidate:
@@ -172,7 +174,7 @@ def fuse(
         places = (words.get(what), meaning.get(what))
         score = sum(weight / (K + at) for weight, at in zip((WORDS, MEANING), places, strict=True) if at is not None)
         fused.append(RankedCandidate(one.candidate, score / best, one.known, one.boosts, *places))
-    return sorted(fused, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
+    return _sort(fused, quoting)
 
 
 def _get_key(one: RankedCandidate) -> tuple[str, int]:
