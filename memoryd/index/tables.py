@@ -130,6 +130,10 @@ class Tables:
         with _faults():
             return list(self._connection.execute(sql, given).fetchall())
 
+    def _rows_of(self, sql: str, ids: Iterable[int]) -> list[Any]:
+        """Return all rows of a query that ends in front of a list of ids."""
+        return self._rows(f"{sql} (SELECT value FROM json_each(?))", json.dumps(list(ids)))  # noqa: S608
+
     def _number(self, sql: str, *values: object) -> int:
         return int(self._rows(sql, *values)[0][0])
 
@@ -297,10 +301,10 @@ class Tables:
         values = [(one,) for one in ids]
         self._loose |= {
             (number, digest, piece): vector
-            for digest, piece, vector in self._rows(
+            for digest, piece, vector in self._rows_of(
                 f"SELECT d.digest, d.piece, v.vector FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
-                " WHERE v.document IN (SELECT value FROM json_each(?))",
-                json.dumps([one for (one,) in values]),
+                " WHERE v.document IN",
+                (one for (one,) in values),
             )
         }
         self._change_many(f"DELETE FROM vectors_{number} WHERE document = ?", values)  # noqa: S608
@@ -380,10 +384,10 @@ class Tables:
 
     def read_candidates(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
         """Return the documents of these vectors, by id, with their scores; those that are gone are left out."""
-        rows = self._rows(
+        rows = self._rows_of(
             f"SELECT d.id, v.id, {_PLACE} FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
-            " JOIN source s ON s.id = d.source WHERE v.id IN (SELECT value FROM json_each(?))",
-            json.dumps(list(scores)),
+            " JOIN source s ON s.id = d.source WHERE v.id IN",
+            scores,
         )
         found = [_candidate((row[0], -scores[row[1]], *row[2:])) for row in rows]
         return sorted(found, key=lambda one: (-one.score, one.id))
@@ -410,20 +414,15 @@ class Tables:
         scores = dict(self.matches(number).rank(query, where, max(_WIDTH, limit)))
         phrases = query.phrases
         quoting = self.matches(number).find_holding(phrases, list(scores)) if phrases else set()
-        rows = self._rows(
-            "SELECT id, voice FROM document WHERE id IN (SELECT value FROM json_each(?))", json.dumps(list(scores))
-        )
+        rows = self._rows_of("SELECT id, voice FROM document WHERE id IN", scores)
         weights = {voice: weigh(speaker) for voice, speaker in _SPEAKERS.items()}
         try:
             weighed = [(one not in quoting, -scores[one] * weights[voice], one) for one, voice in rows]
         except KeyError as error:
             raise DamagedError("a document cannot be read") from error
         best = {one: score for _, score, one in sorted(weighed)[:limit]}
-        rows = self._rows(
-            f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
-            " WHERE d.id IN (SELECT value FROM json_each(?))",
-            json.dumps(list(best)),
-        )
+        sql = f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source WHERE d.id IN"  # noqa: S608
+        rows = self._rows_of(sql, best)
         found = {row[0]: _candidate((row[0], best[row[0]], *row[2:])) for row in rows}
         return [found[one] for one in best if one in found]
 
