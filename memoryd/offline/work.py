@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LONGEST = 600  # characters of a line; longer sentences are dumps
 _FEWEST_OF_WISH = 2  # … and what the user wants to be so
 _OF_OPEN = 2.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
+_OF_OFFER = 1.5  # … unless it ends that answer: the next session may begin with a yes
 _NEAR = 8  # messages after which a later diagnosis is taken for another fault, unless it shares …
 _SAME_FAULT = 0.3  # … this much of its words
 _FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
@@ -157,7 +158,8 @@ def choose_work(
     looks = 0
     per_turn: Counter[str] = Counter()
     room = {True: int(budget * _USER_SHARE), False: budget}
-    for one in sorted(found, key=lambda one: (-one.weight, one.turn)):
+    for best in sorted(found, key=lambda one: (-one.weight, one.turn)):
+        one = _find_last_wording(best, found) if looks < _MOST_LOOKS else best
         if one.cost > min(budget, room[one.by_user]) or (not one.by_user and per_turn[one.id] >= most):
             continue
         if any(_repeats(one, other) for other in (*before, *taken)):
@@ -176,6 +178,18 @@ def _repeats(one: WorkStatement, other: WorkStatement) -> bool:
     """Return True if a line says little that another does not; a request and its answer are two things."""
     shared = len(one.keys & other.keys)
     return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
+
+
+def _find_last_wording(one: WorkStatement, found: Sequence[WorkStatement]) -> WorkStatement:
+    """Return what its speaker says later in most of the words of a statement, with more or others; else itself."""
+    again = (
+        later
+        for later in found
+        if later.turn > one.turn
+        and later.speaker == one.speaker
+        and len(one.keys & later.keys) >= _SAME * max(_FEWEST_NAMED, len(one.keys))
+    )
+    return max(again, key=lambda later: later.turn, default=one)
 
 
 def _is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
@@ -308,6 +322,8 @@ class _WorkReading:
             is_open = part.number in below
             is_offered = part.number in offered or work_lists.is_advice(part.text)
             weight = _weigh_open(part.text, is_open=is_open, is_offered=is_offered) if turn == self._last else None
+            if weight == 0 and part is one.sentences[-1]:
+                weight = _OF_OFFER
             if weight is not None:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)

@@ -177,7 +177,8 @@ PENDING = re.compile(
     r"\b(?:i|we)(?:'ll| will| am going to| are going to|'(?:m|re) going to)\b"
     r"|\b(?:i'm|i am|we're) (?:(?:also|now|just|still|only) )?(?!using\b)\w+ing\b"
     r"|\b(?:remaining|still (?:has|have|shows?|reports?|fails?|needs?|contains?|one|two|three|\d+)"
-    r"|new (?:bug|issue|error|failure))\b",
+    r"|new (?:bug|issue|error|failure)"
+    r"|(?:ci|tests?|builds?|lint|checks?|pipeline) (?:\w+ ){0,3}(?:is|are) (?:still |now )?(?:failing|red|broken))\b",
     re.IGNORECASE,
 )
 # An item of a list that leaves out what it is about: "Shows a message when …", "Else if …".

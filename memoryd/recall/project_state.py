@@ -24,6 +24,7 @@ LINE_CHARACTERS = 280  # of each, but for the answer
 ANSWER_CHARACTERS = 360
 OPEN_CHARACTERS = 240  # of them at most for what is open, where the whole is longer
 UNWRITTEN = "not in a daily file yet"
+_NAMED = re.compile(r"(?:Branch|Last commit|Pull request): `?([^\s`]+)`?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
 _ENDS = ".!?:;。！？"  # noqa: RUF001
 
@@ -59,7 +60,8 @@ def make_part(session: LastSession, today: date) -> Part | None:
     left = [f"Last answer: {answer}"] if answer else []
     if not is_left:
         points = (*session.summary.texts(Section.STATE), *map(_label_open, session.summary.texts(Section.OPEN)))
-        left += [_cut(one, LINE_CHARACTERS) for one in points]
+        for one in points:
+            left += [] if _is_named(one, left) else [_cut(one, LINE_CHARACTERS)]
     room, kept = CHARACTERS, set[str]()
     for line in (*last, *left, *reversed(earlier)):
         if len(line) <= room:
@@ -72,6 +74,12 @@ def make_part(session: LastSession, today: date) -> Part | None:
     lines = "\n".join(f"- {line}" for line in (*earlier, *last, *left) if line in kept)
     name = f"State of this project ({', '.join(told)})"
     return Part(name, lines, whole=f"session:{session.id}", plain=frozenset({TOP}))
+
+
+def _is_named(point: str, before: Sequence[str]) -> bool:
+    """Return True for a branch, a commit or a pull request that a line names already."""
+    names = _NAMED.match(point)
+    return names is not None and any(names[1] in line for line in before)
 
 
 def _list_new_requests(session: LastSession) -> list[str]:
