@@ -321,9 +321,8 @@ class _WorkReading:
         for part in work_lists.list_telling(one):
             is_open = part.number in below
             is_offered = part.number in offered or work_lists.is_advice(part.text)
-            weight = _weigh_open(part.text, is_open=is_open, is_offered=is_offered) if turn == self._last else None
-            if weight == 0 and part is one.sentences[-1]:
-                weight = _OF_OFFER
+            offer = _OF_OFFER * (part is one.sentences[-1])
+            weight = _weigh_open(part.text, offer, is_open, is_offered) if turn == self._last else None
             if weight is not None:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
@@ -550,13 +549,13 @@ def _leans_on(before: int, part: NumberedSentence) -> bool:
     return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
 
 
-def _weigh_open(text: str, *, is_open: bool, is_offered: bool) -> float | None:
-    """Return what a sentence of the last answer is worth as an open point; None where it is none."""
+def _weigh_open(text: str, offer: float, is_open: bool, is_offered: bool) -> float | None:  # noqa: FBT001
+    """Return what a sentence of the last answer is worth as an open point, as an `offer`; None where it is none."""
     if unfinished.is_label(text) or work_cues.NOTHING_OPEN.search(text):
         return None
     if is_open or unfinished.is_open(text):
         return _OF_OPEN
-    return 0.0 if is_offered or work_texts.is_offered(text) else None
+    return offer if is_offered or work_texts.is_offered(text) else None
 
 
 def _text_of(unit: Sequence[NumberedSentence]) -> str:

@@ -122,6 +122,7 @@ _SHARED = re.compile(
     rb"(?i)(?:client|jwt|session|cookie|app|auth|hmac|signing|webhook|shared|consumer|api|token)[_.-]?secret(?:[_.-]?key)?\Z"
     rb"|secret[_-]?key(?:[_-]?base)?\Z"
 )
+_LEAST_SHARED = 10
 _FIELD = re.compile(rb";[ ]?[A-Za-z][A-Za-z ]{1,30}=[^=\s]")
 _FALLBACKS = frozenset({b"||", b"or", b"??", b"?:"})
 _ASKS = re.compile(rb"(?i)(?:get|fetch|read|find|lookup|load|delete|remove|has|check|verify|prompt|ask)[_A-Z]")
@@ -269,13 +270,14 @@ def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
         kind = PASSWORD
     if _is_plausible(kind, name, value.text, quoted=given.quoted, meant=given.meant):
         return True
-    is_literal = value.quoted or _is_literal(place, value)
+    if not value.quoted and not _is_literal(place, value):
+        return False
     if kind == PASSWORD:
         judge = is_made_up if value.quoted else is_written
-        return is_literal and judge(value.text) and kind_of(value.text) is None  # a variable's name
+        return judge(value.text) and kind_of(value.text) is None  # a variable's name
     is_fallback = operator in _FALLBACKS and name.upper() == name
     is_shared = kind == TOKEN and (is_fallback or bool(_SHARED.search(name)))
-    return is_shared and is_literal and len(value.text) >= 10 and is_written(value.text)
+    return is_shared and is_written(value.text) and len(value.text) >= _LEAST_SHARED
 
 
 def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> Iterator[SecretSpan]:

@@ -176,7 +176,7 @@ FINDS: dict[bytes, Find] = {
     **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"sourcegraph": _find_hex,
-    **dict.fromkeys((b"mdp", b"password", b"passwort", b"pw"), _find_said_as),
+    **dict.fromkeys((b"mdp", b"password", b"passwort"), _find_said_as),
     **{word.encode(): _find_codes for word in _CODES},
     **{word.encode(): _find_seed for word in _SEEDS},
 }

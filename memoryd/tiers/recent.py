@@ -8,7 +8,7 @@ part has the whole summary.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -191,10 +191,7 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
 
     The last requests are taken, and the first of anything else. The last request stays.
     """
-    told = [point for point in dict.fromkeys(replace(one, text=_shorten(one)) for one in points) if point.text]
-    last = _of(Section.ASKED, told)[-1:]
-    # A question that was asked on the way has been answered since.
-    told = [one for one in told if one in last or one.section is not Section.ASKED or one.text[-1:] not in "?\uff1f"]
+    told = _drop_answered(dict.fromkeys(replace(one, text=_shorten(one)) for one in points))
     ranks = _rank(told)
     kept = [
         point for section, most in MOST.items() for point in _of(section, sorted(told, key=ranks.__getitem__))[:most]
@@ -206,6 +203,13 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
         kept.remove(gone)
         sizes[gone.section] -= len(gone.text) + _LISTED
     return tuple(point for point in told if point in kept)
+
+
+def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:
+    """Return points that say something, without questions that were asked on the way: these have been answered."""
+    told = [point for point in points if point.text]
+    last = _of(Section.ASKED, told)[-1:]
+    return [one for one in told if one in last or one.section is not Section.ASKED or one.text[-1] not in "?\uff1f"]
 
 
 def _rank(points: Sequence[SummaryPoint]) -> dict[SummaryPoint, tuple[bool, int]]:
