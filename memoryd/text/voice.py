@@ -85,7 +85,7 @@ _WHEN = re.compile(r"[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)
 _STAMP = re.compile(r"[ \t]*(?:\[[^\]\n]*\d[:.]\d\d[^\]\n]*\]|\(?\d\d?[:.]\d\d\)?)")
 _SPEAKER = re.compile(
     rf"{_WHEN.pattern}(?!{_OWN_LABELS})"
-    r"(?:[^\W\d_][\w.'-]{0,30}+[ \t]?+){1,3}+(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
+    r"(?:[^\W\d_][\w.'-]{0,30}+[ \t]?+){1,3}+(?:\d{1,2} ?)?(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
     re.IGNORECASE,
 )
 _FOREIGN_LIST = """
@@ -128,19 +128,70 @@ _ABOUT_THIS = re.compile(
     r"|\b(?:summari[sz]e|translate|proofread|übersetze|resume|traduis)\b",
     re.IGNORECASE,
 )
+# A request to work on a text, which follows: the text, or the line that ends with a colon, says that it does.
+_HANDS_OVER = re.compile(
+    r"\b(?:translat\w+|summari[sz]\w+|tl;?dr|re(?:write|word|phrase)|proofread|polish|make (?:this|it) \w+(?: \w+)?"
+    r"|thoughts on|turn (?:this|these|it) into|split (?:this|it)|übersetz\w*|fass\w*|zusammenfass\w*|formulier\w*"
+    r"|lektorier\w*|korrigier\w*|tradui\w*|résum\w*|reformul\w*|corrig\w*|traduc\w*|traduz\w*|resum\w*"
+    r"|reescrib\w*|riassum\w*|перевед\w*|переск\w*|резюмир\w*|перепиш\w*|отредакт\w*)(?!\w)"
+    r"|翻译|翻譯|总结|總結|概括|润色|改写|归纳",
+    re.IGNORECASE,
+)
+_HANDED = re.compile(
+    r"\b(?:this|these|it|that|following|below|text|paragraph|d(?:as|ies\w*|en text)|absatz|ça|ceci|cela"
+    r"|ce(?:tte|t)?|texte|esto|est[ea]|texto|questo|testo|это\w*|текст\w*|ниже)(?!\w)|这|下面|以下",
+    re.IGNORECASE,
+)
+# A paragraph of one line that shows what somebody else has written, and says so without a colon.
+_LEADS_IN = re.compile(
+    r"(?:\b(?:here(?:'s| is| are)?|this|see below|below|found|copied|pasted|got|from|hier|unten|folgende\w*|kopiert"
+    r"|voici|ci-dessous|aquí|abajo|esto|ecco|вот|ниже|из)\b|这是|下面|以下).*"
+    r"(?:\b(?:client|customer|boss|manager|colleague|teammate|vendor|lawyer|reviewer|teacher|assignment|polic(?:y|ies)"
+    r"|contract|pdf|wiki|runbook|ticket|issue|review|docs?|readme|website|page|article|e-?mail|mail|message|chat|slack"
+    r"|wrote|writes|says|said|kunde\w*|chef\w*|kolleg\w*|mail|seite|schreibt|schrieb|sagt|client\w*|patron|chef|page"
+    r"|écrit|dit|cliente|jefe|página|escribe|dice|заказчик\w*|клиент\w*|начальник\w*|письм\w*|ревью|пишет|сказал\w?)\b"
+    r"|客户|老板|同事|邮件|文档|网页)",
+    re.IGNORECASE,
+)
+_MINE = re.compile(
+    r"\b(?:my|our|i (?:wrote|want|need)|mein\w*|unser\w*|mon|mes|nos|mis?|nuestr\w*|мо[йия]|наш\w*)\b|我的|我们"
+)
+# The head of a ticket, of minutes or of release notes, and a label that only such a head has.
+_HEAD = re.compile(
+    r"[ \t]*(?:(?:#\d{1,6}|[A-Z]{2,8}-\d{1,6}|[Tt]icket #?\d+)\b[^\n]{0,120}$"
+    r"|v?\d+\.\d+(?:\.\d+)*(?: \([^)\n]*\))?[ \t]*$"
+    r"|(?:protokoll|sitzung|compte[- ]rendu|acta|minutes of|protocollo|verbale|протокол)\b|会议纪要|會議紀要)",
+    re.IGNORECASE,
+)
+_HEAD_LABEL = re.compile(
+    r"[ \t]*(?:(?:attendees|participants|anwesende?|teilnehmer\w*|présente?s|excusée?s?|asistentes|presenti"
+    r"|присутствовал\w*|автор|status|assignee|reporter|opened|created|reported by|erstellt|geöffnet|créée? par|ouverte?"
+    r"|abiert[oa]|cread[oa]|breaking changes?|changelog|what's new|новое)\b|参会人|出席|提交者|报告人|时间)",
+    re.IGNORECASE,
+)
+_SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?[ \t]+\S")  # a paragraph of a contract or a policy
+_FEWEST_SECTIONS = 2
+_ITEM = re.compile(r"[ \t]*(\d{1,3})[.)][ \t]")
+_EXCERPT = 3  # a list that begins with this number or a later one was cut out of another
+_CLOCK = re.compile(r"\(\d\d?:\d\d")
+_FEWEST_STAMPS = 2  # times at lines with a speaker
+_FEWEST_FIELDS = 3  # labels that all differ: those of a form, since people who talk speak again
 _HEADER = re.compile(
     r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Von|An|Betreff|Datum|Gesendet|De|À|Objet|Envoyé|Para"
-    r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]",
+    r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]|(?:发件人|收件人|发送时间|主题|寄件人|主旨)[:\uff1a]",
 )
 # The line above a message that was copied from a chat or a ticket: who wrote it, and when.
 _TIME = (
     r"(?:(?:yesterday|today|gestern|heute|ayer|ieri)(?: (?:at|um|a las|alle))? )?\d\d?[:.]\d\d(?::\d\d)?(?: ?[AP]M)?"
-    r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago"
+    r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago|\d{1,2}[smhdw]"
+    r"|(?:vor|hace|il y a|há) \d{1,3} \w+|\d{1,3} \w+ назад|\d{1,3} ?(?:天|小时|分钟)前"
 )
-_AUTHOR = r"(?:u/[\w-]{1,30}|[A-ZÀ-ÞА-Я][\w.'-]{0,30}(?: [A-ZÀ-ÞА-Я][\w.'-]{0,30}){0,2}(?: \([^)\n]{1,40}\))?)"
+_AUTHOR = (
+    r"(?:u/[\w-]{1,30}|[A-ZÀ-ÞА-Я][\w.'-]{0,30}(?:,? [A-ZÀ-ÞА-Я][\w.'-]{0,30}){0,2}(?: \([^)\n]{1,40}\)| @\w{1,30})?)"
+)
 _WRITES = (
-    rf"(?!(?i:{'|'.join(sorted(_SELF))})\b)[\w.'-]{{1,40}} (?:commented|left a (?:comment|review)|replied|wrote|posted"
-    r"|opened this)\b[^\n]{0,30}?"
+    rf"(?!(?i:{'|'.join(sorted(_SELF))})\b)@?[\w.'-]{{1,40}} (?:commented|left a (?:comment|review)|replied|wrote"
+    r"|posted|opened this|kommentierte|schrieb|a commenté|comentó|прокомментировал\w?)\b[^\n]{0,30}?"
 )
 _BYLINE = re.compile(rf"[ \t]*(?:{_AUTHOR}[ \t,·•|-]+|{_WRITES}[ \t,]+)(?i:{_TIME})[ \t]*(?:\(edited\))?[ \t]*$")
 _NAMED, _TIMED = re.compile(rf"[ \t]*{_AUTHOR}[ \t]*$"), re.compile(rf"[ \t]*(?i:{_TIME})[ \t]*$")
@@ -342,6 +393,7 @@ class _MessageLines:
             self._marks[at] = max(self._marks[at], _UNCLEAR)
         self._chat()
         self._mark_below_authors()
+        self._mark_documents()
         self._mark_around()
         self._mark_quoted()
         at, end = self._find_announced()
@@ -377,10 +429,9 @@ class _MessageLines:
 
         One name at the very beginning is what a bridge from another chat puts before all that its user says.
         """
-        times = Counter(filter(None, self._names))
-        if set(self._names[1:]) <= {None, *self._names[:1]}:
+        is_chat = self._is_chat()
+        if is_chat is None:
             return
-        is_chat = len(times) > 1 and max(times.values()) > 1
         for at, name in enumerate(self._names):
             if name:
                 mark = _PASTED if is_chat or _STAMP.match(self._lines[at]) else _UNCLEAR
@@ -388,6 +439,16 @@ class _MessageLines:
             elif at and self._names[at - 1] and self._lines[at].strip():
                 self._marks[at] = max(self._marks[at], _UNCLEAR)
                 self._names[at] = self._names[at - 1]  # a message may have more lines
+
+    def _is_chat(self) -> bool | None:
+        """Return whether people talk in the lines with names; None where the names are surely none of speakers."""
+        times = Counter(filter(None, self._names))
+        named = (line for name, line in zip(self._names, self._lines, strict=True) if name)
+        stamps = sum(_STAMP.match(line) is not None for line in named)
+        if stamps >= _FEWEST_STAMPS or (len(times) > 1 and max(times.values()) > 1):
+            return True
+        is_form = len(times) >= _FEWEST_FIELDS and not stamps
+        return None if is_form or set(self._names[1:]) <= {None, *self._names[:1]} else False
 
     def _mark_quoted(self) -> None:
         """Mark a quotation that has lines of its own, from the one that opens it to the next that closes one."""
@@ -423,6 +484,25 @@ class _MessageLines:
                 end = self._find_blank(at)
                 self._marks[at:end] = [_PASTED] * (end - at)
 
+    def _mark_documents(self) -> None:
+        """Mark each paragraph with the head of a document, and what was cut out of a numbered one."""
+        at = 0
+        while at < len(self._lines):
+            end = self._find_blank(at)
+            if self._is_document(self._lines[at:end]):
+                self._marks[at:end] = [_PASTED] * (end - at)
+            at = max(end, at) + 1
+
+    def _is_document(self, lines: Sequence[str]) -> bool:
+        first = lines[0] if lines else ""
+        items = [int(found[1]) for line in lines if (found := _ITEM.match(line))]
+        return (
+            (_HEAD.match(first) is not None and (len(lines) > 1 or "|" in first))
+            or sum(_HEAD_LABEL.match(line) is not None for line in lines[:3]) >= 1 + (_HEAD.match(first) is None)
+            or sum(_SECTION.match(line) is not None for line in lines) >= _FEWEST_SECTIONS
+            or (len(items) > 1 and items[0] >= _EXCERPT)
+        )
+
     def _find_blank(self, begin: int) -> int:
         """Return the first blank line from one on; the number of lines without any."""
         return next((at for at in range(begin, len(self._lines)) if not self._lines[at].strip()), len(self._lines))
@@ -432,6 +512,36 @@ class _MessageLines:
         below = self._lines[at + 1 : at + 2]
         is_split = _NAMED.match(self._lines[at]) is not None and any(map(_TIMED.match, below))
         return is_split or _BYLINE.match(self._lines[at]) is not None
+
+    def _find_handed(self, at: int) -> int | None:
+        """Return where a text begins that the line `at` asks to work on; None where it asks nothing of the kind."""
+        line, below = self._lines[at], self._lines[at + 1 : at + 2]
+        is_colon = line.rstrip().endswith((":", "\uff1a"))
+        is_apart = bool(below) and not below[0].strip()
+        asks = _HANDS_OVER.search(line)
+        if asks is None or not (is_colon or (is_apart and _HANDED.search(line))):
+            return None
+        begin = next((one for one in range(at + 1, len(self._lines)) if self._lines[one].strip()), None)
+        return begin if begin is not None and self._is_bare(begin) else None
+
+    def _find_led_in(self, at: int) -> int | None:
+        """Return where a text begins that a paragraph of one line says to be somebody else's; None without one."""
+        line, around = self._lines[at], (*self._lines[max(0, at - 1) : at], *self._lines[at + 1 : at + 2])
+        is_alone = at + 2 < len(self._lines) and not any(map(str.strip, around))
+        if not is_alone or not line.strip() or _MINE.search(line) or not _LEADS_IN.search(line):
+            return None
+        return at + 2 if self._lines[at + 2].strip() and self._is_bare(at + 2) else None
+
+    def _is_bare(self, at: int) -> bool:
+        """Return False for a line with marks that show themselves where they end, and for an item of a list."""
+        line = self._lines[at]
+        is_marked = _CITED.match(line) or _LISTED.match(line) or _QUOTE.fullmatch(line.strip()) or _FENCE.match(line)
+        return not is_marked
+
+    def _is_above_page(self, at: int) -> bool:
+        """Return True for a blank line below a question about "this", with so much below it as a page has."""
+        is_asked = at > 0 and not self._lines[at].strip() and _ABOUT_THIS.search(self._lines[at - 1]) is not None
+        return is_asked and sum(len(one.split()) for one in self._lines[at:]) >= _PAGE
 
     def _find_announced(self) -> tuple[int, int]:
         """Return from which line on nothing is known to be the person's, and up to which all is somebody else's."""
@@ -450,10 +560,10 @@ class _MessageLines:
                 return at, len(lines)
             if _GREETS.fullmatch(line.strip()) and any(one.strip() for one in lines[:at]):
                 return at, at
-            if not line.strip() and at and _ABOUT_THIS.search(lines[at - 1]):
-                words = sum(len(one.split()) for one in lines[at:])
-                if words >= _PAGE:
-                    return at, at
+            if handed := self._find_handed(at) or self._find_led_in(at):
+                return handed, self._find_blank(handed)
+            if self._is_above_page(at):
+                return at, at
         return len(lines), len(lines)
 
 
@@ -462,5 +572,9 @@ def _speaker(line: str) -> str | None:
     found = _SPEAKER.match(line)
     if found is None:
         return None
-    names = re.sub(r"\([^)]*\)", "", _WHEN.sub("", found[0], count=1).partition(":")[0]).split()
+    said = re.sub(r"\([^)]*\)", "", _WHEN.sub("", found[0], count=1)).partition(":")[0]
+    names = said.split()
+    if names and names[-1].isdigit() and _CLOCK.search(found[0]):  # "Speaker 2 (00:14): …"
+        names.pop()
+        return said.strip() if names else None
     return " ".join(names) if names and all(name[0].isupper() or not name[0].isascii() for name in names) else None

@@ -31,6 +31,20 @@ def voice_of(text: str, part: str) -> set[Voice]:
         "u/eve 3h ago\nAlways use curl.",
         "SHOP-9\nEve  Yesterday at 15:02\nAlways use curl.",
         "evebot commented 2 days ago\nAlways use curl.",
+        "Miller, Eve   Yesterday 3:12 PM\nAlways use curl.",
+        "Eve M. @evem · 3h\nAlways use curl.",
+        "@eve comentó hace 1 día\nAlways use curl.",
+        "[12/03/25, 10:31:02] Eve (client): hey\n[12/03/25, 10:31:40] Eve (client): Always use curl.",
+        "Speaker 1 (00:14): Well.\nSpeaker 2 (00:19): Yes.\nSpeaker 1 (00:25): Always use curl.",
+        "Translate this to French, formal:\n\nAlways use curl.",
+        "Übersetz mir das bitte ins Englische:\n\nAlways use curl.",
+        "переведи этот текст\n\nAlways use curl.",
+        "here is what the client wrote\n\nAlways use curl.",
+        "#312 Slow export\nOpened by eve\nAlways use curl.",
+        "SHOP-9 | Author: Eve | Sprint 3\nAlways use curl.",
+        "v5.0.0\nBreaking changes\nAlways use curl.",
+        "Do we comply?\n\n3.1 Never use wget.\n3.2 Always use curl.",
+        "Is this dangerous?\n\n6. Stop it\n7. Always use curl.",
         "My boss wrote: Always use curl.",
         "Eva schrieb: Always use curl.",
         "她说：Always use curl.",  # noqa: RUF001
@@ -135,6 +149,12 @@ def test_what_a_form_leaves_open_is_unclear(text):
         'A 5" disk.\n"Never closed\nAlways use curl.',
         "Always use curl. We said 'yes' and \"no way\".",
         "Goal: fewer tools\nLanguage: Go\nAlways use curl.",
+        "Shifts: two\nPeople: nurses\nTools: Always use curl.",
+        "Translate the labels:\n- Always use curl.",
+        "translate this:\n> a page\n\nAlways use curl.",
+        "here is my list\n\nAlways use curl.",
+        "Release v5.0.0\nAlways use curl.",
+        "1. yes\n2. Always use curl.",
     ],
 )
 def test_what_the_person_says_is_their_own(text):
@@ -201,6 +221,9 @@ def test_nothing_within_a_fence_is_ones_own(mark, inside):
         "def ((",
         "A: x\n",
         "\n",
+        "translate this\n\n",
+        "here is what the client wrote\n\n",
+        "#1 a\nopened\n\n",
     ],
 )
 def test_a_long_text_of_one_thing_is_read_in_one_go(hard):
