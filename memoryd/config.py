@@ -11,10 +11,11 @@ import contextlib
 import difflib
 import hashlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from memoryd import config_fleet, config_llm
@@ -28,9 +29,6 @@ from memoryd.config_llm import LlmSettings
 from memoryd.errors import ConfigError
 from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 KNOWN_FORMATS = (
     "auto", "claude-code", "codex", "opencode", "pi", "openclaw", "gemini", "cline", "aider", "messages", "now",

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from memoryd import config_values as values
 from memoryd.config_keys import make_key
 from memoryd.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 PROVIDER = "fleet"  # of `llm.provider`
 

@@ -10,10 +10,11 @@ import os
 import pwd
 import re
 import string
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from memoryd import allowed
@@ -22,10 +23,7 @@ from memoryd.cron import parse_cron
 from memoryd.errors import ConfigError
 from memoryd.yaml_reader import MarkedValue
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    Parser: TypeAlias = Callable[["PathBase", Any], Any]
+Parser: TypeAlias = Callable[["PathBase", Any], Any]
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")

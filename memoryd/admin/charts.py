@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pygal
 from pygal.style import Style
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _STYLE = Style(
     background="transparent",

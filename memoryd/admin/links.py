@@ -12,14 +12,12 @@ import hmac
 import secrets
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.config import Settings
 from memoryd.files.token_file import read_or_make
 from memoryd.requests import access
 from memoryd.requests.access import Person
-
-if TYPE_CHECKING:
-    from memoryd.config import Settings
 
 KEY = "admin.key"
 LOCK = "admin.lock"

@@ -16,7 +16,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader
@@ -32,6 +33,7 @@ from memoryd import config
 from memoryd.admin import acts, pages
 from memoryd.admin.links import DEFAULT, LINK_SECONDS, Allowance, BrowserSession, Sessions
 from memoryd.admin.pages import PAGES, Look, Page
+from memoryd.config import Settings
 from memoryd.config_values import is_loopback
 from memoryd.counted import count_noun
 from memoryd.errors import MemorydError, NotFoundError
@@ -39,11 +41,6 @@ from memoryd.files.log import get_logger
 from memoryd.requests import access, lists
 from memoryd.requests.access import Person
 from memoryd.requests.views import PersonView
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memoryd.config import Settings
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

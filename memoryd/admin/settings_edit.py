@@ -9,28 +9,25 @@ import io
 import os
 import re
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from memoryd import config
 from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.config_file import default_text
 from memoryd.config_keys import keys_of
 from memoryd.config_values import duration_text
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.files.locks import Lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from memoryd.config import Settings
 
 # Numbers, times and schedules. What decides who may see or command something is changed in the file alone.
 SAFE = (

@@ -14,11 +14,16 @@ import re
 import stat
 from abc import ABC, abstractmethod
 from collections import Counter
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.changing.written_blocks import record_left
@@ -27,28 +32,16 @@ from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import ColumnKind
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, late_edits, locked_folder, regular, staging, temporary, trial
-from memoryd.files.log import at_rest
-from memoryd.files.open_folder import follow_folder
-from memoryd.files.workspace import lock_files, open_workspace
+from memoryd.files.journal import Journal
+from memoryd.files.log import Log, at_rest
+from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder
+from memoryd.files.temporary import Leftover
+from memoryd.files.workspace import WorkspaceFolders, lock_files, open_workspace
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import strings_of, with_strings
 from memoryd.text.private import is_private
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.files.journal import Journal
-    from memoryd.files.log import Log
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
-    from memoryd.files.temporary import Leftover
-    from memoryd.files.workspace import WorkspaceFolders
-
-    Hold = Callable[[], AbstractContextManager[None]]
+Hold = Callable[[], AbstractContextManager[None]]
 
 AGAIN = 20  # times a file or a row that moves is read again
 # Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must

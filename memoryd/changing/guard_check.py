@@ -15,9 +15,9 @@ from memoryd.database import audit, memories
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger import erosion, forgetting, guards
-from memoryd.ledger.guards import Caller, Context, Guard
-from memoryd.ledger.memory import MemoryKind
-from memoryd.ledger.operation import Add, Delete, apply, ids_of
+from memoryd.ledger.guards import Caller, Context, Guard, GuardLimits, RefinementStart, Refusal
+from memoryd.ledger.memory import Memory, MemoryKind
+from memoryd.ledger.operation import Add, Change, Delete, Operation, apply, ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from memoryd.ledger.accounting import Rewrite
     from memoryd.ledger.erosion import Drop
-    from memoryd.ledger.guards import GuardLimits, RefinementStart, Refusal
-    from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Change, Operation
 
 ACTOR = "memoryd"  # who the audit says it was: memoryd itself …
 HUMAN = "human"  # … a person's own hand …

@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlmodel import col, or_, select
+from sqlmodel import Session, col, or_, select
 
 from memoryd.changing.restore import JOURNALS
 from memoryd.database import backups, memories, reads, vault
@@ -29,8 +29,6 @@ from memoryd.tiers import core, daily, diary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from sqlmodel import Session
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 
 NOTIFY_SECONDS = 5.0
 EXTEND_SECONDS = 60.0

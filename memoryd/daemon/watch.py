@@ -20,20 +20,19 @@ from watchdog.events import (
     FileDeletedEvent,
     FileModifiedEvent,
     FileMovedEvent,
+    FileSystemEvent,
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
 
 from memoryd.files import mounts, sources
-from memoryd.files.log import on_record
+from memoryd.files.log import Log, on_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from watchdog.events import FileSystemEvent
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
-    from memoryd.files.log import Log
     from memoryd.reading.sources import SourcePattern
 
 EVENTS: list[type[FileSystemEvent]] = [

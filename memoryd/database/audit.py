@@ -14,7 +14,7 @@ from memoryd.database import memories, query
 from memoryd.database.reads import AUDIT
 from memoryd.ledger import audit, erosion
 from memoryd.ledger.audit import AuditEntry, AuditEvent
-from memoryd.ledger.memory import from_json, to_json
+from memoryd.ledger.memory import Memory, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from memoryd.ledger.erosion import Drop
-    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
 _INSERT = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608

@@ -16,14 +16,13 @@ from memoryd.ledger.memory import (
     sources_from_json,
     sources_to_json,
 )
-from memoryd.ledger.projection import StandingMemory
+from memoryd.ledger.projection import Standing, StandingMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sqlalchemy import Connection, RowMapping
 
-    from memoryd.ledger.projection import Standing
 
 COLUMNS = tuple(one.name for one in fields(Memory))
 _LISTS = ("tags", "derived_from", "successors")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.database import query
 from memoryd.ledger import audit as chain
-from memoryd.ledger.memory import draw_salt, sources_from_json, sources_to_json
+from memoryd.ledger.memory import Source, draw_salt, sources_from_json, sources_to_json
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.ledger.memory import Source
 
 COLUMNS = ("section", "text", "updated_at", "sources", "run_id", "salt")
 _WRITE = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -21,7 +21,6 @@ from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from datetime import timedelta
     from pathlib import Path
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from memoryd.clock import text_of
+from memoryd.clock import Clock, text_of
 from memoryd.database import alarms, query, runs, sqlite
 from memoryd.gauge.fill import fill_of
 from memoryd.version import __version__
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine, RowMapping
 
-    from memoryd.clock import Clock
     from memoryd.config import Settings
     from memoryd.fleet.connection import Database
 

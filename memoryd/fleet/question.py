@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.jobs.job import Ask, ModelExchange, ModelTool, QuotedPiece, Reply, ToolCall
 from memoryd.llm.failure import Failure, Trouble
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What a live session waits for goes first; what runs at night comes last.
 PRIORITIES: Mapping[str, int] = {"sleep": 30, "joint": 30, "verify": 20, "facts": 10}

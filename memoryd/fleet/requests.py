@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import moment_of, text_of
@@ -16,7 +16,6 @@ from memoryd.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from memoryd.fleet.connection import Database
     from memoryd.fleet.sealing import Seal

@@ -11,14 +11,16 @@ import difflib
 import json
 import re
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.agent_choice import choose, is_within
 from memoryd.agent_programs import AIDER_HISTORY, PROGRAMS
+from memoryd.config import Agent, Settings
 from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
@@ -28,11 +30,6 @@ from memoryd.interfaces.mcp_server import NAME, McpServer
 from memoryd.interfaces.text_settings import AiderConf, TomlServers
 from memoryd.requests.daemon_client import SOCKET
 from memoryd.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from memoryd.config import Agent, Settings
 
 _NOTHING = {"type": "object", "additionalProperties": False}  # a plugin's own settings
 SECONDS = 5

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memoryd.errors import NotFoundError
+from memoryd.errors import ConfigError, NotFoundError
 from memoryd.interfaces import cli, consolidation, git, operation, recall, sessions, upkeep
 from memoryd.interfaces.call import Call, of_agent, passed
 from memoryd.interfaces.output import Output
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader
-    from memoryd.errors import ConfigError
 
 NAME = "continuum"
 _MARKS = (".continuum", ".git")

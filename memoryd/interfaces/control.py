@@ -21,7 +21,7 @@ import selectors
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from memoryd.errors import MemorydError
 from memoryd.files import socket_file
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
-    from typing import Self
 
     from memoryd.files.log import Log
 

@@ -16,24 +16,21 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from memoryd import config
 from memoryd.database import reads
+from memoryd.database.reads import Row
 from memoryd.errors import ConfigError, StateError
 from memoryd.files.log import log_path
 from memoryd.interfaces.output import Output, render_table
 from memoryd.requests.status import session_row
 from memoryd.requests.waiting import WAITING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memoryd.database.reads import Row
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import sys
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from memoryd.config_fleet import PROVIDER as FLEET
 from memoryd.counted import count_noun
 from memoryd.database import backups, library, reads
 from memoryd.database.reads import DATABASE
-from memoryd.errors import MemorydError
+from memoryd.errors import ConfigError, MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
 from memoryd.files.log import get_logger
@@ -38,12 +38,10 @@ from memoryd.worker import embedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from rich.text import Text
 
     from memoryd.config import Settings
-    from memoryd.errors import ConfigError
     from memoryd.llm.endpoint import Endpoint
 
     Look = Callable[[Settings, datetime], Iterator["Check"]]

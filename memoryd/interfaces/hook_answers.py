@@ -18,7 +18,7 @@ from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.finding.recall import Narrowing
 from memoryd.gauge.fill import fill_of
 from memoryd.interfaces.hook import DIALECTS
-from memoryd.recall.injection import RECENT_FILE, Budget, Part
+from memoryd.recall.injection import RECENT_FILE, Budget, Injection, Part
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.relevance import is_about
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Agent
     from memoryd.daemon.loop import Loop
-    from memoryd.recall.injection import Injection
     from memoryd.scrub.policy import Policy
 
 

@@ -6,15 +6,13 @@ the same configuration. An entry whose configuration no longer exists counts as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.errors import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NAME = "memoryd"
 

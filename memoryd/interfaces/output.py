@@ -6,18 +6,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import tzinfo
-
     from rich.table import Table
     from rich.text import Text
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.changing import time_machine
+from memoryd.changing.facts import FactImport
+from memoryd.config import Agent, Settings
 from memoryd.database import memories, reads
+from memoryd.database.reads import DatabaseReader
 from memoryd.errors import ConfigError
-from memoryd.finding.excerpt import LineRange
-from memoryd.finding.recall import LIMIT, Narrowing
+from memoryd.finding.excerpt import Excerpt, LineRange
+from memoryd.finding.recall import LIMIT, Hit, Narrowing
 from memoryd.gauge.sleepiness import is_full
 from memoryd.jobs import chat as compression
 from memoryd.ledger.category import Category
-from memoryd.ledger.facts import NewFact, Store, fact_of
+from memoryd.ledger.facts import Fact, FactBatch, FactOutcome, NewFact, Store, fact_of
 from memoryd.ledger.profile import ProfileSection
+from memoryd.recall.injection import Injection
 from memoryd.requests import (
     access,
     blame,
@@ -35,22 +41,10 @@ from memoryd.requests import (
     summarizing,
     waiting,
 )
+from memoryd.requests.blame import Traced
+from memoryd.requests.flushing import FlushResult
 from memoryd.transcripts import chat
 from memoryd.worker.client import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import date
-
-    from memoryd.changing.facts import FactImport
-    from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader
-    from memoryd.finding.excerpt import Excerpt
-    from memoryd.finding.recall import Hit
-    from memoryd.ledger.facts import Fact, FactBatch, FactOutcome
-    from memoryd.recall.injection import Injection
-    from memoryd.requests.blame import Traced
-    from memoryd.requests.flushing import FlushResult
 
 
 @dataclass(frozen=True, slots=True)

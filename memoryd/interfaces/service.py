@@ -15,17 +15,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import escape
 
 from memoryd.agent_programs import PROGRAMS
 from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.errors import ConfigError, StateError
 from memoryd.files import unit
 from memoryd.files.folders import make_private_dir
-
-if TYPE_CHECKING:
-    from memoryd.config import Settings
 
 PATIENCE = "30s"  # longer than a daemon that is told to stop may take
 LINGER = "it ends when you log out and starts when you log in; loginctl enable-linger keeps it running"

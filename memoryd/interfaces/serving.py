@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memoryd.app import open_app
+from memoryd.app import App, open_app
+from memoryd.config import Agent, Settings
 from memoryd.daemon import heap
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
@@ -22,13 +25,6 @@ from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client, fleet, meanings, searching, status
 from memoryd.running import sleeping
 from memoryd.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import timedelta
-
-    from memoryd.app import App
-    from memoryd.config import Agent, Settings
 
 AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked out: what waited for the start goes first
 

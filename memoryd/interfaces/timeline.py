@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import count_noun
@@ -16,7 +16,6 @@ from memoryd.requests import access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import tzinfo
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader

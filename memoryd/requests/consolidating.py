@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import difflib
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.daemon.once import read_all
 from memoryd.errors import LockedError
 from memoryd.files import regular
 from memoryd.requests import daemon_client, jobs_by_hand, permission, waiting
 from memoryd.requests.jobs_by_hand import JobRequest
 from memoryd.running import now_files, rollover
-
-if TYPE_CHECKING:
-    from memoryd.config import Agent, Settings
 
 
 def consolidate(

@@ -6,36 +6,29 @@ The text is redacted once more, because it goes to a model and files may hold an
 from __future__ import annotations
 
 import re
-from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.clock import Clock, text_of
+from memoryd.config import Agent, Settings
 from memoryd.database import memories, reads
 from memoryd.errors import StateError
 from memoryd.files import regular
-from memoryd.finding.recall import Narrowing
+from memoryd.finding.recall import Hit, Narrowing
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
 from memoryd.ledger import facts, profile
+from memoryd.ledger.facts import Fact
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
-from memoryd.recall.injection import RECENT_FILE
+from memoryd.recall.injection import RECENT_FILE, Injection
 from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.neutral import neutralize
 from memoryd.worker.client import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from memoryd.config import Agent, Settings
-    from memoryd.finding.recall import Hit
-    from memoryd.ledger.facts import Fact
-    from memoryd.recall.injection import Injection
-
 
 RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that are injected before the others
 _ELLIPSIS = " …"  # where a snippet was cut

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Engine
 
 from memoryd.app import LOCK
 from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.database import reads
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.reading import recording
+from memoryd.reading.recording import Recording
 from memoryd.requests import jobs_by_hand, opening, waiting
 from memoryd.running import sleeping
 from memoryd.running.runner import block_bodies
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sqlalchemy import Engine
-
-    from memoryd.config import Agent, Settings
-    from memoryd.reading.recording import Recording
 
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import platformdirs
 
 from memoryd import config, config_file
+from memoryd.config import Agent, Settings
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.files import regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.tiers import consolidation_log
 from memoryd.tiers.archive import FOLDER
-
-if TYPE_CHECKING:
-    from memoryd.config import Agent, Settings
 
 
 def load(folder: Path, given: Path | None = None) -> Settings:

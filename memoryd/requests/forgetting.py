@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Engine
 
 from memoryd.changing import forgetting
+from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.database import erasure, reads, sqlite, turns
 from memoryd.errors import NotFoundError
 from memoryd.files.open_folder import open_folder
 from memoryd.ledger.memory import PREFIXES
 from memoryd.requests import opening, permission, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Agent, Settings
 
 PATIENCE_SECONDS = 10.0  # for a daemon to read a session that is to be forgotten; one that cannot be read must not stay
 _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for

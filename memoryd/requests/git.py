@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.config import Agent, Settings
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import durable, folders, git_exclude, regular
 from memoryd.files.open_folder import open_folder
@@ -14,11 +16,6 @@ from memoryd.scrub.hidden import find_hidden
 from memoryd.text.conflicts import Side, find_conflicts, resolve
 from memoryd.text.private import is_private
 from memoryd.tiers.archive import FOLDER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.config import Agent, Settings
 
 _IGNORE = f"{FOLDER}/.gitignore"
 _ATTRIBUTES = f"{FOLDER}/.gitattributes"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sqlalchemy import Engine
 
 from memoryd.app import open_app
 from memoryd.changing import ledger_runs
 from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
 from memoryd.database import reads, runs, snapshot, sqlite
 from memoryd.errors import NotFoundError, RefusedError
@@ -26,11 +29,6 @@ from memoryd.running import (
     sleeping,
 )
 from memoryd.running.kinds import check_kind
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from memoryd.config import Agent, Settings
 
 SLEEP = "sleep"
 

@@ -9,10 +9,11 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memoryd.changing import guard_check
 from memoryd.clock import Clock, moment_of, text_of
+from memoryd.config import Agent, Settings
 from memoryd.database import audit, reads
 from memoryd.files import regular
 from memoryd.files.log import log_path
@@ -23,9 +24,6 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.profile import ProfileSection
 from memoryd.requests import daemon_client, opening, status
-
-if TYPE_CHECKING:
-    from memoryd.config import Agent, Settings
 
 Wanted = Mapping[str, str | None]  # what each column of a row must be; a missing one, or None, is not looked at
 PAGE = 100  # rows of a page

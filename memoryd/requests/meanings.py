@@ -5,23 +5,20 @@ from __future__ import annotations
 import base64
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from memoryd.config import Settings
 from memoryd.files.log import get_logger
 from memoryd.finding.embedding import Embedder, is_wanted
 from memoryd.finding.recall import Meaning
 from memoryd.requests import daemon_client
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import CHARACTERS, MODEL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from memoryd.config import Settings
 
 OWN_PATIENCE = timedelta(seconds=15)  # for a model of one's own, which is loaded for this one question
 OWN_IDLE = timedelta(minutes=1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Engine
 
 from memoryd.changing import feedback as feedbacks
 from memoryd.changing import ledger_runs, rescrub, saving, time_machine
 from memoryd.changing.facts import FactStore
 from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock, text_of
+from memoryd.config import Agent, Settings
 from memoryd.daemon import scheduled_times
 from memoryd.database import reads, sqlite
 from memoryd.errors import NotFoundError, RefusedError
@@ -17,18 +21,11 @@ from memoryd.files.log import get_logger
 from memoryd.jobs import refinement_tools
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
+from memoryd.ledger.rollback import RollbackPlan
 from memoryd.requests import opening, permission, scanner, waiting
 from memoryd.running import called_refining
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import core
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy import Engine
-
-    from memoryd.config import Agent, Settings
-    from memoryd.ledger.rollback import RollbackPlan
 
 
 def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.changing.now_folder import NowSession
+from memoryd.config import Agent, Settings
 from memoryd.database import reads
+from memoryd.database.reads import DatabaseReader
 from memoryd.errors import NotFoundError
-from memoryd.finding.recall import Hit
+from memoryd.finding.recall import Hit, Narrowing
 from memoryd.gauge import live
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.recall.snippet import find_passage
 from memoryd.requests import scanner, sessions
 from memoryd.transcripts import now_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from memoryd.changing.now_folder import NowSession
-    from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader
-    from memoryd.finding.recall import Narrowing
-    from memoryd.transcripts.turn import Turn
+from memoryd.transcripts.turn import Turn
 
 FORMAT = now_file.NAME
 

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from memoryd.app import open_app
+from sqlalchemy import Connection, Engine
+
+from memoryd.app import App, open_app
 from memoryd.changing.core_import import CORE_FILE, digest_of
 from memoryd.changing.recovery import Keeper
+from memoryd.config import Agent, Settings
 from memoryd.database import alarms, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError
 from memoryd.files import regular
 from memoryd.files.log import get_logger
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.requests import daemon_client
 from memoryd.requests.scanner import open_scrubber
 from memoryd.running import queueing
 from memoryd.running.alarms import HELD
 from memoryd.running.core_watch import CoreWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.app import App
-    from memoryd.config import Agent, Settings
-    from memoryd.reading.scrubbing import Scrubber
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1

@@ -7,20 +7,18 @@ is imported whoever it was: who may write in the workspace, its owner decides by
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
 from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.database import audit, sqlite
 from memoryd.errors import RefusedError
 from memoryd.ledger import audit as chain
 from memoryd.requests import opening
 
-if TYPE_CHECKING:
-    from memoryd.config import Agent, Settings
-
-    Caller = Literal["owner", "agent", "fleet"]  # the command line and the Python API; MCP tools, hooks; other hosts
-    Action = Literal["consolidate", "edit", "protect"]
+Caller = Literal["owner", "agent", "fleet"]  # the command line and the Python API; MCP tools, hooks; other hosts
+Action = Literal["consolidate", "edit", "protect"]
 
 # What the shells of agents have in their environment: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
 _AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")

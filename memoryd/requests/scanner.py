@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from memoryd.config import Settings
 from memoryd.files.log import get_logger
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.worker.client import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.config import Settings
 
 
 @contextmanager

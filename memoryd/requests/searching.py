@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING
 
 from memoryd.clock import utc_now
+from memoryd.config import Agent, Settings
 from memoryd.database import reads
 from memoryd.database.reads import KeptReader
 from memoryd.errors import ConfigError
 from memoryd.files.log import get_logger
 from memoryd.finding import excerpt
+from memoryd.finding.excerpt import Excerpt, LineRange
 from memoryd.finding.indexing import Indexer
-from memoryd.finding.recall import Recall
+from memoryd.finding.recall import Hit, Narrowing, Recall
 from memoryd.index.database import Index
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
 from memoryd.requests import access, meanings, now_sessions
 from memoryd.requests.scanner import open_scrubber
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.config import Agent, Settings
-    from memoryd.finding.excerpt import Excerpt, LineRange
-    from memoryd.finding.recall import Hit, Narrowing
-    from memoryd.reading.scrubbing import Scrubber
 
 
 def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:

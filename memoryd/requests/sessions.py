@@ -7,17 +7,20 @@ while they change. An entry is one append; the header alone is rewritten.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.changing import now_folder
 from memoryd.changing.now_folder import NowSession
 from memoryd.clock import text_of, utc_now
+from memoryd.config import Agent, Settings
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.files import appends, durable, folders, regular, temporary
+from memoryd.files.open_folder import FolderEntry, OpenFolder
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import scanner
 from memoryd.text.private import is_private
@@ -26,12 +29,6 @@ from memoryd.tiers import now
 from memoryd.tiers.now import NowHeader
 from memoryd.transcripts import now_file
 from memoryd.transcripts.now_file import EXIT, EXIT_AND_CONSOLIDATE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from memoryd.config import Agent, Settings
-    from memoryd.files.open_folder import FolderEntry, OpenFolder
 
 ROLES = ("user", "agent", "tool")
 PRIVATE = "private: true"

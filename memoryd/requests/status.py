@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.clock import text_of
+from memoryd.config import Agent, Settings
 from memoryd.config_values import duration_text
 from memoryd.database import history, reads, vault
+from memoryd.database.reads import DatabaseReader, Row
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
@@ -24,13 +28,6 @@ from memoryd.recall.load_cap import CAPS
 from memoryd.requests.status_text import COUNTS, fitness_of
 from memoryd.transcripts.format import UNHEARD
 from memoryd.worker.embedder import list_missing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader, Row
 
 NEWEST = 20
 # What ends an alarm, by its kind; its cause is in its text. {braces} are filled in from the alarm and the settings.

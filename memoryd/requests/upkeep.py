@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.clock import Clock
+from memoryd.config import Agent, Settings
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, regular
 from memoryd.files.workspace import lock_workspace
@@ -18,9 +19,6 @@ from memoryd.tiers import archive, consolidation_log, recent, validation
 from memoryd.tiers.archive import FOLDER, MOVED
 from memoryd.tiers.consolidation_log import LogEntry, LoggedFile
 from memoryd.tiers.validation import FileProblem
-
-if TYPE_CHECKING:
-    from memoryd.config import Agent, Settings
 
 _SOLVE = "memoryd resolve FILE shows both sides"
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.app import LOCK, open_app
 from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
 from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import query, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.requests import daemon_client, opening
 from memoryd.running import called_refining, queueing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.config import Settings
 
 POLL_SECONDS = 0.1
 KNOWN_SECONDS = 1.0

@@ -21,7 +21,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.clock import moment_of
+from memoryd.clock import Clock, moment_of
 from memoryd.config_fleet import PROVIDER as FLEET
 from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.errors import StateError
@@ -33,19 +33,17 @@ from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import FLEET_URL, OPENAI_URL, Endpoint
 from memoryd.llm.failure import Failure, ModelError, Trouble
-from memoryd.worker.client import ClosedError, WorkerError
+from memoryd.worker.client import ClosedError, Worker, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sqlalchemy import Connection, Engine
 
-    from memoryd.clock import Clock
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.files.log import Log
     from memoryd.reading.scrubbing import Scrubber
-    from memoryd.worker.client import Worker
     from memoryd.worker.pool import Pool
 
 OFFLINE = "offline"

@@ -13,7 +13,7 @@ import uvicorn
 from mcp.server.stdio import stdio_server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from memoryd.interfaces.mcp.calls import CallKind
+from memoryd.interfaces.mcp.calls import CallKind, Calls
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, PATH, Loopback
 from memoryd.interfaces.mcp.unanswered import InputStream, OutputStream, UnansweredRequests
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from memoryd.files.log import Log
-    from memoryd.interfaces.mcp.calls import Calls
     from memoryd.reading.scrubbing import Scrubber
 
 GRACE = 5.0  # seconds that what runs may take at the end
