@@ -15,7 +15,7 @@ from memoryd.changing.saving import SavePlan
 from memoryd.changing.time_machine import RollbackTarget
 from memoryd.changing.writer import Writer
 from memoryd.counted import count_noun
-from memoryd.database import runs, sqlite
+from memoryd.database import query, runs, sqlite
 from memoryd.database.runs import Run
 from memoryd.errors import RefusedError
 from memoryd.files.journal import Journal
@@ -121,13 +121,13 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
 
 def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) -> list[str]:
     """Return the reverted runs in which the agent changed its own core."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
         " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"
-        " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY r.id",
-        (agent_id, REFINE, target.run_id, 2**62 if target.audit_id is None else target.audit_id),
+        " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY r.id"
     )
-    return [row[0] for row in rows]
+    last = 2**62 if target.audit_id is None else target.audit_id
+    return query.fetch_column(connection, sql, agent_id, REFINE, target.run_id, last)
 
 
 def _told_of(refined: str, plan: RollbackPlan, target: RollbackTarget, now: str) -> Operate:

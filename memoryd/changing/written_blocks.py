@@ -80,19 +80,15 @@ def record_left(
 
 def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[SupportingSentences, str]:
     """Return the sentences that may support the lines of a sleep, and their session."""
-    row = (
-        connection.exec_driver_sql(
-            "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
-            " json_extract(r.receipt, '$.cites') AS cites,"
-            " (SELECT max(json_extract(b.options, '$.upto')) FROM job_run b WHERE b.session_id = r.session_id"
-            " AND b.kind = coalesce(json_extract(r.options, '$.of'), r.kind) AND b.state = 'succeeded'"
-            " AND json_extract(b.options, '$.upto') < json_extract(r.options, '$.upto')) AS mark"
-            " FROM job_run r JOIN session s ON s.id = r.session_id WHERE r.id = ?",
-            (run_id,),
-        )
-        .mappings()
-        .one()
+    sql = (
+        "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
+        " json_extract(r.receipt, '$.cites') AS cites,"
+        " (SELECT max(json_extract(b.options, '$.upto')) FROM job_run b WHERE b.session_id = r.session_id"
+        " AND b.kind = coalesce(json_extract(r.options, '$.of'), r.kind) AND b.state = 'succeeded'"
+        " AND json_extract(b.options, '$.upto') < json_extract(r.options, '$.upto')) AS mark"
+        " FROM job_run r JOIN session s ON s.id = r.session_id WHERE r.id = ?"
     )
+    (row,) = query.fetch_mappings(connection, sql, run_id)
     cites = json.loads(row["cites"] or "{}")
     # A run of facts leaves an exchange that is not over to the next, whose turns begin before its own mark.
     cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]

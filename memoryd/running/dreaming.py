@@ -27,7 +27,7 @@ from memoryd.changing.writer import Writer
 from memoryd.changing.written_blocks import NOTED, WrittenBlock, find_written_blocks, read_sentences
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
-from memoryd.database import memories, runs, sqlite, turns
+from memoryd.database import memories, query, runs, sqlite, turns
 from memoryd.database.runs import Run
 from memoryd.files import regular
 from memoryd.jobs.dream import JOB
@@ -121,35 +121,28 @@ def queue(
 
 def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
     """Return the newest slot that a dream has used, as local `YYYY-MM-DDTHH:MM`."""
-    with sqlite.begin_read(engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
-            " WHERE kind = ? AND slot IS NOT NULL AND agent_id IN (SELECT value FROM json_each(?))",
-            (KIND, json.dumps(list(agent_ids))),
-        )
-        found: str | None = rows.scalar_one_or_none()
-    return found
+    sql = (
+        "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
+        " WHERE kind = ? AND slot IS NOT NULL AND agent_id IN (SELECT value FROM json_each(?))"
+    )
+    return sqlite.read(engine, query.fetch_text, sql, KIND, list(agent_ids))
 
 
 def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
     """Return the successful dreams of an agent that were not reverted, in order."""
-    rows = connection.exec_driver_sql(
+    sql = (
+        "SELECT memory_id FROM audit a WHERE agent_id = ? AND memory_id LIKE 'run:%' AND \"after\" IS NOT NULL"
+        " AND id = (SELECT max(id) FROM audit b WHERE b.agent_id = a.agent_id AND b.memory_id = a.memory_id)"
+    )
+    gone = set(query.fetch_column(connection, sql, agent_id))
+    sql = (
         "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by'),"
         " json_extract(receipt, '$.backend') = 'offline' AND json_extract(receipt, '$.fallback') IS NOT NULL"
         " FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded'"
-        " ORDER BY rowid",  # a clock may have been wrong
-        (agent_id, KIND),
-    ).all()
-    gone = {
-        row[0]
-        for row in connection.exec_driver_sql(
-            "SELECT memory_id FROM audit a WHERE agent_id = ? AND memory_id LIKE 'run:%' AND \"after\" IS NOT NULL"
-            " AND id = (SELECT max(id) FROM audit b WHERE b.agent_id = a.agent_id AND b.memory_id = a.memory_id)",
-            (agent_id,),
-        )
-    }
+        " ORDER BY rowid"  # a clock may have been wrong
+    )
     found = []
-    for run_id, text, accepted_by, is_stopgap in rows:
+    for run_id, text, accepted_by, is_stopgap in query.fetch_rows(connection, sql, agent_id, KIND):
         told = json.loads(text or "{}")
         if chain.RUN + (accepted_by or run_id) not in gone and "from" in told:
             days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
@@ -182,9 +175,8 @@ def _frontier(start: date, before: Sequence[PastDream]) -> date:
 
 def _first_try(connection: Connection, run: Run, source: Gathered) -> date | None:
     """Return the day before the first attempt at a dream: its input must still be dreamt."""
-    at: str | None = connection.exec_driver_sql(
-        "SELECT min(created_at) FROM job_run WHERE agent_id = ? AND kind = ?", (run.agent_id, KIND)
-    ).scalar_one_or_none()
+    sql = "SELECT min(created_at) FROM job_run WHERE agent_id = ? AND kind = ?"
+    at = query.fetch_text(connection, sql, run.agent_id, KIND)
     return None if at is None else moment_of(at).astimezone(source.settings.zone).date() - timedelta(days=1)
 
 
@@ -296,11 +288,9 @@ def _report_flush(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
     """Return the outcome of the sleeps of live sessions that were queued before a dream."""
     if not run_ids:
         return {}
-    with sqlite.begin_read(source.engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT id, state FROM job_run WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(run_ids)),)
-        )
-        return {"flushed": {row[0]: row[1] for row in rows}}
+    sql = "SELECT id, state FROM job_run WHERE id IN (SELECT value FROM json_each(?))"
+    rows = sqlite.read(source.engine, query.fetch_rows, sql, list(run_ids))
+    return {"flushed": {row[0]: row[1] for row in rows}}
 
 
 def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: _EntrySupport) -> DreamInputs:
@@ -323,7 +313,7 @@ def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standin
         context, graves = guard_check.context_of(
             connection, run.agent_id, known, caller=Caller.REWRITE, now=now, limits=limits
         )
-        ids = {row[0] for row in connection.exec_driver_sql("SELECT id FROM memory WHERE kind = 'core'")}
+        ids = set(query.fetch_column(connection, "SELECT id FROM memory WHERE kind = 'core'"))
     local = source.clock.now().astimezone(settings.zone)
     earlier = tuple(_earlier(settings, f"m{number}", one) for number, one in enumerate(live, 1))
     return DreamInputs(

@@ -113,8 +113,7 @@ def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
         look = _look(connection, row, upto)
         if upto <= mark and query.has_row(connection, _SERVED, session_id, CONSUMER):
             return NothingToDo("the sleep has extracted them")
-    with sqlite.begin_write(source.engine) as connection:
-        connection.exec_driver_sql("UPDATE session SET facts_look = ? WHERE id = ?", (look, session_id))
+    sqlite.write(source.engine, query.run, "UPDATE session SET facts_look = ? WHERE id = ?", look, session_id)
     if run.options.get("upto") is None:
         # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
         runs.pin(source.engine, run, {"upto": upto, "drain": drain})

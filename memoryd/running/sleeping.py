@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
-from memoryd.database import runs, sqlite, turns
+from memoryd.database import query, runs, sqlite, turns
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError
 from memoryd.files import regular
@@ -51,6 +51,7 @@ REASONS = (TRIMMED, RECOVERY, SUMMARY, NOTES)  # headings of a sleep's daily blo
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
 DAYS_MAX = 40
+_END = "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,8 @@ def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str)
         count_live(engine, worker, session_id)
     except MemorydError as error:
         log.warning("tokens not counted", session=session_id, why=str(error))
-        with sqlite.begin_write(engine) as connection:
-            connection.exec_driver_sql(
-                "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
-            )
+        sql = "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?"
+        sqlite.write(engine, query.run, sql, session_id)
 
 
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
@@ -131,9 +130,8 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
     fill_tokens(engine, worker, session_id, after=since)
     with sqlite.begin_write(engine) as connection:
         total = turns.added_since(connection, session_id, after=since, tokens_per_byte=0)
-        connection.exec_driver_sql(
-            "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?", (total, row["last_seq"], session_id)
-        )
+        sql = "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?"
+        query.run(connection, sql, total, row["last_seq"], session_id)
 
 
 # --- deciding ---------------------------------------------------------------------------------------------------------
@@ -163,19 +161,15 @@ def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
     """
     now = clock.now()
     limit = text_of(now - settings.sessions.idle_end)
-    with sqlite.begin_read(engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT id FROM session s WHERE state = 'active' AND (last_turn_at <= ? OR (last_turn_at > ? AND"
-            " (SELECT max(fate_at) FROM transcript t WHERE t.session_id = s.id) <= ?))",
-            (limit, text_of(now + CLOCKS_DIFFER), limit),
-        ).all()
-    if rows:
-        with sqlite.begin_write(engine) as connection:
-            connection.exec_driver_sql(
-                "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ? AND state = 'active'",
-                [(row[0],) for row in rows],
-            )
-    return [row[0] for row in rows]
+    sql = (
+        "SELECT id FROM session s WHERE state = 'active' AND (last_turn_at <= ? OR (last_turn_at > ? AND"
+        " (SELECT max(fate_at) FROM transcript t WHERE t.session_id = s.id) <= ?))"
+    )
+    ids = sqlite.read(engine, query.fetch_column, sql, limit, text_of(now + CLOCKS_DIFFER), limit)
+    if ids:
+        sql = f"{_END} AND state = 'active'"
+        sqlite.write(engine, query.change_each, sql, [(session_id,) for session_id in ids])
+    return ids
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> SleepDecision:
@@ -212,10 +206,7 @@ def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_
 
 def end(engine: Engine, session_id: str) -> None:
     """Mark a session as ended, as of its last turn; a new turn makes it live again."""
-    with sqlite.begin_write(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (session_id,)
-        )
+    sqlite.write(engine, query.run, _END, session_id)
 
 
 def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
@@ -292,8 +283,7 @@ def request(
 
 def count_turns(engine: Engine) -> int:
     """Count all stored turns."""
-    with sqlite.begin_read(engine) as connection:
-        return int(connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one())
+    return sqlite.read(engine, query.fetch_number, "SELECT count(*) FROM turn WHERE text <> ''")
 
 
 def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
