@@ -125,10 +125,10 @@ class ConnectableTool:
     """Describe how to connect one tool: its edits, and the next steps of a person."""
 
     edits: Callable[[ConnectTarget], Sequence[Edit]]
-    next: tuple[str, ...]  # for all of them
-    served: tuple[str, ...] = ()  # for its MCP server; empty where it has none
+    next: Sequence[str]  # for all of them
+    served: Sequence[str] = ()  # for its MCP server; empty where it has none
     in_project: bool = True  # whether it has a configuration of a project
-    shared: tuple[str, ...] = ()  # for an MCP server that a project's own file names
+    shared: Sequence[str] = ()  # for an MCP server that a project's own file names
     loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is
 
     def steps(self, place: ConnectTarget) -> list[str]:
@@ -220,51 +220,16 @@ def _aider(place: ConnectTarget) -> Sequence[Edit]:
     return [AiderConf((place.project or place.home) / ".aider.conf.yml", _owner(place).workspace / "MEMORY.md")]
 
 
-_ANEW = "restart {}: it reads its configuration when it starts"
-_LEAVE = "{} names paths of this machine: leave it out of git"
+# What a person does next, by the tool; the fields are those of `ConnectableTool`.
+_STEPS = json.loads(resources.files("memoryd.interfaces").joinpath("connect_steps.json").read_text("utf-8"))
 TOOLS = {
-    "claude-code": ConnectableTool(
-        _claude_code,
-        (_ANEW.format("Claude Code"), "/hooks shows what it runs"),
-        ("/mcp shows the server memoryd; allow its tools when they are first used",),
-        shared=("allow the server when Claude Code asks: it is the project's", _LEAVE.format(".mcp.json")),
-    ),
-    "codex": ConnectableTool(
-        _codex,
-        (
-            "restart Codex and trust the hooks in /hooks: it silently skips hooks that are not trusted",
-            "trust them again whenever they have changed; those of a project need a trusted project",
-        ),
-        ("/mcp shows the server memoryd; allow its tools when they are first used",),
-        shared=(_LEAVE.format(".codex/"),),
-    ),
-    "gemini": ConnectableTool(
-        _gemini,
-        (_ANEW.format("Gemini CLI"), "/hooks panel shows what it runs"),
-        ("/mcp list shows the server memoryd; allow its tools when they are first used",),
-        shared=(_LEAVE.format(".gemini/settings.json"),),
-    ),
-    "opencode": ConnectableTool(
-        _opencode,
-        (_ANEW.format("OpenCode"),),
-        ("opencode mcp list shows the server memoryd",),
-        shared=(_LEAVE.format("opencode.json"),),
-    ),
-    "openclaw": ConnectableTool(
-        _openclaw,
-        (
-            "restart the gateway: openclaw gateway restart",
-            "openclaw plugins inspect memoryd shows it; OpenClaw says that it cannot verify where it came from",
-        ),
-        ("openclaw mcp list shows the server memoryd",),
-        in_project=False,
-    ),
-    "pi": ConnectableTool(_pi, ("restart pi, or enter /reload in it",)),
-    "aider": ConnectableTool(
-        _aider,
-        (_ANEW.format("Aider"), "it has no hooks: it reads MEMORY.md at its start, and no more than that"),
-        loads=True,
-    ),
+    "claude-code": ConnectableTool(_claude_code, **_STEPS["claude-code"]),
+    "codex": ConnectableTool(_codex, **_STEPS["codex"]),
+    "gemini": ConnectableTool(_gemini, **_STEPS["gemini"]),
+    "opencode": ConnectableTool(_opencode, **_STEPS["opencode"]),
+    "openclaw": ConnectableTool(_openclaw, **_STEPS["openclaw"], in_project=False),
+    "pi": ConnectableTool(_pi, **_STEPS["pi"]),
+    "aider": ConnectableTool(_aider, **_STEPS["aider"], loads=True),
 }
 
 

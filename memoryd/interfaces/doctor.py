@@ -6,6 +6,7 @@ paths, never a key and never session content or memory.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -13,6 +14,7 @@ import sys
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -332,12 +334,14 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
         return
     from memoryd.llm.probe import probe  # the client's library is dear to import
 
+    # What to do about each answer of llm.probe.Answer, by its name.
+    hints = json.loads(resources.files("memoryd.interfaces").joinpath("model_hints.json").read_text("utf-8"))
     asked: dict[Endpoint, list[str]] = {}
     for agent in settings.agents:
         asked.setdefault(endpoint_of(settings, agent.id), []).append(agent.id)
     for endpoint, agents in asked.items():
         found = probe(endpoint)
-        level, hint = _MODEL_HINTS[found.answer.name]
+        level, hint = hints[found.answer.name]
         told = f"{endpoint.model} at {endpoint.base_url} for {', '.join(agents)} {found.answer}"
         told += f" ({found.detail})" if found.detail else ""
         yield Check("model", level, told, hint.format(key=endpoint.api_key_env))
@@ -363,23 +367,6 @@ def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:
         return
     told = f"{settings.fleet.host} reaches {database.place}, and its schema is that of this version"
     yield Check("fleet", OK, told if seal.has_key else f"{told}; without fleet.key_file, questions are not encrypted")
-
-
-# What to do about each answer of llm.probe.Answer, by its name.
-_MODEL_HINTS = {
-    "LISTED": (OK, ""),
-    "UNLISTED": (WARN, "compare llm.model with the server's list; some servers take names that they do not list"),
-    "SILENT": (OK, ""),
-    "NOT_THERE": (WARN, "does base_url end as the server wants it, such as /v1? a few servers have no list of models"),
-    "NO_KEY": (FAIL, "put a valid key into {key}, where the daemon runs: a service has an environment of its own"),
-    "NO_CREDIT": (FAIL, "the account's owner must act"),
-    "REDIRECT": (FAIL, "set base_url to where it leads, if you trust that place with the key"),
-    "REFUSED": (FAIL, "set {key} where the daemon runs, or correct base_url, whichever it says"),
-    "UNTRUSTED": (FAIL, "name the authority's certificate in SSL_CERT_FILE; correct base_url if it names another host"),
-    "LATE": (FAIL, "is the server overloaded, or a firewall between?"),
-    "AWAY": (FAIL, "does the server run, and are host and port of base_url right?"),
-    "BROKEN": (FAIL, "look at the server's own log"),
-}
 
 
 def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -31,36 +33,7 @@ from memoryd.worker.embedder import list_missing
 
 NEWEST = 20
 # What ends an alarm, by its kind; its cause is in its text. {braces} are filled in from the alarm and the settings.
-_FIXES = {
-    "blocked": "memoryd job show {run}",
-    "canary": "memoryd job run canary",
-    "config": "memoryd config check",
-    "conflict": "solve the merge, close the <private> or take out `private: true`, in {workspace}/MEMORY.md",
-    "constitutional": "memoryd core unprotect {memory}{agent}, if the edit was meant; then edit again",
-    "core": "memoryd job run refine{agent}",
-    "damage": "check the disk: smartctl, dmesg; then memoryd verify",
-    "damaged": "memoryd verify",
-    "database": "look at {state}/{subject}, then rm {state}/{subject}",
-    "dead": "memoryd job show {run}",
-    "disk": "df -h {state}",
-    "dream-loses": "memoryd job trust dream{agent}",
-    "drift": "update memoryd: git pull in its clone, then install it again",
-    "emptied": "{command}",
-    "fleet": "memoryd doctor; if a migration is missing: memoryd fleet migrate",
-    "held": "memoryd fleet status shows the host; stop the agent there to move it here",
-    "late-edit": "take over what you need, then rm {workspace}/{subject}",
-    "model": "memoryd doctor",
-    "nights": "memoryd job show {run}",
-    "open-files": "raise LimitNOFILE of the service, or ulimit -n, then restart memoryd",
-    "proposals": "ls -ld {workspace}/memory/proposals",
-    "reader": "set llm.verifier to another model, then memoryd config check",
-    "secret": "memoryd scrub --again",
-    "settle": "memoryd logs --run {run}",
-    "spend": "raise llm.daily_tokens, then memoryd config check; or wait for tomorrow",
-    "unreadable": "ls -l {subject}",
-    "unscanned": "memoryd doctor",
-    "waiting": "memoryd job show {run}",
-}
+_FIXES: dict[str, str] = json.loads(resources.files("memoryd.requests").joinpath("fixes.json").read_text("utf-8"))
 _NAMED = {name: re.compile(regex) for name, regex in {
     "run": r"run-\d{8}T\d{6}-[0-9a-f]{6}", "memory": r"core_[0-9a-f]{8}", "command": r"memoryd rollback --to .*",
 }.items()}  # fmt: skip
