@@ -18,6 +18,7 @@ from memoryd.config import Settings
 from memoryd.files.token_file import read_or_make
 from memoryd.requests import access
 from memoryd.requests.access import Person
+from memoryd.requests.rate import Bucket
 
 KEY = "admin.key"
 LOCK = "admin.lock"
@@ -41,26 +42,6 @@ def _sign(settings: Settings, until: int, nonce: str) -> str:
     return hmac.new(key, f"{until}.{nonce}".encode(), hashlib.sha256).hexdigest()
 
 
-class Allowance:
-    """Limit how often something may be done: a burst, then so many a second.
-
-    This is the token bucket: it fills at `per_second` up to `burst`, and each thing done takes one out.
-    """
-
-    def __init__(self, burst: int, per_second: float) -> None:
-        self._burst, self._rate, self._left, self._at = burst, per_second, float(burst), time.monotonic()
-
-    def take(self) -> bool:
-        """Take one; return False if none is left now."""
-        now = time.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
 @dataclass(slots=True)
 class BrowserSession:
     """Hold one person's session.
@@ -75,7 +56,7 @@ class BrowserSession:
     used: float
     told: list[tuple[str, str]] = field(default_factory=list)  # kind and text, to be shown once
     shown: dict[str, Any] = field(default_factory=dict)  # result of the last act: a preview, a diff
-    allowance: Allowance = field(default_factory=lambda: Allowance(120, 20.0))
+    allowance: Bucket = field(default_factory=lambda: Bucket(120, 20.0))
 
 
 class Sessions:
@@ -86,7 +67,7 @@ class Sessions:
         self._open: dict[str, BrowserSession] = {}
         self._used: dict[str, int] = {}
         self._began = time.time() if since is None else since
-        self._wrong = Allowance(10, 0.5)  # links and passphrases that are wrong
+        self._wrong = Bucket(10, 0.5)  # links and passphrases that are wrong
 
     def enter(self, settings: Settings, link: str) -> str | None:
         """Take a one-time link; return the name of a new session, or None if the link is not valid."""

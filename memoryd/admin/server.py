@@ -31,7 +31,7 @@ from starlette.staticfiles import StaticFiles
 
 from memoryd import config
 from memoryd.admin import acts, pages
-from memoryd.admin.links import DEFAULT, LINK_SECONDS, Allowance, BrowserSession, Sessions
+from memoryd.admin.links import DEFAULT, LINK_SECONDS, BrowserSession, Sessions
 from memoryd.admin.pages import PAGES, Look, Page
 from memoryd.config import Settings
 from memoryd.config_values import is_loopback
@@ -40,6 +40,7 @@ from memoryd.errors import MemorydError, NotFoundError
 from memoryd.files.log import get_logger
 from memoryd.requests import access, lists
 from memoryd.requests.access import Person
+from memoryd.requests.rate import Bucket
 from memoryd.requests.views import PersonView
 
 Message = MutableMapping[str, Any]
@@ -83,7 +84,7 @@ class Door:
         )
         self._hosts = {name.lower() for name in (*names, *([settings.admin.host] if settings.admin.host else []))}
         self._inner = inner
-        self._all = Allowance(400, 100.0)  # of everybody together, so that a flood costs this process little
+        self._all = Bucket(400, 100.0)  # of everybody together, so that a flood costs this process little
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with the reason for the refusal."""

@@ -421,7 +421,7 @@ def test_wrong_passphrases_are_limited_and_the_right_one_still_works_later(owner
     assert codes.count(403) <= 30
     assert len(tried) <= 30
     monkeypatch.undo()
-    client.server.sessions._wrong = links.Allowance(10, 1)
+    client.server.sessions._wrong = links.Bucket(10, 1)
     client.server.build()
     fresh = Client(owner)
     fresh.http.cookies.clear()

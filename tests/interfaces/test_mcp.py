@@ -28,11 +28,12 @@ from memoryd.errors import MemorydError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.finding.indexing import TIERS
 from memoryd.interfaces.mcp import values
-from memoryd.interfaces.mcp.calls import Bound, Bucket, CallKind, Calls
+from memoryd.interfaces.mcp.calls import Bound, CallKind, Calls
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, MemoryTools
 from memoryd.interfaces.mcp.unanswered import InputStream, UnansweredRequests
 from memoryd.interfaces.mcp.values import UpdateArguments
+from memoryd.requests.rate import Bucket
 from memoryd.text.neutral import neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmark
 

@@ -21,8 +21,8 @@ from memoryd.errors import ConfigError, MemorydError, StateError
 from memoryd.files.log import get_logger
 from memoryd.files.token_file import read_or_make
 from memoryd.interfaces.mcp import serving
-from memoryd.interfaces.mcp.calls import Bucket
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, MOST_AT_ONCE, Loopback, listen
+from memoryd.requests.rate import Bucket
 
 pytestmark = pytest.mark.long
 

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.errors import MemorydError, RefusedError
+from memoryd.requests.rate import Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,32 +35,6 @@ class CallKind(Enum):
 
     READ = Bound(20, 60, 10)
     WRITE = Bound(60, 20, 1)
-
-
-class Bucket:
-    """Limit a rate: each use takes a token, and tokens return with time."""
-
-    def __init__(self, burst: int, per_second: float, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Start full."""
-        self._burst = burst
-        self._per_second = per_second
-        self._monotonic = monotonic
-        self._left = float(burst)
-        self._at = monotonic()
-
-    def is_empty(self) -> bool:
-        """Return True if no token is left now."""
-        now = self._monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
-        self._at = now
-        return self._left < 1
-
-    def take(self) -> bool:
-        """Take a token; return False if none is left."""
-        if self.is_empty():
-            return False
-        self._left -= 1
-        return True
 
 
 class Calls:

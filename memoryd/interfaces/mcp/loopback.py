@@ -15,7 +15,7 @@ from typing import Any
 
 from memoryd.errors import ConfigError, MemorydError
 from memoryd.files.log import Log
-from memoryd.interfaces.mcp.calls import Bucket
+from memoryd.requests.rate import Bucket
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
