@@ -471,11 +471,11 @@ def find_memory(reader: DatabaseReader, agent_id: str, memory_id: str) -> Row:
 
 
 def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[Row]:
-    """Read what became of a memory, in order: each audited change with the state it left."""
+    """Read what became of a memory, in order: each audited change and the state it left; ids as in `find_memory`."""
     rows = reader.rows(
         "SELECT a.id, a.at, a.actor, a.run_id, a.operation, c.text FROM audit a"
         ' LEFT JOIN content c ON c.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? ORDER BY a.id',
-        agent_id, memory_id,
+        agent_id, find_memory(reader, agent_id, memory_id)["id"],
     )  # fmt: skip
     told = []
     for row in rows:

@@ -81,7 +81,7 @@ def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -
     from memoryd.database import reads
 
     with call.reader(settings, agent) as reader:
-        rows = reads.read_history(reader, agent.id, reads.find_memory(reader, agent.id, memory_id)["id"])
+        rows = reads.read_history(reader, agent.id, memory_id)
     rows = access.show_rows(settings, agent, "core history", rows, "content", "heading", "note")
     columns = ("id", "at", "actor", "operation", "ended_as", "run_id", "content")
     call.output.result(rows, render_table(rows, columns))

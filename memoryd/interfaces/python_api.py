@@ -10,11 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memoryd.changing import time_machine
 from memoryd.changing.facts import FactImport
 from memoryd.config import Agent, Settings
 from memoryd.database import memories, reads
-from memoryd.database.reads import DatabaseReader
 from memoryd.errors import ConfigError
 from memoryd.finding.excerpt import Excerpt, LineRange
 from memoryd.finding.recall import LIMIT, Hit, Narrowing
@@ -242,7 +240,7 @@ class Memory:
         options = memory_changes.find_rollback(self._settings, self._agent, run, to, memory)
         opening.catch_up(self._settings, self._agent)
         if dry_run:
-            return time_machine.as_row(memory_changes.planned_rollback(self._settings, self._agent.id, options))
+            return memory_changes.preview_rollback(self._settings, self._agent, options)
         return memory_changes.rollback(self._settings, self._agent, options)
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
@@ -353,13 +351,15 @@ class Memory:
         return context.inject(self._settings, self._agent, max_tokens, query)
 
 
-class MemorySessions:
-    """Keep sessions in NOW files: `memoryd.Memory(…).sessions`. Each call returns the session."""
-
+class _OfAgent:
     def __init__(self, settings: Settings, agent: Agent) -> None:
         """Take the agent."""
         self._settings = settings
         self._agent = agent
+
+
+class MemorySessions(_OfAgent):
+    """Keep sessions in NOW files: `memoryd.Memory(…).sessions`. Each call returns the session."""
 
     def start(
         self, *, tags: Sequence[str] = (), tasks: Sequence[str] = (), project: str | None = None, private: bool = False
@@ -380,17 +380,12 @@ class MemorySessions:
         return [sessions.describe(one) for one in sessions.list_sessions(self._agent)]
 
 
-class MemoryFacts:
+class MemoryFacts(_OfAgent):
     """Give access to the facts about the user: `memoryd.Memory(…).facts`.
 
     Raises KeyError for an unknown id, ValueError for an invalid value, and RefusedError for a protected fact or for a
     read by a person without access.
     """
-
-    def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Take the agent."""
-        self._settings = settings
-        self._agent = agent
 
     def all(self) -> list[Fact]:
         """Return the facts, most certain first."""
@@ -453,13 +448,8 @@ class MemoryFacts:
         return Store(fact_of(memories.of_row(row)) for row in rows)
 
 
-class MemoryCore:
+class MemoryCore(_OfAgent):
     """Give access to the bullets of `MEMORY.md` with their ids: `memoryd.Memory(…).core`."""
-
-    def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Take the agent."""
-        self._settings = settings
-        self._agent = agent
 
     def list(self) -> list[dict[str, Any]]:
         """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
@@ -488,7 +478,7 @@ class MemoryCore:
         """Return every change of a memory, as `memoryd core history --json` does; the id may be a unique beginning."""
         access.require(self._settings, self._agent, "python: core history")
         opening.catch_up(self._settings, self._agent)
-        return reads.ask(reads.database_path(self._settings), _read_history, self._agent.id, memory_id)
+        return reads.ask(reads.database_path(self._settings), reads.read_history, self._agent.id, memory_id)
 
     def protect(self, memory_id: str) -> str:
         """Protect a memory: no job, tool or edit of the file can change or remove it. Return its id."""
@@ -501,7 +491,3 @@ class MemoryCore:
     def restore(self, memory_id: str) -> str:
         """Restore a memory that has ended, also in `MEMORY.md`. Return its id."""
         return memory_changes.change_core(self._settings, self._agent, "restore", memory_id)[0]
-
-
-def _read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[dict[str, Any]]:
-    return reads.read_history(reader, agent_id, reads.find_memory(reader, agent_id, memory_id)["id"])

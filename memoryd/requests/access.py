@@ -74,19 +74,17 @@ def may_read(settings: Settings, agent: Agent, what: str, parts: Collection[str]
 
     `what` names the command, or the rows of a page; `parts` the kinds of memory, or the run, where not all is read.
     """
-    from memoryd.files.trust import is_owner
-
-    person = current_person()
-    if agent.privacy == "open" and person.owns:
-        return is_owner(agent.workspace)
-    if not _has_grants(settings, agent):
-        return False
-    with _open_grants(settings, agent) as silo:
-        return silo.may_read(f"{person.page}: {what}" if person.page else what, parts)
+    page = current_person().page
+    return _is_open(settings, agent, lambda silo: silo.may_read(f"{page}: {what}" if page else what, parts))
 
 
 def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bool:
     """Return True if `may_read` would; nothing is shown, so nothing is audited."""
+    return _is_open(settings, agent, lambda silo: silo.find_active(parts) is not None)
+
+
+def _is_open(settings: Settings, agent: Agent, ask: Callable[[AgentGrants], bool]) -> bool:
+    """Return True if the agent's owner may see all; else what the grants say, where there are any."""
     from memoryd.files.trust import is_owner
 
     if agent.privacy == "open" and current_person().owns:
@@ -94,7 +92,7 @@ def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bo
     if not _has_grants(settings, agent):
         return False
     with _open_grants(settings, agent) as silo:
-        return silo.find_active(parts) is not None
+        return ask(silo)
 
 
 def _has_grants(settings: Settings, agent: Agent) -> bool:

@@ -382,7 +382,7 @@ class Answerer:
         per_run = min(llm.run_tokens, granted)
         got = spend.reserve(self.engine, wanted, daily=llm.daily_tokens, per_run=per_run)
         if isinstance(got, int):
-            self._set_alarm("spend", "daily_tokens", None)
+            self.set_alarm("spend", "daily_tokens", None)
             return got
         self._change(endpoint, breaker.release)
         if got == "run_tokens" and granted < llm.run_tokens:
@@ -394,13 +394,13 @@ class Answerer:
                 raise ModelError(Failure(Trouble.OVERFLOW, text), endpoint.name)
             raise self._make_blocked_error(asked, endpoint, text)
         text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
-        self._set_alarm("spend", "daily_tokens", text)
+        self.set_alarm("spend", "daily_tokens", text)
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
 
     def _make_blocked_error(self, asked: RunQuestion, endpoint: Endpoint, what: str) -> ModelError:
         """Return the error of a run that only a person can fix; an alarm reports it."""
         run = asked.run
-        self._set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
+        self.set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
         return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
 
     # --- the circuit ----------------------------------------------------------------------------------------------
@@ -421,12 +421,12 @@ class Answerer:
         """Record the outcome of a call; the workers of a fleet share a circuit, and what they bounce is no fault."""
         trouble = result.trouble if isinstance(result, Failure) else None
         if endpoint.is_fleet and trouble is Trouble.EXHAUSTED and isinstance(result, Failure):
-            self._set_alarm("spend", "fleet", result.what)
+            self.set_alarm("spend", "fleet", result.what)
         if endpoint.is_fleet and trouble in {Trouble.EXHAUSTED, Trouble.BUSY}:
             self._change(endpoint, breaker.release)
             return
         if endpoint.is_fleet and trouble is None:
-            self._set_alarm("spend", "fleet", None)
+            self.set_alarm("spend", "fleet", None)
         self._note(endpoint, result)
 
     def _note(self, endpoint: Endpoint, result: Reply | Failure) -> None:
@@ -437,16 +437,16 @@ class Answerer:
             before = self._change(endpoint, breaker.note_answer)
             if before.open_until is not None:
                 runs.unblock(self.engine, self.clock.text(), due_only=False)
-            self._set_alarm("model", endpoint.name, None)
+            self.set_alarm("model", endpoint.name, None)
             return
         if trouble is Trouble.BLOCKED:
             self._change(endpoint, lambda circuit: breaker.note_refusal(circuit, now, result.what))
-            self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
+            self.set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
             return
         if trouble is Trouble.UNAVAILABLE:
             self._change(endpoint, lambda circuit: breaker.note_failure(circuit, now))
             if self.circuits[endpoint.name].open_until is not None:
-                self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
+                self.set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
         seconds = result.retry_after if trouble is Trouble.UNAVAILABLE else result.retry_after or BUSY_SECONDS
         if seconds:
             self._change(endpoint, lambda circuit: breaker.told_to_wait(circuit, now, seconds))
@@ -475,7 +475,8 @@ class Answerer:
         """Store the refused reply, so that a person can see why a model's answers are unusable."""
         runs.keep_refused(self.engine, asked.run, "\n\n".join(reply.text for reply in replies))
 
-    def _set_alarm(self, kind: str, subject: str, text: str | None, agent_id: str = "") -> None:
+    def set_alarm(self, kind: str, subject: str, text: str | None, agent_id: str = "") -> None:
+        """Keep an alarm open with this text, or closed without one."""
         if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
             self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 

@@ -79,8 +79,8 @@ def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at:
     queued = 0
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
         if agent.enabled:
-            with sqlite.begin_write(engine) as connection:
-                queued += queue(connection, clock, ledger_runs.DEDUP, agent.id, trigger=trigger, slot=name) is not None
+            more = {"trigger": trigger, "slot": name}
+            queued += sqlite.write(engine, queue, clock, ledger_runs.DEDUP, agent.id, **more) is not None
     return queued
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from memoryd.clock import moment_of
 from memoryd.config import Settings
-from memoryd.database import alarms, readers, sqlite
+from memoryd.database import readers, sqlite
 from memoryd.database.readers import CalibrationResult
 from memoryd.database.runs import Run
 from memoryd.jobs import reader
@@ -123,17 +123,18 @@ class SecondReader:
 
     def _is_fit(self) -> bool:
         if not has_reader(self.settings):
-            self._set_alarm(None)
+            self.answerer.set_alarm(ALARM, "", None, self.run.agent_id)
             return False
         endpoint = self._endpoint()
-        with sqlite.begin_read(self.answerer.engine) as connection:
-            result = readers.read_result(connection, endpoint.base_url, endpoint.model, compute_version())
+        named = endpoint.base_url, endpoint.model, compute_version()
+        result = sqlite.read(self.answerer.engine, readers.read_result, *named)
         if result is None or self._is_due(result):
             result = self._test_model(endpoint) or result
         if result is None:
             return False
         is_fit = result.fitness.is_fit
-        self._set_alarm(None if is_fit else f"the second reader {endpoint.name} is {describe_fitness(result.fitness)}")
+        text = None if is_fit else f"the second reader {endpoint.name} is {describe_fitness(result.fitness)}"
+        self.answerer.set_alarm(ALARM, "", text, self.run.agent_id)
         return is_fit
 
     def _is_due(self, result: CalibrationResult) -> bool:
@@ -150,8 +151,8 @@ class SecondReader:
             self._test_tokens.append((reply.tokens_in, reply.tokens_out))
             replies.append((batch, truth, reply))
         result = CalibrationResult(reader.measure_fitness(replies), self.answerer.clock.text())
-        with sqlite.begin_write(self.answerer.engine) as connection:
-            readers.keep_test(connection, endpoint.base_url, endpoint.model, compute_version(), result)
+        named = endpoint.base_url, endpoint.model, compute_version()
+        sqlite.write(self.answerer.engine, readers.keep_test, *named, result)
         self.answerer.log.info(
             "second reader tested", run=self.run.id, endpoint=endpoint.name, how=describe_fitness(result.fitness)
         )
@@ -159,11 +160,6 @@ class SecondReader:
 
     def _endpoint(self) -> Endpoint:
         return endpoint_of(self.settings, self.run.agent_id, reader.JOB)
-
-    def _set_alarm(self, text: str | None) -> None:
-        agent_id = self.run.agent_id
-        if alarms.set_alarm(self.answerer.engine, ALARM, text, self.answerer.clock.text(), agent_id):
-            self.answerer.log.error("alarm", kind=ALARM, agent=agent_id, text=text)
 
     # --- questions ------------------------------------------------------------------------------------------------
 
@@ -184,8 +180,8 @@ class SecondReader:
         self._answered |= found.answers.keys()
         endpoint = self._endpoint()
         verdicts = {_make_key(key, endpoint): one.verdict for key, one in found.answers.items() if not one.lost}
-        with sqlite.begin_write(self.answerer.engine) as connection:
-            readers.keep_verdicts(connection, self.run.agent_id, verdicts, self.answerer.clock.text())
+        now = self.answerer.clock.text()
+        sqlite.write(self.answerer.engine, readers.keep_verdicts, self.run.agent_id, verdicts, now)
 
 
 def _make_unread_reply() -> Reply:
