@@ -67,7 +67,7 @@ def record_left(
         left = clean(was)
         if left == was or left not in new:
             continue
-        receipt = json.loads(query.fetch_text(connection, _RECEIPT, block.run_id) or "{}")
+        receipt = query.fetch_object(connection, _RECEIPT, block.run_id)
         for item in receipt["files"]:
             states = [[item.get("appended"), item.get("bytes")], *item.get("left", ())]
             state = [regular.compute_digest(left), len(left)]

@@ -63,12 +63,7 @@ def list_open(connection: Connection, agent_id: str, since: str) -> list[Grant]:
 def write(connection: Connection, grant: Grant, operation: str, actor: str, now: str) -> None:
     """Write a grant to its row and audit it."""
     values = asdict(grant)
-    sets = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "id")
-    sql = (
-        f'INSERT INTO "grant" ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})'  # noqa: S608
-        f" ON CONFLICT (id) DO UPDATE SET {sets}"
-    )
-    query.run(connection, sql, *values.values())
+    query.run(connection, query.make_upsert("grant", _COLUMNS, "id"), *values.values())
     _note(connection, grant, operation, actor, now, chain.dump_state(**values))
 
 

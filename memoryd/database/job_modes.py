@@ -17,10 +17,8 @@ def read_mode(connection: Connection, agent_id: str, kind: str) -> str | None:
 
 def hold(connection: Connection, agent_id: str, kind: str, mode: str, *, now: str, why: str) -> None:
     """Hold a kind of job to a mode."""
-    sql = (
-        "INSERT INTO job_mode (agent_id, kind, mode, since, why) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (agent_id, kind) DO UPDATE SET mode = excluded.mode, why = excluded.why"
-    )
+    columns = ("agent_id", "kind", "mode", "since", "why")
+    sql = query.make_upsert("job_mode", columns, "agent_id", "kind", kept=("since",))
     query.run(connection, sql, agent_id, kind, mode, now, why)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import quote
 
-from memoryd.errors import StateError
+from memoryd.errors import StateError, describe, explain_trouble
 
 BUSY_TIMEOUT_MS = 10_000
 _CANDIDATES = ("pysqlite3.dbapi2", "sqlite3")
@@ -79,6 +79,11 @@ def own_uri(path: Path) -> str:
     for suffix in ("", "-wal", "-shm", "-journal"):
         require_file(path.with_name(path.name + suffix))
     return file_uri(path)
+
+
+def as_trouble(error: Exception, what: str, path: Path) -> StateError:
+    """Return the trouble of this machine that SQLite's error comes from, else `what` of the database."""
+    return explain_trouble(error, str(path)) or StateError(what, str(path), describe(error))
 
 
 def require_file(path: Path) -> None:

@@ -28,11 +28,7 @@ COLUMNS = tuple(one.name for one in fields(Memory))
 _LISTS = ("tags", "derived_from", "successors")
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
 _IN_FILE = "position IS NULL, position, created_at, id"
-_WRITE = (
-    f"INSERT INTO memory ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
-    " ON CONFLICT (id) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in {"id", "agent_id", "kind"})
-)
+_WRITE = query.make_upsert("memory", COLUMNS, "id", kept=("agent_id", "kind"))
 
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
@@ -135,8 +131,5 @@ def read_agreed_hash(connection: Connection, agent_id: str) -> str | None:
 
 def set_agreed(connection: Connection, agent_id: str, sha256: str, now: str) -> None:
     """Record that `MEMORY.md` with these bytes and the memory store agree."""
-    sql = (
-        "INSERT INTO core_file (agent_id, sha256, agreed_at) VALUES (?, ?, ?)"
-        " ON CONFLICT (agent_id) DO UPDATE SET sha256 = excluded.sha256, agreed_at = excluded.agreed_at"
-    )
+    sql = query.make_upsert("core_file", ("agent_id", "sha256", "agreed_at"), "agent_id")
     query.run(connection, sql, agent_id, sha256, now)

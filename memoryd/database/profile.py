@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("section", "text", "updated_at", "sources", "run_id", "salt")
-_WRITE = (
-    f"INSERT INTO profile_section (agent_id, {', '.join(COLUMNS)}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
-    " ON CONFLICT (agent_id, section) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name != "section")
-)
+_WRITE = query.make_upsert("profile_section", ("agent_id", *COLUMNS), "agent_id", "section")
 
 
 def read(connection: Connection, agent_id: str) -> dict[ProfileSection, ProfileEntry]:

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from sqlalchemy import Connection, CursorResult, RowMapping
 
@@ -49,6 +49,19 @@ def fetch_text(connection: Connection, sql: str, *values: object) -> str | None:
     """Return the first column of the first row as a text; None where there is none."""
     found: str | None = run(connection, sql, *values).scalar()
     return found
+
+
+def fetch_object(connection: Connection, sql: str, *values: object) -> dict[str, Any]:
+    """Return the first column of the first row as the JSON object it holds; an empty one where there is none."""
+    found: dict[str, Any] = json.loads(fetch_text(connection, sql, *values) or "{}")
+    return found
+
+
+def make_upsert(table: str, columns: Sequence[str], *keys: str, kept: Collection[str] = ()) -> str:
+    """Return the statement that writes a row, in the place of the one with its keys, if any: all but what is `kept`."""
+    sets = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in {*keys, *kept})
+    insert = f'INSERT INTO "{table}" ({", ".join(columns)}) VALUES ({", ".join("?" * len(columns))})'  # noqa: S608
+    return f"{insert} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sets}"
 
 
 def change_each(connection: Connection, sql: str, values: Iterable[tuple[object, ...]]) -> None:

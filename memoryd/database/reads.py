@@ -14,8 +14,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memoryd.database import packing
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, load_library, own_uri
-from memoryd.errors import NotFoundError, StateError, describe, explain_trouble
+from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, file_id, load_library, own_uri
+from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
@@ -185,10 +185,7 @@ def _connect(path: Path) -> Any:
             f"{own_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
         )
     except module.Error as error:
-        hint = describe(error)
-        raise explain_trouble(error, str(path)) or StateError(
-            "the database cannot be opened", str(path), hint
-        ) from error
+        raise as_trouble(error, "the database cannot be opened", path) from error
     connection.isolation_level = None
     packing.register(connection)
     return connection
@@ -207,8 +204,7 @@ def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
             )
         yield DatabaseReader(connection)
     except load_library().DatabaseError as error:
-        hint = describe(error)
-        raise explain_trouble(error, str(path)) or StateError("the database cannot be read", str(path), hint) from error
+        raise as_trouble(error, "the database cannot be read", path) from error
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

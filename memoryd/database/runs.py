@@ -159,10 +159,7 @@ def note_receipt(connection: Connection, run: Run, receipt: Mapping[str, Any], *
 
 def read_receipt(connection: Connection, run_id: str) -> dict[str, Any]:
     """Read what is on a run's receipt."""
-    found: dict[str, Any] = json.loads(
-        query.fetch_text(connection, "SELECT receipt FROM job_run WHERE id = ?", run_id) or ""
-    )
-    return found
+    return query.fetch_object(connection, "SELECT receipt FROM job_run WHERE id = ?", run_id)
 
 
 def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refund: bool) -> bool:

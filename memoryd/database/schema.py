@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine
 
 from memoryd.database import audit, backups, memories, query, reads, sqlite
-from memoryd.database.library import load_library, own_uri, require_file
-from memoryd.errors import StateError, describe, explain_trouble
+from memoryd.database.library import as_trouble, load_library, own_uri, require_file
+from memoryd.errors import StateError
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
@@ -197,10 +197,7 @@ def _is_sound(path: Path) -> bool:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         # Read-only by its header, though the file can be written: that is damage, too.
         if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
-            hint = describe(error)
-            raise (
-                explain_trouble(error, str(path)) or StateError("the database cannot be opened", str(path), hint)
-            ) from error
+            raise as_trouble(error, "the database cannot be opened", path) from error
         return False
     return bool(rows == [("ok",)]) and number >= 0 and bool(number) == bool(tables)
 

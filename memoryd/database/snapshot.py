@@ -10,9 +10,9 @@ import os
 from contextlib import closing, suppress
 from pathlib import Path
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, load_library, own_uri
+from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, load_library, own_uri
 from memoryd.database.reads import newest_schema
-from memoryd.errors import StateError, describe, explain_trouble
+from memoryd.errors import StateError
 
 
 def copy(source: Path, target: Path) -> None:
@@ -29,10 +29,7 @@ def copy(source: Path, target: Path) -> None:
             reading.backup(writing)  # in one step: one read transaction, which keeps no writer waiting
             writing.execute("PRAGMA journal_mode=DELETE")  # so that the copy is this one file
     except module.Error as error:
-        hint = describe(error)
-        raise (
-            explain_trouble(error, str(source)) or StateError("the database cannot be copied", str(source), hint)
-        ) from error
+        raise as_trouble(error, "the database cannot be copied", source) from error
 
 
 def check(path: Path) -> None:

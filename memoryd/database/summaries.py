@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("summary", "messages", "updated_at", "run_id", "slept_at")
 _NONE = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}
-_WRITE = (
-    "INSERT INTO session_summary (session_id, summary, messages, updated_at, run_id, earlier) VALUES (?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, messages = excluded.messages,"
-    " updated_at = excluded.updated_at, run_id = excluded.run_id, earlier = excluded.earlier"
-)
+_WRITTEN = ("session_id", "summary", "messages", "updated_at", "run_id", "earlier")
+_WRITE = query.make_upsert("session_summary", _WRITTEN, "session_id")
 _SESSIONS = (
     "SELECT s.*, t.summary, t.run_id AS summed_up_by, t.told, coalesce(w.seq, 0) AS slept_upto FROM session s"
     " LEFT JOIN session_summary t ON t.session_id = s.id"

@@ -138,7 +138,7 @@ def request(
 
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
     """Give a waiting run the new options; raise if a running run has others."""
-    waiting = json.loads(query.fetch_text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
+    waiting = query.fetch_object(connection, "SELECT options FROM job_run WHERE id = ?", run_id)
     # What was flushed was done ahead of the run, not asked of it.
     before, asked = (
         {name: one for name, one in some.items() if one and name != "flushed"} for some in (waiting, options)

@@ -78,7 +78,7 @@ def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | No
         'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
         " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1"
     )
-    end = json.loads(query.fetch_text(connection, sql, agent_id, KIND, AGENT, since) or "{}").get(KIND, {}).get("end")
+    end = query.fetch_object(connection, sql, agent_id, KIND, AGENT, since).get(KIND, {}).get("end")
     return None if end is None else int(end["tokens"])
 
 
@@ -166,16 +166,13 @@ def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
 
 
 def _read_options(connection: Connection, run_id: str) -> dict[str, Any]:
-    text = query.fetch_text(connection, "SELECT reply FROM job_run WHERE id = ?", run_id)
-    found: dict[str, Any] = json.loads(text or "{}")
-    return found
+    return query.fetch_object(connection, "SELECT reply FROM job_run WHERE id = ?", run_id)
 
 
 def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     """Return the answer to the last call, if its refinement continues."""
     sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
-    found: dict[str, Any] | None = json.loads(query.fetch_text(connection, sql, run_id, WAITS) or "{}").get("answer")
-    return found
+    return query.fetch_object(connection, sql, run_id, WAITS).get("answer")
 
 
 def carry_out(runner: Runner, run: Run) -> None:
