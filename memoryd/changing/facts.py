@@ -65,26 +65,6 @@ class FactStore:
     redact: Callable[[Sequence[str]], list[str]]
     log: Log
 
-    def all(self) -> list[Fact]:
-        """Return the facts, most certain first."""
-        return self._store().all()
-
-    def get(self, fact_id: str) -> Fact:
-        """Return a fact.
-
-        Raises:
-            KeyError: there is none of this id.
-        """
-        return self._store().get(fact_id)
-
-    def search(self, query: str, limit: int = 20) -> list[Fact]:
-        """Return the facts that hold a word of `query`, those with most of its words first."""
-        return self._store().search(query, limit)
-
-    def profile(self) -> dict[ProfileSection, ProfileEntry]:
-        """Return the sections of the profile that have a text."""
-        return sqlite.read(self.engine, profile.read, self.agent_id)
-
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
         """Store facts, all or none; `outcomes` has the outcome of each, `evicted` the facts that a full store ended.
 
@@ -238,9 +218,6 @@ class FactStore:
         texts = [one.content for one in batch if isinstance(one.content, str)]
         clean = iter(self.redact(texts))
         return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
-
-    def _store(self) -> Store:
-        return sqlite.read(self.engine, _store, self.agent_id)
 
 
 def _store(connection: Connection, agent_id: str) -> Store:

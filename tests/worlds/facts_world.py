@@ -4,16 +4,37 @@ from datetime import UTC, datetime
 
 from memoryd.changing.facts import FactStore
 from memoryd.clock import Clock
-from memoryd.database import schema, sqlite
+from memoryd.database import memories, profile, schema, sqlite
 from memoryd.files.log import get_logger
-from memoryd.ledger.facts import FactLimits
+from memoryd.ledger.facts import FactLimits, Store, fact_of
 from memoryd.ledger.guards import GuardLimits
+from memoryd.ledger.memory import MemoryKind
 
 NOW = "2026-05-04T12:00:00.000Z"
 
 
+class ReadableStore(FactStore):
+    """A fact store that a test can also read."""
+
+    def _store(self):
+        rows = sqlite.read(self.engine, memories.read_live, self.agent_id, MemoryKind.FACT)
+        return Store(map(fact_of, rows))
+
+    def all(self):
+        return self._store().all()
+
+    def get(self, fact_id):
+        return self._store().get(fact_id)
+
+    def search(self, query, limit=20):
+        return self._store().search(query, limit)
+
+    def profile(self):
+        return sqlite.read(self.engine, profile.read, self.agent_id)
+
+
 def store_on(engine, workspace, clock, agent_id="demo", **limits):
-    return FactStore(
+    return ReadableStore(
         engine, agent_id, workspace, clock, FactLimits(**limits), GuardLimits(), list, get_logger("memoryd.test")
     )
 
