@@ -17,8 +17,7 @@ from memoryd.changing.now_folder import NowSession
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Agent, Settings
 from memoryd.database import query, sqlite, turns
-from memoryd.files import durable, regular
-from memoryd.files.open_folder import OpenFolder
+from memoryd.files import durable
 from memoryd.files.workspace import lock_workspace
 from memoryd.tiers import now
 from memoryd.tiers.archive import FOLDER
@@ -67,7 +66,7 @@ class Captures:
         ]
         for name, before, after in changes:
             with lock_workspace(agent.workspace) as place:
-                _put(place.continuum, name, before, after)
+                durable.exchange(place.continuum / name, before, after)
         self._written |= states
         return len(changes)
 
@@ -109,11 +108,3 @@ def _is_ours(old: bytes, new: bytes) -> bool:
 
 def _is_over(file: NowSession, late: datetime) -> bool:
     return now.is_cleared(file.document) and file.end is not None and moment_of(file.end) < late
-
-
-def _put(folder: OpenFolder, name: str, before: bytes | None, after: bytes | None) -> None:
-    digest = None if before is None else regular.compute_digest(before)
-    if after is None:
-        durable.remove(folder / name, digest or "")
-    else:
-        durable.replace(folder / name, after, digest)

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memoryd.errors import MemorydError, StateError
-from memoryd.files.descriptor import FILL_STEPS, extend, fill, no_step
+from memoryd.files.descriptor import FILL_STEPS, Step, extend, fill, no_step
 from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder, give_to
 from memoryd.files.regular import as_state_error, compute_digest, open_regular, read, read_all
 from memoryd.files.temporary import Leftover, list_leftovers, make_name
 
-Step = Callable[[str], None]
 Keep = Callable[["FolderEntry", bytes], bool]
 
 _RENAME_NOREPLACE = 1
@@ -99,6 +98,15 @@ def replace(
         else:
             _swap(temp, entry, expected, _OwnWrite(compute_digest(new), len(new)), step, keep)
     return FileReplacement(entry.path, expected, compute_digest(new))
+
+
+def exchange(entry: FolderEntry, old: bytes | None, new: bytes | None, step: Step = no_step) -> None:
+    """Make `new` the content of a file that holds `old`, as `replace` and `remove` do; None: there is no file."""
+    expected = None if old is None else compute_digest(old)
+    if new is None:
+        remove(entry, expected or "", step)
+    else:
+        replace(entry, new, expected, step)
 
 
 def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:

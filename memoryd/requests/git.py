@@ -158,9 +158,8 @@ def _put(workspace: Path, path: str, text: str) -> None:
     old = regular.read_in(workspace, path)
     if old is not None and old.decode("utf-8", "replace") not in {_ALL, _KEPT_OUT, _MERGED, "*"}:
         return
-    digest = None if old is None else regular.compute_digest(old)
     with open_folder(workspace) as folder, folders.made_way(folder, path) as entry:
-        durable.replace(entry, text.encode(), digest)
+        durable.exchange(entry, old, text.encode())
 
 
 def _first_change(text: str, redacted: str) -> int:

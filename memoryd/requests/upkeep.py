@@ -121,11 +121,7 @@ def _rewrite(agent: Agent, action: str, changes: dict[str, tuple[bytes | None, b
             with folders.made_way(place.continuum, path) as entry:
                 if old is not None:
                     folders.backup(place.continuum, f"by-hand-{now:%Y%m%dT%H%M%S}", entry.name, old)
-                digest = None if old is None else regular.compute_digest(old)
-                if new is None:
-                    durable.remove(entry, digest or "")
-                else:
-                    durable.replace(entry, new, digest)
+                durable.exchange(entry, old, new)
         files = tuple(
             LoggedFile(
                 f"{FOLDER}/{path}", None if old is None else len(_lines(old)), None if new is None else len(_lines(new))

@@ -134,7 +134,7 @@ def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome,
         with lock_workspace(writer.workspace) as place, folders.made_way(place.workspace, path) as entry:
             old = regular.read(entry)
             if old != drafted.data:
-                durable.replace(entry, drafted.data, None if old is None else regular.compute_digest(old), writer.step)
+                durable.exchange(entry, old, drafted.data, writer.step)
     except StateError as error:  # no fault of the run, which has been paid for: it waits until a person has mended it
         raise AwayError(error.what, error.where, error.hint) from error
     commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **drafted.row}))
