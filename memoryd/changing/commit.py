@@ -123,7 +123,9 @@ def commit(
         OSError: the disk refused; the intent stays and is completed later.
     """
     if revise is None and not any(isinstance(edit, _TO_FILES) for edit in edits):
-        return _commit_rows(writer, run, edits, outcome)
+        # They touch no file: one transaction is enough, without an intent.
+        rows = {"actor": ACTOR, "put_back": ()} | _intent_of(writer, edits, outcome, Preview(), ())
+        return _complete(writer, run, rows, outcome, (RUNNING,))
     with lock_workspace(writer.workspace) as place:
         for replan in range(REPLANS):
             brought = bring(writer, place.workspace, run.agent_id, settled=settled)
@@ -140,12 +142,6 @@ def commit(
         where=str(writer.workspace / CORE_FILE),
         hint="stop what rewrites it all the time; the run is tried again",
     )
-
-
-def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: RunOutcome) -> CommitResult:
-    """Carry out edits that touch no file: one transaction is enough, without an intent."""
-    intent = {"actor": ACTOR, "put_back": ()} | _intent_of(writer, edits, outcome, Preview(), ())
-    return _complete(writer, run, intent, outcome, (RUNNING,))
 
 
 def _intent_of(

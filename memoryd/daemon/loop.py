@@ -149,13 +149,13 @@ class _BackgroundTask:
         self._pool = pool
         self._tell = tell
         self._failed = failed
-        self.future: Future[None] | None = None
+        self.future: Future[object] | None = None
 
     @property
     def is_busy(self) -> bool:
         return self.future is not None and not self.future.done()
 
-    def start(self, chore: Callable[[], None]) -> None:
+    def start(self, chore: Callable[[], object]) -> None:
         if self.is_busy:
             return
         if self.future is not None and (error := self.future.exception()) is not None:
@@ -181,17 +181,18 @@ class Loop:
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
         # What may wait for a disk, a hook or the user's command, which may take a minute, is done beside the loop.
-        self.chores = _BackgroundTask(self.pool, app.log.error, "chore failed")
-        self.indexing = _BackgroundTask(self.pool, app.log.warning, "index not up to date")
-        self.embedding = _BackgroundTask(self.pool, app.log.warning, "not embedded")
-        self.capturing = _BackgroundTask(self.pool, app.log.warning, "sessions not captured")
+        self.tasks: list[_BackgroundTask] = []  # those that a stop waits for
+        self.chores = self._add_task(app.log.error, "chore failed")
+        self.indexing = self._add_task(app.log.warning, "index not up to date")
+        self.embedding = self._add_task(app.log.warning, "not embedded")
+        self.capturing = self._add_task(app.log.warning, "sessions not captured")
         self.captures = Captures()
-        self.discovering = _BackgroundTask(self.pool, app.log.warning, "new projects not added")
+        self.discovering = self._add_task(app.log.warning, "new projects not added")
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
-        self.linking = _BackgroundTask(self.pool, app.log.warning, "fleet not updated")
-        self.heeding = _BackgroundTask(self.pool, app.log.warning, "requests of the fleet not carried out")
+        self.linking = self._add_task(app.log.warning, "fleet not updated")
+        self.heeding = self._add_task(app.log.warning, "requests of the fleet not carried out")
         self.heed: Callable[[], None] | None = None  # carries out what the fleet asks of this host
-        self.telling = _BackgroundTask(self.pool, app.log.error, "alarms not reported")
+        self.telling = self._add_task(app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.announced: list[HookEvent] = []
@@ -217,6 +218,10 @@ class Loop:
         self.last_turn = now
 
     # --- life -------------------------------------------------------------------------------------------------------
+
+    def _add_task(self, tell: Callable[..., None], failed: str) -> _BackgroundTask:
+        self.tasks.append(_BackgroundTask(self.pool, tell, failed))
+        return self.tasks[-1]
 
     def run(self) -> bool:
         """Run until `SIGTERM` or `SIGINT`.
@@ -325,17 +330,7 @@ class Loop:
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
         if self.app.link is not None:
             self.app.link.asker.close()  # who waits for a reply finds it at the next start
-        beside = (
-            self.linking,
-            self.heeding,
-            self.chores,
-            self.indexing,
-            self.embedding,
-            self.telling,
-            self.discovering,
-            self.capturing,
-        )
-        threads += [one.future for one in beside if one.future is not None]
+        threads += [one.future for one in self.tasks if one.future is not None]
         if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
             self.app.embedder.close()
@@ -613,7 +608,7 @@ class Loop:
         if app.settings.discover and not self.discovering.is_busy and self.discover.is_due(now):
             self.discovering.start(self._discover)
         if app.settings.sessions.capture and self.capture.is_due(now):
-            self.capturing.start(self._capture)
+            self.capturing.start(lambda: self.captures.write_all(app.engine, app.settings, self.clock))
         self._tend_link()
         self._tell_alarms()
         if (self.watcher.method, self.watcher.polling_why) != before:
@@ -665,9 +660,6 @@ class Loop:
         if is_changed:
             self.reload_asked = True
             self.wake.set()
-
-    def _capture(self) -> None:
-        self.captures.write_all(self.app.engine, self.app.settings, self.clock)
 
     def _keep(self, drop: Callable[[str, Sequence[str]], None]) -> None:
         app = self.app

@@ -671,11 +671,6 @@ def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str,
     return {row["name"].removeprefix(prefix): row["n"] for row in rows}
 
 
-def left_as_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> int:
-    """Count an agent's sessions that were over when they were first seen and of which nothing was written to memory."""
-    return count_history(reader, agent_id, idle_end, now)[0]
-
-
 def count_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> tuple[int, int]:
     """Count an agent's sessions that were over when they were first seen: those not written to memory, and all."""
     row = reader.row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from memoryd.errors import RefusedError, StateError, describe
 from memoryd.fleet.extra import psycopg, psycopg_pool
@@ -56,9 +56,10 @@ class Database:
             kwargs=connect_options(self.host, is_lazy=is_lazy),
         )
 
-    def open(self) -> None:
+    def open(self) -> Self:
         """Begin to connect; never waits for the server."""
         self._pool.open(wait=False)
+        return self
 
     def close(self) -> None:
         """Close all connections."""

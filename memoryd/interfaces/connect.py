@@ -180,12 +180,8 @@ def _hooks(
     return HookSettings(path, tool, place.marks(), made)
 
 
-def _opencode_folder(place: ConnectTarget) -> Path:
-    return Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
-
-
 def _opencode(place: ConnectTarget) -> Sequence[Edit]:
-    settings = folder = _opencode_folder(place)
+    settings = folder = Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
     if place.project is not None:
         settings, folder = place.project, place.project / ".opencode"
     plugin = OwnFile(folder / "plugins" / "memoryd.js", place.plugin("opencode", "opencode.js"))

@@ -359,8 +359,7 @@ def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:
         from memoryd.fleet.sealing import read_seal
 
         seal = read_seal(settings.fleet.key_file)
-        with closing(Database(settings)) as database:
-            database.open()
+        with closing(Database(settings).open()) as database:
             database.fetch("SELECT 1")
     except MemorydError as error:
         yield Check("fleet", FAIL, f"{error.what}: {error.where}", error.hint)

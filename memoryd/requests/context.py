@@ -20,7 +20,6 @@ from memoryd.finding.recall import Hit, Narrowing
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
 from memoryd.ledger import facts, profile
-from memoryd.ledger.facts import Fact
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE, Injection
@@ -93,7 +92,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
     notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
-    known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=_is_no_rule)
+    known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=lambda fact: fact.category not in RULES)
     first = sorted(core, key=_weigh, reverse=True)
     parts, unreadable = _files(agent, local, project, tuple(row["content"] for row in first))
     return InjectionMaterial(
@@ -115,10 +114,6 @@ def _list_requests(settings: Settings, agent: Agent) -> list[injection.Part]:
     """Return the requests of people to read the memory, if there are any."""
     asked = "\n".join(f"- {line}" for _, line in access.list_notices(settings, agent))
     return [injection.Part(ASKED, asked)] if asked else []
-
-
-def _is_no_rule(fact: Fact) -> bool:
-    return fact.category not in RULES
 
 
 def _weigh(row: reads.Row) -> tuple[bool, bool, float, str]:

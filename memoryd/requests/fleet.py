@@ -6,7 +6,7 @@ the host that asked.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from memoryd.clock import Clock
@@ -17,32 +17,18 @@ from memoryd.requests import access, jobs_by_hand, lists, memory_changes, openin
 from memoryd.requests.access import Person
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memoryd.config import Agent, Settings
-    from memoryd.fleet.connection import Database
     from memoryd.fleet.requests import HostRequest
 
 KIND = "fleet"  # of the row of `job_run` that remembers a request
 
 
-@contextmanager
-def _open_database(settings: Settings) -> Iterator[Database]:
-    from memoryd.fleet.connection import Database
-
-    database = Database(settings, most=1)
-    database.open()
-    try:
-        yield database
-    finally:
-        database.close()
-
-
 def read_status(settings: Settings, host: str | None = None, limit: int = 20) -> dict[str, Any]:
     """Return the status of the whole fleet, or of one host."""
-    with _open_database(settings) as database:
-        from memoryd.fleet import view
+    from memoryd.fleet import view
+    from memoryd.fleet.connection import Database
 
+    with closing(Database(settings, most=1).open()) as database:
         return view.read_status(database, host, limit)
 
 
@@ -55,10 +41,11 @@ def ask_host(settings: Settings, host: str, action: str, **about: str | None) ->
         action: run, pause, resume, cancel or rollback.
         about: agent, kind and run, as the action needs them.
     """
-    with _open_database(settings) as database:
-        from memoryd.fleet import requests
-        from memoryd.fleet.sealing import read_seal
+    from memoryd.fleet import requests
+    from memoryd.fleet.connection import Database
+    from memoryd.fleet.sealing import read_seal
 
+    with closing(Database(settings, most=1).open()) as database:
         by = f"{access.current_person().name or access.find_user_name()}@{settings.fleet.host}"
         asked = requests.HostRequest(requests.new_request_id(), action, by, Clock().text(), **about)
         requests.post(database, read_seal(settings.fleet.key_file), host, asked)

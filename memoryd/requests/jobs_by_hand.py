@@ -73,10 +73,10 @@ def queue_job(settings: Settings, kind: str, agent_id: str) -> list[str]:
     """Queue a job beside the daemon, and do not wait; return its runs."""
     check_kind(kind)
 
-    def queue(engine: Engine, clock: Clock) -> list[str]:
-        return _queue_runs(settings, engine, clock, kind, agent_id, JobRequest())
-
-    queued = waiting.queue_beside(settings, agent_id, queue)
+    asked = JobRequest()
+    queued = waiting.queue_beside(
+        settings, agent_id, lambda engine, clock: _queue_runs(settings, engine, clock, kind, agent_id, asked)
+    )
     daemon_client.ask(settings.state_dir, "wake")
     return queued
 

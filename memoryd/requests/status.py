@@ -180,7 +180,7 @@ def left_as_history(settings: Settings, reader: DatabaseReader, agent: Agent) ->
     """Count the sessions that had ended before memoryd first saw them and are not written to memory."""
     if settings.ingest.history != "index" or settings.modes.sleep == "off" or not agent.enabled:
         return 0
-    return reads.left_as_history(reader, agent.id, settings.sessions.idle_end, text_of(datetime.now(UTC)))
+    return reads.count_history(reader, agent.id, settings.sessions.idle_end, text_of(datetime.now(UTC)))[0]
 
 
 def _loads(reader: DatabaseReader, agent: Agent) -> list[dict[str, Any]]:

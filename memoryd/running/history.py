@@ -113,7 +113,7 @@ class Importer:
         unread = {
             waiting: size
             for waiting, size in self._ingest.list_unread().items()
-            if waiting.agent_id == one.agent_id and waiting.changed_at >= one.since_seconds
+            if waiting.agent_id == one.agent_id and waiting.changed_at >= _seconds_of(one.since)
         }
         self._note(one, len(unread), sum(unread.values()))
         if unread:
@@ -189,11 +189,6 @@ class _OpenImport:
         self.told: dict[str, Any] = json.loads(row["receipt"]).get(KIND, {})
         self.step: str = self.told.get("step", READING)
         self.since: str = self.options.get("since") or ""
-
-    @property
-    def since_seconds(self) -> float:
-        """Return the first moment it covers, in seconds since the epoch."""
-        return _seconds_of(self.since)
 
     def note(self, **values: Any) -> None:
         """Record values on its row."""

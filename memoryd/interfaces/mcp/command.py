@@ -41,7 +41,11 @@ def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
     settings = call.settings()
     chosen = None if agent_id or address else choose(settings, str(Path.cwd()))
     if chosen is None and agent_id is None and address is None:
-        _serve_nothing()
+        import anyio
+
+        from memoryd.interfaces.mcp import server, serving
+
+        anyio.run(serving.over_plain_stdio, server.make_empty_server())
         return
     agent = chosen or call.agent(settings, agent_id)
     close = log.configure(settings.state_dir, level=settings.log.level, text=False)
@@ -51,15 +55,6 @@ def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
         close()
     if not is_done:
         os._exit(0)  # a call that hangs would hold the process up; everything is stored
-
-
-def _serve_nothing() -> None:
-    import anyio
-
-    from memoryd.interfaces.mcp import serving
-    from memoryd.interfaces.mcp.server import make_empty_server
-
-    anyio.run(serving.over_plain_stdio, make_empty_server())
 
 
 def _serve(call: Call, settings: Settings, agent: Agent, address: str | None) -> bool:
