@@ -4,28 +4,22 @@ Tokens are the rough estimate: the guards compare shares of one sum, and the sam
 and without a tokenizer at hand.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from memoryd.clock import moment_of, text_of
 from memoryd.database import audit, memories
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger import erosion, forgetting, guards
+from memoryd.ledger.accounting import Rewrite
+from memoryd.ledger.erosion import Drop
 from memoryd.ledger.guards import Caller, Context, Guard, GuardLimits, RefinementStart, Refusal
 from memoryd.ledger.memory import Memory, MemoryKind
 from memoryd.ledger.operation import Add, Change, Delete, Operation, apply, ids_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from memoryd.ledger.accounting import Rewrite
-    from memoryd.ledger.erosion import Drop
 
 ACTOR = "memoryd"  # who the audit says it was: memoryd itself …
 HUMAN = "human"  # … a person's own hand …

@@ -5,17 +5,18 @@ of `MEMORY.md` against the live core. Problems are reported by ids and numbers, 
 objects of the declared tables; only the audit, hundreds of thousands of rows, is read as plain SQL.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlmodel import Session, col, or_, select
 
 from memoryd.changing.restore import JOURNALS
+from memoryd.config import Agent, Settings
 from memoryd.database import backups, memories, reads, vault
+from memoryd.database.reads import DatabaseReader
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
 from memoryd.errors import MemorydError
@@ -26,12 +27,6 @@ from memoryd.ledger import forgetting
 from memoryd.ledger.audit import AuditEntry, ErasedState
 from memoryd.ledger.memory import PREFIXES, Ending, to_json
 from memoryd.tiers import core, daily, diary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it

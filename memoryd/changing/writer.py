@@ -1,21 +1,16 @@
 """Hold what every change of an agent's memory works with, from the database to the limits of the guards."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.changing import guard_check
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import Caller, GuardLimits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.ledger.operation import Operation
+from memoryd.ledger.operation import Operation
 
 
 @dataclass(frozen=True, slots=True)

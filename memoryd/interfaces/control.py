@@ -12,8 +12,6 @@ seconds, or if it is another user's process (except root's). Where too many clie
 oldest goes, first of the same process: a new one, such as a hook, always has a place.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -21,18 +19,15 @@ import selectors
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from memoryd.errors import MemorydError
 from memoryd.files import socket_file
+from memoryd.files.log import Log
 from memoryd.requests.daemon_client import MAX_ANSWER, MAX_FRAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-    from types import TracebackType
-
-    from memoryd.files.log import Log
 
 MAX_CLIENTS = 32
 MAX_OF_PEER = 8  # of one process that have not sent their line

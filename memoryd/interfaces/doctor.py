@@ -4,20 +4,22 @@ It only reads, and asks no server but the model's own endpoint, which costs noth
 paths, never a key and never session content or memory.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import stat
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.text import Text
+
+from memoryd.config import Settings
 from memoryd.config_fleet import PROVIDER as FLEET
 from memoryd.counted import count_noun
 from memoryd.database import backups, library, reads
@@ -30,6 +32,7 @@ from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces.output import make_list, style, tell_time
+from memoryd.llm.endpoint import Endpoint
 from memoryd.reading.sources import sources_of
 from memoryd.requests import status, status_text
 from memoryd.running.answering import OFFLINE, endpoint_of
@@ -38,15 +41,7 @@ from memoryd.transcripts.format import UNHEARD
 from memoryd.transcripts.messages import SPEAKERS
 from memoryd.worker import embedder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from rich.text import Text
-
-    from memoryd.config import Settings
-    from memoryd.llm.endpoint import Endpoint
-
-    Look = Callable[[Settings, datetime], Iterator["Check"]]
+Look = Callable[[Settings, datetime], Iterator["Check"]]
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _STYLES = {FAIL: "bold red", WARN: "yellow", OK: "green"}  # in the order that people are shown

@@ -6,13 +6,15 @@ memory: it answers only the user of the daemon. A person with that user's rights
 files. The command refuses to run on a terminal.
 """
 
-from __future__ import annotations
-
 import re
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from memoryd.agent_choice import choose, is_within
+from memoryd.app import App
+from memoryd.config import Agent
+from memoryd.daemon.loop import Loop
 from memoryd.database import reads, sqlite, turns
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.finding.recall import Narrowing
@@ -27,15 +29,7 @@ from memoryd.requests import context as contexts
 from memoryd.requests.context import Asker
 from memoryd.running import now_files
 from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from memoryd.app import App
-    from memoryd.config import Agent
-    from memoryd.daemon.loop import Loop
-    from memoryd.scrub.policy import Policy
-
+from memoryd.scrub.policy import Policy
 
 PROMPT_TOKENS = 500  # of what is told beside a prompt
 PROMPT_HITS = 3

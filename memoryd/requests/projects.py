@@ -4,30 +4,25 @@ Two folders are of one project if they lie in one git work tree, else in one con
 sessions of an agent were in one project, every session gets the state of that project.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os.path
 from collections import OrderedDict
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.clock import moment_of
+from memoryd.config import Agent
 from memoryd.database import reads
+from memoryd.database.reads import DatabaseReader, Row
 from memoryd.jobs.exchanges import is_scheduled
 from memoryd.jobs.signals import says_nothing
 from memoryd.ledger.foreign import Foreign
 from memoryd.recall import project_state
+from memoryd.recall.injection import Part
 from memoryd.tiers.archive import name_of
 from memoryd.tiers.session_summary import parse_points
 from memoryd.transcripts.registry import program_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from memoryd.config import Agent
-    from memoryd.database.reads import DatabaseReader, Row
-    from memoryd.recall.injection import Part
 
 OTHER = ""  # the root of a project without sessions
 _LOOKED_AT = 8  # sessions; the state is that of the last one with a request

@@ -4,20 +4,15 @@ A row leaves `show` whole, or with the few named values that tell nothing of wha
 nobody named is hidden, so a new column of a table is hidden until somebody decides otherwise.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.config import Agent, Settings
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.requests import access
 from memoryd.requests.access import Person
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from memoryd.config import Agent, Settings
 
 _MOST_NAMED = 200  # rows that one entry of the audit names
 # Ids that memoryd itself has drawn. Others, such as those of sessions, come from files of agents.

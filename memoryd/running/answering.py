@@ -11,20 +11,24 @@ configuration may let the offline backend answer; the reply then holds the reaso
 its run is blocked, with an alarm.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Engine
 
 from memoryd.clock import Clock, moment_of
+from memoryd.config import Settings
 from memoryd.config_fleet import PROVIDER as FLEET
 from memoryd.database import alarms, runs, spend, sqlite
+from memoryd.database.runs import Run
 from memoryd.errors import StateError
+from memoryd.files.log import Log
 from memoryd.gauge import window
 from memoryd.jobs import parts as dividing
 from memoryd.jobs.job import Ask, RejectedReply, Reply, ToolCall
@@ -33,18 +37,9 @@ from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import FLEET_URL, OPENAI_URL, Endpoint
 from memoryd.llm.failure import Failure, ModelError, Trouble
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.worker.client import ClosedError, Worker, WorkerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sqlalchemy import Connection, Engine
-
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.files.log import Log
-    from memoryd.reading.scrubbing import Scrubber
-    from memoryd.worker.pool import Pool
+from memoryd.worker.pool import Pool
 
 OFFLINE = "offline"
 OFFLINE_DEADLINE = timedelta(minutes=10)

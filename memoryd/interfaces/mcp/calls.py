@@ -1,21 +1,16 @@
 """Run each call of a tool in its own thread, within its time and rate limits."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from memoryd.errors import MemorydError, RefusedError
+from memoryd.files.log import Log
 from memoryd.requests.rate import Bucket
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memoryd.files.log import Log
 
 T = TypeVar("T")
 THREADS = 4

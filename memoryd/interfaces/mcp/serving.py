@@ -1,31 +1,25 @@
 """Serve on standard input and output until they close, or on the loopback until a signal comes."""
 
-from __future__ import annotations
-
+import asyncio
 import os
 import signal
+import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import uvicorn
+from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from memoryd.files.log import Log
 from memoryd.interfaces.mcp.calls import CallKind, Calls
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, PATH, Loopback
 from memoryd.interfaces.mcp.unanswered import InputStream, OutputStream, UnansweredRequests
-
-if TYPE_CHECKING:
-    import asyncio
-    import socket
-    from collections.abc import Callable, Iterator
-
-    from mcp.server.lowlevel import Server
-
-    from memoryd.files.log import Log
-    from memoryd.reading.scrubbing import Scrubber
+from memoryd.reading.scrubbing import Scrubber
 
 GRACE = 5.0  # seconds that what runs may take at the end
 TICK = 30.0
