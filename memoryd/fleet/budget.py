@@ -9,19 +9,15 @@ All reservations wait for one lock, so nothing waits for the disk under it. `res
 take back a reservation that nobody has acted on, or leave a settled one as it was reserved.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.config_fleet import FleetSettings
 from memoryd.jobs.job import Reply
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.failure import Failure, Trouble
-
-if TYPE_CHECKING:
-    from memoryd.config_fleet import FleetSettings
 
 ALL = ""  # the row of `fleet_day` that counts all agents
 PROBE_GRACE = 30.0  # seconds beyond its timeout after which a probe's worker counts as killed

@@ -1,19 +1,14 @@
 """Connect to the fleet's PostgreSQL: a pool of connections that survives an outage, and the check of the schema."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from typing import Any, Self
 
+from memoryd.config import Settings
 from memoryd.errors import RefusedError, StateError, describe
 from memoryd.fleet.extra import psycopg, psycopg_pool
 from memoryd.fleet.schema import require_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.config import Settings
 
 PATIENCE_SECONDS = 3.0  # for a connection; a daemon must not hang on a server that is away
 STATEMENT_SECONDS = 30

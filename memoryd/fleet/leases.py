@@ -5,19 +5,13 @@ agent is still the same. Times are those of PostgreSQL. The lock beside the file
 two hosts from doing the same work twice.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from memoryd.config import Agent
 from memoryd.errors import StateError
 from memoryd.files.token_file import read_or_make
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from memoryd.config import Agent
-    from memoryd.fleet.connection import Database
+from memoryd.fleet.connection import Database
 
 FILE = ".workspace-id"
 _NO_NAME = re.compile(r"[^a-z0-9_-]")  # whoever may write the database may write anything for a name

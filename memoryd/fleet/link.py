@@ -4,38 +4,32 @@ The daemon calls `tick` on a thread of its own. While PostgreSQL is away everyth
 back as `llm.fallback` says, the host keeps the workspaces that it held last, and one alarm is open.
 """
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from sqlalchemy import Engine
+
+from memoryd.clock import Clock
+from memoryd.config import Settings
 from memoryd.database import alarms
+from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, RefusedError, StateError
+from memoryd.files.log import Log
 from memoryd.files.token_file import read_or_make
 from memoryd.fleet import leases, requests
 from memoryd.fleet.connection import AWAY, Database
 from memoryd.fleet.mirror import Mirror
 from memoryd.fleet.question import FleetQuestion
 from memoryd.fleet.questions import LATE, FleetAsker
+from memoryd.fleet.requests import HostRequest
 from memoryd.fleet.sealing import read_seal
+from memoryd.jobs.job import Ask, Reply
+from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure
 from memoryd.running.alarms import FLEET, HELD
 from memoryd.running.answering import question_hash
 from memoryd.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Engine
-
-    from memoryd.clock import Clock
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.files.log import Log
-    from memoryd.fleet.requests import HostRequest
-    from memoryd.jobs.job import Ask, Reply
-    from memoryd.llm.endpoint import Endpoint
 
 STATE = "fleet.id"  # in the state folder: two daemons with one host name have different ones
 _FAILURES = 2  # in a row, until the alarm

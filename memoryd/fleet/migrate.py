@@ -1,7 +1,5 @@
 """Apply the numbered migrations of the fleet's schema."""
 
-from __future__ import annotations
-
 from memoryd.errors import StateError, describe
 from memoryd.fleet.connection import connect_options
 from memoryd.fleet.extra import procrastinate, psycopg

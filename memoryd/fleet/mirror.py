@@ -4,25 +4,20 @@ Each row travels when it changes. What the fleet has is known by a digest of eac
 of the connection: so the mirror goes on after days offline, and both tables become equal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Engine, RowMapping
 
 from memoryd.clock import Clock, text_of
+from memoryd.config import Settings
 from memoryd.database import alarms, query, runs, sqlite
+from memoryd.fleet.connection import Database
 from memoryd.gauge.fill import fill_of
 from memoryd.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Engine, RowMapping
-
-    from memoryd.config import Settings
-    from memoryd.fleet.connection import Database
 
 COLUMNS = (
     "id", "kind", "agent_id", "actor", "trigger", "state", "scheduled_for", "started_at", "finished_at", "attempt",

@@ -1,7 +1,5 @@
 """Convert a question and its answer to JSON values, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any

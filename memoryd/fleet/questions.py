@@ -4,26 +4,21 @@ The id of a question is a hash of its content. So a host that died while it wait
 and does not ask again. A reply that comes after the deadline waits for the next attempt of its run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.fleet import question as values
 from memoryd.fleet.connection import AWAY, Database, FleetAwayError
 from memoryd.fleet.extra import procrastinate, psycopg
+from memoryd.fleet.question import FleetQuestion
+from memoryd.fleet.sealing import Seal
+from memoryd.jobs.job import Reply
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.worker.client import ClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memoryd.fleet.question import FleetQuestion
-    from memoryd.fleet.sealing import Seal
-    from memoryd.jobs.job import Reply
 
 TASK = "memoryd.answer"
 QUEUE = "memoryd"

@@ -4,21 +4,16 @@ A request is encrypted with the fleet's key, names the host, and is valid for a 
 PostgreSQL cannot make a request, move one to another host, or repeat one.
 """
 
-from __future__ import annotations
-
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoryd.clock import moment_of, text_of
 from memoryd.errors import NotFoundError, RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memoryd.fleet.connection import Database
-    from memoryd.fleet.sealing import Seal
+from memoryd.fleet.connection import Database
+from memoryd.fleet.sealing import Seal
 
 ACTIONS = ("run", "pause", "resume", "cancel", "rollback")
 HOLDS = timedelta(days=1)  # far more than clocks differ

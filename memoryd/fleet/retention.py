@@ -1,14 +1,9 @@
 """Keep the fleet's tables small: delete rows that nobody reads any more. Times are those of PostgreSQL."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from memoryd.clock import text_of
-
-if TYPE_CHECKING:
-    from memoryd.fleet.connection import Database
+from memoryd.fleet.connection import Database
 
 QUESTIONS = timedelta(days=7)  # longer than a host is away; a question is deleted as soon as its host has the reply
 SPEND = timedelta(days=7)  # single calls; the sums of each day stay

@@ -1,7 +1,5 @@
 """List the migrations of the fleet's schema: those of procrastinate, then memoryd's; compare them with a database."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,18 +5,14 @@ reply to another question. Without a key, texts are readable, as configured for 
 is refused.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from memoryd.errors import ConfigError, RefusedError, StateError, describe
 from memoryd.fleet.extra import fernet
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HINT = "a line of 32 random bytes: openssl rand -base64 32 | tr '+/' '-_'"
 

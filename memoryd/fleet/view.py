@@ -1,13 +1,9 @@
 """Read the state of all hosts of the fleet: alarms, runs, waiting questions, spent tokens."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from memoryd.fleet.connection import Database
 from memoryd.fleet.extra import psycopg
-
-if TYPE_CHECKING:
-    from memoryd.fleet.connection import Database
 
 _HOSTS = (
     "SELECT host, version, seen_at::text, extract(epoch FROM clock_timestamp() - seen_at)::int AS silent_seconds, told,"

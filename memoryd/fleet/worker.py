@@ -5,8 +5,6 @@ address. A reply is stored before its task is acknowledged, so a question is not
 after it. A worker that dies while it asks leaves its task to the others: `retry_stalled` takes the agent's lock off it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal
@@ -15,12 +13,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.config import Settings
 from memoryd.errors import MemorydError, RefusedError, StateError, describe
+from memoryd.files.log import Log
 from memoryd.fleet import budget, question, retention
 from memoryd.fleet.connection import Database, FleetAwayError, connect_options
 from memoryd.fleet.extra import procrastinate
+from memoryd.fleet.question import FleetQuestion
 from memoryd.fleet.questions import QUEUE, TASK, channel_of
 from memoryd.fleet.sealing import Seal, read_seal
 from memoryd.jobs.job import Reply
@@ -30,11 +31,6 @@ from memoryd.reading.scrubbing import Scrubber
 from memoryd.running.answering import compute_cost, redact_reply
 from memoryd.worker.client import ClosedError, Worker
 from memoryd.worker.pool import Pool
-
-if TYPE_CHECKING:
-    from memoryd.config import Settings
-    from memoryd.files.log import Log
-    from memoryd.fleet.question import FleetQuestion
 
 HEARTBEAT_SECONDS = 5.0
 STALLED_SECONDS = 20.0  # without a heartbeat, a worker counts as killed
