@@ -4,26 +4,22 @@ An act is audited before it is carried out, by the name of the person, with a no
 There is no act by which a person consents to access: that is the agent's.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memoryd.admin import settings_edit
 from memoryd.admin.pages import KINDS
+from memoryd.config import Agent
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.profile import ProfileSection
 from memoryd.requests import access, fleet, history, jobs_by_hand, lists, memory_changes, opening
 from memoryd.requests.history import ImportRequest
 from memoryd.requests.jobs_by_hand import JobRequest
+from memoryd.requests.views import PersonView
 from memoryd.requests.waiting import failure_of
-
-if TYPE_CHECKING:
-    from memoryd.config import Agent
-    from memoryd.requests.views import PersonView
 
 
 class Order(NamedTuple):

@@ -3,24 +3,20 @@
 Whatever is of an agent comes from `requests` and passes through the view; a template shows only what it is given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memoryd.admin import charts, settings_edit
+from memoryd.config import Agent
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.finding.access_grants import PARTS
 from memoryd.finding.recall import Narrowing
 from memoryd.ledger.category import Category
 from memoryd.requests import access, blame, fleet, lists, opening, searching, status
 from memoryd.requests.lists import MemoryQuery
+from memoryd.requests.views import PersonView
 from memoryd.running.kinds import KINDS as RUN_KINDS
-
-if TYPE_CHECKING:
-    from memoryd.config import Agent
-    from memoryd.requests.views import PersonView
 
 KINDS = ("sleep", "dream", "refine", "dedup", "facts", "rollover")
 SESSION_KEEPS = ("id", "state", "turns", "last_turn_at", "tokens", "window", "ratio", "gauge", "format")

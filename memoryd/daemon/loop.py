@@ -4,27 +4,30 @@ Each turn looks at changed transcripts, stores turns, considers the changed sess
 maintenance. The database is the schedule; the loop holds no plan of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from memoryd import config
 from memoryd.agent_choice import choose
+from memoryd.app import App
 from memoryd.changing.captures import Captures
+from memoryd.config import Settings
 from memoryd.config_fleet import list_fixed
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, rest, schedule, scheduled_times
 from memoryd.daemon.watch import OUT_OF_FILES, Watcher
 from memoryd.database import alarms, query, runs, sqlite
+from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble, is_out_of_files
 from memoryd.files import trust
 from memoryd.files.folders import make_memory_folders
@@ -33,17 +36,9 @@ from memoryd.reading.new_agents import Discoverer
 from memoryd.running import alarms as alarming
 from memoryd.running import extraction, history, hook_events, owner, retention, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
+from memoryd.running.hook_events import HookEvent
 from memoryd.version import __version__
 from memoryd.worker.client import ClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import FrameType
-
-    from memoryd.app import App
-    from memoryd.config import Settings
-    from memoryd.database.runs import Run
-    from memoryd.running.hook_events import HookEvent
 
 TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot

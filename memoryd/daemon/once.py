@@ -1,13 +1,13 @@
 """Read everything, run everything that is due, in one thread, and end: `run --once`."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.app import App
 from memoryd.changing.captures import Captures
 from memoryd.changing.core_import import CORE_FILE
+from memoryd.config import Agent
 from memoryd.daemon import schedule, scheduled_times
 from memoryd.database import runs, sqlite
 from memoryd.errors import MemorydError
@@ -15,11 +15,6 @@ from memoryd.files import regular
 from memoryd.running import alarms as alarming
 from memoryd.running import extraction, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
-
-if TYPE_CHECKING:
-    from memoryd.app import App
-    from memoryd.config import Agent
-
 
 PATIENCE_SECONDS = 60.0
 SETTLED_SECONDS = 10.0  # for an edit of MEMORY.md to settle

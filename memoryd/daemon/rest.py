@@ -1,15 +1,10 @@
 """Give disk and memory back once nothing has been written for a while."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
+from memoryd.app import App
 from memoryd.daemon import heap
 from memoryd.database import sqlite
-
-if TYPE_CHECKING:
-    from memoryd.app import App
 
 QUIET_SECONDS = 30.0
 

@@ -1,19 +1,14 @@
 """Queue runs when their scheduled time (slot) comes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
+from memoryd.app import App
 from memoryd.changing import ledger_runs
+from memoryd.config import Agent, Settings
 from memoryd.daemon import schedule
+from memoryd.daemon.schedule import Due
 from memoryd.running import dreaming, evaluating, queueing, refinement_due, refining, rollover, self_test, sleeping
-
-if TYPE_CHECKING:
-    from memoryd.app import App
-    from memoryd.config import Agent, Settings
-    from memoryd.daemon.schedule import Due
 
 MOST_MISSED = 400
 LATE = timedelta(minutes=2)

@@ -5,12 +5,10 @@ its own walk creates events that overflow its queue. It reports neither its watc
 overflow.
 """
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdog.events import (
     DirCreatedEvent,
@@ -24,16 +22,11 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from memoryd.files import mounts, sources
 from memoryd.files.log import Log, on_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from watchdog.observers.api import BaseObserver, ObservedWatch
-
-    from memoryd.reading.sources import SourcePattern
+from memoryd.reading.sources import SourcePattern
 
 EVENTS: list[type[FileSystemEvent]] = [
     FileModifiedEvent, FileCreatedEvent, FileMovedEvent, FileDeletedEvent, DirCreatedEvent, DirDeletedEvent,
