@@ -240,6 +240,9 @@ class HooksSettings:
     on_alarm: str | None = make_key(values.or_null(values.parse_text), None)
 
 
+_PARTIES = values.make_list_parser(values.one_of("owner", "agent", "fleet"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings:
     """Configure who may ask for what: the owner by commands and Python, the agent by its tools and hooks.
@@ -247,12 +250,8 @@ class AccessSettings:
     `fleet` are the operators of a fleet, through PostgreSQL.
     """
 
-    consolidate: tuple[str, ...] = make_key(
-        values.make_list_parser(values.one_of("owner", "agent", "fleet")), ("owner", "agent")
-    )
-    edit: tuple[str, ...] = make_key(
-        values.make_list_parser(values.one_of("owner", "agent", "fleet")), ("owner", "agent")
-    )
+    consolidate: tuple[str, ...] = make_key(_PARTIES, ("owner", "agent"))
+    edit: tuple[str, ...] = make_key(_PARTIES, ("owner", "agent"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -557,13 +556,13 @@ def _settings(reading: _ConfigReading, data: bytes) -> Settings | None:
     return settings
 
 
-def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path | None:
+def state_dir_of(path: Path) -> Path | None:
     """Return the state folder of a configuration that is refused for another reason; None if it names none.
 
     If the file is not YAML, only its line that begins with `state_dir` is read.
     """
     source = path.absolute()
-    place = values.PathBase(source.parent, os.environ if environ is None else environ)
+    place = values.PathBase(source.parent, os.environ)
     with contextlib.suppress(OSError):
         data = source.read_bytes()
         line = next((one for one in data.splitlines(keepends=True) if one.startswith(b"state_dir")), b"")

@@ -42,14 +42,12 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     def _on_connect(dbapi: Any, _record: object) -> None:
         packing.register(dbapi)
         dbapi.isolation_level = None  # SQLAlchemy says BEGIN itself, so that reads are inside the transaction too
-        cursor = dbapi.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute("PRAGMA secure_delete=ON")  # FAST leaves what it would have to write a page for
-        cursor.execute("PRAGMA cache_size=-4096")
-        cursor.execute("PRAGMA journal_size_limit=16777216")
-        cursor.close()
+        dbapi.execute("PRAGMA journal_mode=WAL")
+        dbapi.execute("PRAGMA synchronous=FULL")
+        dbapi.execute("PRAGMA foreign_keys=ON")
+        dbapi.execute("PRAGMA secure_delete=ON")  # FAST leaves what it would have to write a page for
+        dbapi.execute("PRAGMA cache_size=-4096")
+        dbapi.execute("PRAGMA journal_size_limit=16777216")
 
     made_by = os.getpid()
 

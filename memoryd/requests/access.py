@@ -99,7 +99,7 @@ def _has_grants(settings: Settings, agent: Agent) -> bool:
     """Return True if an access request to an agent's memory was not refused, or is not reported yet."""
     from memoryd.database import reads
 
-    path = reads_path(settings)
+    path = reads.database_path(settings)
     sql = """SELECT count(*) FROM "grant" WHERE agent_id = ? AND state IN ('requested', 'given')"""
     return path.exists() and bool(reads.ask(path, lambda reader: reader.number(sql, agent.id)))
 
@@ -204,9 +204,9 @@ def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
     from dataclasses import asdict
 
     from memoryd.clock import Clock, moment_of
-    from memoryd.database import grants, sqlite
+    from memoryd.database import grants, reads, sqlite
 
-    if not reads_path(settings).exists():
+    if not reads.database_path(settings).exists():
         return []
     now = Clock()
     with _open_grants(settings, agent) as silo:
@@ -226,7 +226,7 @@ def list_active(settings: Settings) -> list[dict[str, Any]]:
     """Return the grants by which the person may read now, of all agents; each with its seconds `left`."""
     from memoryd.database import reads
 
-    path = reads_path(settings)
+    path = reads.database_path(settings)
     if not path.exists():
         return []
     sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
@@ -237,7 +237,9 @@ def list_active(settings: Settings) -> list[dict[str, Any]]:
 
 def settle_grants(settings: Settings, agent: Agent) -> None:
     """Take the agent's answers from its consent file, and report what was read under grants that have ended."""
-    if reads_path(settings).exists():
+    from memoryd.database import reads
+
+    if reads.database_path(settings).exists():
         with _open_grants(settings, agent):
             pass
 
@@ -245,11 +247,11 @@ def settle_grants(settings: Settings, agent: Agent) -> None:
 def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
     """Return what tells the agent of requests to read its memory: ids and lines; empty if nobody asks."""
     from memoryd.clock import text_of, utc_now
-    from memoryd.database import grants, sqlite
+    from memoryd.database import grants, reads, sqlite
     from memoryd.finding.access_grants import ANSWERED_WITHIN, PATH, describe_request
     from memoryd.requests import opening
 
-    if not reads_path(settings).exists():
+    if not reads.database_path(settings).exists():
         return []
     since = text_of(utc_now() - ANSWERED_WITHIN)
     with opening.open_beside(settings) as engine:
@@ -291,10 +293,3 @@ def _describe_reads(grant: Grant, found: Sequence[dict[str, str]]) -> str:
     what = "; ".join(list(dict.fromkeys(one["read"] for one in found))[:_MOST_NAMED])
     told = f"{len(found)} reads: {what}" if found else "nothing was read"
     return f"Access of {who} under {grant.id} has ended ({grant.purpose}). {told}."
-
-
-def reads_path(settings: Settings) -> Path:
-    """Return the path of the state database."""
-    from memoryd.database import reads
-
-    return reads.database_path(settings)

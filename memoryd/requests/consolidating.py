@@ -45,14 +45,7 @@ def consolidate(
     return _carry_out(settings, agent, asked)
 
 
-def recover(
-    settings: Settings,
-    agent: Agent,
-    hours: float = 24,
-    *,
-    consolidate: bool = False,
-    by: Literal["owner", "agent"] = "owner",
-) -> dict[str, Any]:
+def recover(settings: Settings, agent: Agent, hours: float = 24, *, consolidate: bool = False) -> dict[str, Any]:
     """List the NOW files that are older than so many hours and were never rolled over; with `consolidate`, do it.
 
     Raises:
@@ -67,7 +60,7 @@ def recover(
     ]
     if not (consolidate and found):
         return {"stale": found, "run": None}
-    permission.require(settings, agent, "consolidate", by, "recover")
+    permission.require(settings, agent, "consolidate", "owner", "recover")
     done = _carry_out(settings, agent, JobRequest(before=clock.text(ahead=-timedelta(hours=hours))))
     return {"stale": found, **done}
 
