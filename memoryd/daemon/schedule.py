@@ -5,22 +5,16 @@ local wall-clock time, is a scheduled time (slot), and each is used once. So a r
 off is caught up once, and an hour that a clock change repeats does not repeat its run.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 
+from memoryd.config import Settings
 from memoryd.cron import parse_cron
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from zoneinfo import ZoneInfo
-
-    from memoryd.config import Settings
 
 REPEATED_MAX = 200  # minutes: no clock change repeats more than two hours
 LOOK_BACK = (timedelta(hours=2), timedelta(days=2), timedelta(days=9), timedelta(days=40), timedelta(days=400))

@@ -1,24 +1,19 @@
 """Render a run for people: a sentence about it, and the calls of a refinement; texts only with permission."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
 from memoryd.database import reads
+from memoryd.database.reads import DatabaseReader
 from memoryd.interfaces.output import one_line, tell_time
 from memoryd.jobs.tally import RefinementTally
 from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.requests import access
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader
 
 REFINE = "refine"
 _CORE = PREFIXES[MemoryKind.CORE]
