@@ -8,14 +8,11 @@ Every text goes out without secrets, in neutral form, and between the marks that
 in a transcript, it is not evidence.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import date
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
@@ -44,27 +41,17 @@ _COUNTED = ("core_tokens", "may_shrink_by", "changes_left", "lost_tokens")
 _ASKS = ("id", "state", "uid", "purpose", "seconds", "requested_at", "expires_at")  # of a person's request
 
 
-class MemoryTools:
-    """Give one agent access to its own memory. Safe to use from several threads."""
+class MemoryTools(ExitStack):
+    """Give one agent access to its own memory. Safe to use from several threads. `close` ends scanner and index."""
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
         """Refuse a program that does not run as the owner of the workspace."""
+        super().__init__()
         access.require_agents_own(agent)
         self._settings = settings
         self.agent = agent
-        self._open = ExitStack()
-        self.scrubber: Scrubber = self._open.enter_context(scanner.open_scrubber(settings))
-        self._recall = self._open.enter_context(searching.open_recall(settings, self.scrubber))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the index, and end the scanner."""
-        self._open.close()
+        self.scrubber: Scrubber = self.enter_context(scanner.open_scrubber(settings))
+        self._recall = self.enter_context(searching.open_recall(settings, self.scrubber))
 
     def search(self, asked: values.SearchArguments) -> dict[str, Any]:
         """Search the memory, most relevant first."""

@@ -4,8 +4,6 @@ The SDK's server drops running calls when its input ends and reports a closed co
 stored. Programs that pipe in their calls close the input as soon as they have written them.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, Generic, Self, TypeVar
 
