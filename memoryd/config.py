@@ -308,6 +308,14 @@ class Settings:
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # sleep.budget → its line
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)  # about removed keys
 
+    def find_agent(self, agent_id: str) -> Agent | None:
+        """Return an agent by its id; None if it is not configured."""
+        return next((agent for agent in self.agents if agent.id == agent_id), None)
+
+    def get_agent(self, agent_id: str) -> Agent:
+        """Return an agent that is configured."""
+        return next(agent for agent in self.agents if agent.id == agent_id)
+
 
 # --- from a file to settings -----------------------------------------------------------------------------------------
 

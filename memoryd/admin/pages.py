@@ -148,14 +148,9 @@ def show_runs(look: Look) -> dict[str, Any]:
     return {"rows": rows, "wanted": wanted, "start": start, "page_size": lists.PAGE, "kinds": sorted(RUN_KINDS)}
 
 
-def _find(view: PersonView, agent_id: str) -> Agent | None:
-    """Return an agent by its id; None if it is no longer configured."""
-    return next((agent for agent in view.settings.agents if agent.id == agent_id), None)
-
-
 def _show_run(view: PersonView, row: dict[str, Any]) -> dict[str, Any]:
     """Return a run; its reasons only for those who may see content, as they may name files of the agent."""
-    if view.is_blind(_find(view, row["agent_id"]), "runs", row["id"]):
+    if view.is_blind(view.settings.find_agent(row["agent_id"]), "runs", row["id"]):
         return view.hide([row], lists.RUN_KEEPS)[0]
     return row
 
@@ -164,7 +159,7 @@ def show_run(look: Look) -> dict[str, Any]:
     """Return one run: phases, counts, guards, calls of a refinement, changes, claims."""
     view = look.view
     row = lists.get_run(view.settings, look.place["run"])
-    agent = _find(view, row["agent_id"])
+    agent = view.settings.find_agent(row["agent_id"])
     changes, claims = row.pop("changes"), row.pop("claims")
     blind = view.is_blind(agent, "runs", row["id"])
     keeps = ("id", "operation", "memory_id")
@@ -179,7 +174,7 @@ def show_time(look: Look) -> dict[str, Any]:
     wanted = {name: look.text(name) for name in names} | {"agent_id": look.text("agent")}
     found = lists.list_audit(view.settings, before=look.number("before") or None, wanted=wanted)
     rows: list[dict[str, Any]] = []
-    agents = {row["agent_id"]: _find(view, row["agent_id"]) for row in found}
+    agents = {row["agent_id"]: view.settings.find_agent(row["agent_id"]) for row in found}
     texts = look.query.get("texts") == "1"
     for agent_id, agent in agents.items():
         rows += _show_entries(view, agent, [row for row in found if row["agent_id"] == agent_id], texts=texts)

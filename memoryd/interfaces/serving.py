@@ -70,8 +70,8 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         return {"session": row["id"]}
 
     def take(request: Mapping[str, Any]) -> dict[str, Any]:
-        found = [agent for agent in app.settings.agents if agent.id == request.get("agent")]
-        return {"agrees": all(loop.core.take(agent, settled=False) for agent in found)}
+        agent = app.settings.find_agent(str(request.get("agent")))
+        return {"agrees": agent is None or loop.core.take(agent, settled=False)}
 
     def read(request: Mapping[str, Any]) -> dict[str, Any]:
         loop.read(str(request.get("path")))
@@ -118,7 +118,7 @@ def _inject(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
 def _get_open_agent(app: App, request: Mapping[str, Any]) -> Agent:
     """Return the agent that a request names if all of its memory is open to whoever asks here."""
     _require_same(app, request)
-    agent = next(agent for agent in app.settings.agents if agent.id == request["agent"])
+    agent = app.settings.get_agent(request["agent"])
     if agent.privacy != "open" or not is_owner(agent.workspace):
         raise RefusedError("a person sees this agent's memory by the command")
     return agent

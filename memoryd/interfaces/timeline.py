@@ -58,7 +58,7 @@ def read_claims(
 ) -> list[Any] | dict[str, int]:
     """Return the verdict on each claim of a run's reply; only counts if that is all the person wants or may see."""
     found = reads.read_claims(reader, run["id"])
-    agent = next((one for one in settings.agents if one.id == run["agent_id"]), None)
+    agent = settings.find_agent(run["agent_id"])
     if not found or (wanted and agent is not None and access.may_read(settings, agent, "job show")):
         return found
     return dict(Counter(one["verdict"] for one in found))

@@ -96,7 +96,7 @@ def _find_agent(settings: Settings, asked: HostRequest) -> Agent:
         wanted = lists.get_run(settings, asked.run or "")["agent_id"]
     else:
         wanted = asked.agent
-    found = next((agent for agent in settings.agents if agent.id == wanted), None)
+    found = settings.find_agent(wanted)
     if found is None or asked.action not in {"run", "pause", "resume", "cancel", "rollback"}:
         raise NotFoundError(f"there is no agent {wanted!r}, or no such action", asked.action)
     return found

@@ -149,7 +149,7 @@ def _queue_runs(
 
 
 def _find_agent(settings: Settings, agent_id: str) -> Agent:
-    found = next((agent for agent in settings.agents if agent.id == agent_id), None)
+    found = settings.find_agent(agent_id)
     if found is None:
         raise NotFoundError(f"no agent {agent_id!r} is configured", str(settings.source), "memoryd status lists them")
     return found

@@ -32,7 +32,7 @@ class PersonView:
 
     def find_agent(self, agent_id: str) -> Agent:
         """Return an agent of the configuration."""
-        found = next((agent for agent in self.settings.agents if agent.id == agent_id), None)
+        found = self.settings.find_agent(agent_id)
         if found is None:
             raise NotFoundError("there is no such agent", hint="the overview lists them")
         return found

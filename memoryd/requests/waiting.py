@@ -56,7 +56,7 @@ def run_now(
                     read_all(app)
                 opening.require_here(app.engine, agent_id)
                 if settled:
-                    await_settled(app, next(agent for agent in settings.agents if agent.id == agent_id))
+                    await_settled(app, settings.get_agent(agent_id))
                 queued = queue(app.engine, app.clock)
             for run_id in queued:
                 app.runner.run_next(only=run_id)

@@ -485,7 +485,7 @@ def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
         StateError: neither names a model, or the agent is not in the configuration.
     """
     llm = settings.llm
-    agent = next((agent for agent in settings.agents if agent.id == agent_id), None)
+    agent = settings.find_agent(agent_id)
     model = (agent.model if agent else None) or llm.model
     model = llm.verifier or model if job == VERIFY else model
     if model is None:

@@ -235,7 +235,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
 def carry_out(runner: Runner, run: Run) -> None:
     """Evaluate, hold the dream back or let it go on, and end the run."""
     runner.workspace_of(run)  # an agent that is away is not evaluated
-    agent = next(one for one in runner.settings.agents if one.id == run.agent_id)
+    agent = runner.settings.get_agent(run.agent_id)
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()
     with sqlite.begin_write(runner.engine) as connection:

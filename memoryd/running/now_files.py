@@ -56,7 +56,7 @@ def list_due(
     connection: Connection, settings: Settings, clock: Clock, agent_id: str, asked_before: datetime | None = None
 ) -> list[DueNowFile]:
     """List the files of an agent that are due and read; `asked_before`: also all that began before this moment."""
-    workspace = _workspace_of(settings, agent_id)
+    workspace = settings.get_agent(agent_id).workspace
     found = []
     for file in list_files(workspace):
         is_asked = asked_before is not None and (file.began is None or file.began < asked_before)
@@ -71,10 +71,6 @@ def list_due(
     return found
 
 
-def _workspace_of(settings: Settings, agent_id: str) -> Path:
-    return next(agent.workspace for agent in settings.agents if agent.id == agent_id)
-
-
 def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
     """Return True if an open NOW file has nine tenths of the lines or the age at which another one continues it."""
     return any(
@@ -86,7 +82,7 @@ def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
 
 def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowSession]:
     """List the files of an agent that began before a moment and were never rolled over."""
-    workspace = _workspace_of(settings, agent_id)
+    workspace = settings.get_agent(agent_id).workspace
     return [
         file
         for file in list_files(workspace)
@@ -96,7 +92,7 @@ def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowS
 
 def list_gone(settings: Settings, clock: Clock, agent_id: str) -> list[WriteFile]:
     """List the removal of the files that were cleared and are older than `sessions.now_keep`."""
-    workspace = _workspace_of(settings, agent_id)
+    workspace = settings.get_agent(agent_id).workspace
     late = clock.now() - settings.sessions.now_keep
     return [
         WriteFile(file.path, file.data, None)

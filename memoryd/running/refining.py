@@ -210,7 +210,7 @@ class Refiner:
         )
 
     def _guide(self) -> str:
-        path = next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id).guide
+        path = self.source.settings.get_agent(self.run.agent_id).guide
         if path is None:
             return ""
         data = regular.read_in(path.parent, path.name)

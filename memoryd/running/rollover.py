@@ -336,7 +336,7 @@ def _past(row: RowMapping, summary: SessionSummary, runner: Runner, due: DueNowF
 
 def _is_moved(settings: Settings, agent_id: str, name: str) -> bool:
     """Return True if `memoryd archive` moved an archive file."""
-    folder = next(agent.workspace for agent in settings.agents if agent.id == agent_id) / FOLDER
+    folder = settings.get_agent(agent_id).workspace / FOLDER
     return (folder / archive.MOVED / name).exists() and not (folder / name).exists()
 
 

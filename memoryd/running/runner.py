@@ -163,11 +163,11 @@ class Runner:
             self.unsettled = {agent_id: at for agent_id, at in self.unsettled.items() if agent_id in stuck}
 
     def _settle_one(self, run_id: str, agent_id: str) -> bool:
-        workspace = self._workspace(agent_id)
-        if workspace is None:
+        agent = self.settings.find_agent(agent_id)
+        if agent is None:
             return False
         try:
-            done = committing.settle(self.writer(workspace), run_id)
+            done = committing.settle(self.writer(agent.workspace), run_id)
         except (OSError, MemorydError) as error:
             self.unsettled[agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
             self.set_alarm("settle", f"run {run_id} cannot be completed: {describe(error)}", agent_id, run_id)
@@ -420,8 +420,8 @@ class Runner:
         for run_id, agent_id, session_id, files in rows:
             if self.stopping or run_id in self.active:
                 continue
-            workspace = self._workspace(agent_id)
-            bodies = [None] if workspace is None else block_bodies(workspace, files)
+            agent = self.settings.find_agent(agent_id)
+            bodies = [None] if agent is None else block_bodies(agent.workspace, files)
             found = [body for body in bodies if body is not None]
             if len(found) < len(bodies) or not self.settings.hooks.on_summary:
                 runs.note_on_receipt(self.engine, run_id, "on_summary", "failed: memoryd was stopped before it")
@@ -514,15 +514,13 @@ class Runner:
             StateError: the agent is not in the configuration.
             AwayError: its folder is gone.
         """
-        workspace = self._workspace(run.agent_id)
-        if workspace is None:
+        agent = self.settings.find_agent(run.agent_id)
+        if agent is None:
             raise StateError("the agent is not in the configuration", where=run.agent_id)
-        if not workspace.is_dir():
-            raise AwayError("the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again")
-        return workspace
-
-    def _workspace(self, agent_id: str) -> Path | None:
-        return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
+        if not agent.workspace.is_dir():
+            hint = "bring it back; the run is tried again"
+            raise AwayError("the workspace is gone", where=str(agent.workspace), hint=hint)
+        return agent.workspace
 
     def writer(self, workspace: Path) -> Writer:
         """Return what commits and imports in a workspace work with."""

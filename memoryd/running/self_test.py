@@ -158,7 +158,7 @@ def _test_stages(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
         SpentError: the models may spend nothing more today.
     """
     settings = runner.settings
-    agent = next((one for one in settings.agents if one.id == run.agent_id), None)
+    agent = settings.find_agent(run.agent_id)
     if agent is None:
         raise StateError("the agent is not in the configuration", run.agent_id)
     reserved = None if settings.llm.provider == OFFLINE else _reserve(runner, run)
