@@ -34,8 +34,6 @@ KNOWN_FORMATS = (
     "auto", "claude-code", "codex", "opencode", "pi", "openclaw", "gemini", "cline", "aider", "messages", "now",
 )  # fmt: skip
 KNOWN_STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
-
-
 T = TypeVar("T")
 
 

@@ -19,7 +19,7 @@ _COLUMNS_MAX = 32
 _CELL_ENDS = re.compile(rb"[\w \-]{0,24}+[\"'`*]{0,3}+[ \t]{0,40}+(?P<mark>[|,;\t]|\r?\n)")
 _CELL_BEGINS = re.compile(rb"[|,;\t\n][ \"'`*]{0,8}[\w \-]{0,24}\Z")
 _NAME = re.compile(rb"[\w .\-\x80-\xff]{1,40}")
-_RULED = re.compile(rb"[ \t]*[|+]?(?:[ \t]?[-=:]+[ \t]?[|+]?)+[ \t\r]*")  # between the head of a table and its rows
+_RULE_MARKS = b" \t\r|+:=-"  # of a line between the head of a table and its rows
 _PADDING = b" \t\r\"'`*"
 _STATEMENT = re.compile(rb"(?i)\s{1,8}[^\s(]{1,120}\s{0,8}\((?P<names>[^()]{1,2000})\)\s{0,8}values\s{0,8}(?=\()")
 _ITEM = re.compile(
@@ -62,7 +62,7 @@ def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) ->
         end = place.buffer.find(b"\n", at, min(place.end, at + _LINE_MAX))
         end = min(place.end, at + _LINE_MAX) if end < 0 else end
         line = place.buffer[at:end]
-        if mark == b"|" and _RULED.fullmatch(line):
+        if mark == b"|" and b"--" in line and not line.strip(_RULE_MARKS):
             at = end + 1
             continue
         cells = _cells(line, mark)

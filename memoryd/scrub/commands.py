@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
-from memoryd.scrub.plausible import is_given, is_made_up, is_mixed, is_password, is_token, looks_random
+from memoryd.scrub.plausible import (
+    is_given,
+    is_joined,
+    is_made_up,
+    is_mixed,
+    is_password,
+    is_spoken,
+    is_token,
+    looks_random,
+)
 
 _REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
@@ -78,7 +87,7 @@ _RULES: dict[bytes, _Rule] = {
     **dict.fromkeys(
         (b"requirepass ", b"masterauth ", b"auth_pass ", b"bindpw ", b"rootpw ", b"enable secret ", b"enable password ",
          b"snmp-server community "),
-        _Rule(b"", re.compile(_SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW))"), _is_glued, matches=True),
+        _Rule(b"", re.compile(_SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW))"), is_made_up, matches=True),
     ),
     b"authtoken ": _Rule(b"", re.compile(_SECRET), _is_key, matches=True),
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
@@ -210,7 +219,7 @@ def _find_spoken(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a password that is told in few words: "use pass …", "admin password … by Ben", "user root / …"."""
     found = _SPOKEN.match(place.buffer, place.last, place.end)
     if found and _WHOSE[keyword].search(place.buffer[max(place.begin, place.first - 64) : place.first]):
-        yield from _judge_match(found, is_made_up)
+        yield from _judge_match(found, lambda value: is_spoken(value) or is_joined(value))
 
 
 FINDS: dict[bytes, Find] = {

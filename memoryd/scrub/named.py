@@ -14,6 +14,7 @@ from typing import NamedTuple
 from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import (
     is_chosen,
+    is_joined,
     is_key,
     is_made_up,
     is_mixed,
@@ -123,6 +124,7 @@ _SHARED = re.compile(
     rb"|secret[_-]?key(?:[_-]?base)?\Z"
 )
 _LEAST_SHARED = 10
+_NAMED_SO = re.compile(rb"(?i)secret|client|key|session|jwt|app|config|setting|token|prod|stag|test")  # it names one
 _FIELD = re.compile(rb";[ ]?[A-Za-z][A-Za-z ]{1,30}=[^=\s]")
 _FALLBACKS = frozenset({b"||", b"or", b"??", b"?:"})
 _ASKS = re.compile(rb"(?i)(?:get|fetch|read|find|lookup|load|delete|remove|has|check|verify|prompt|ask)[_A-Z]")
@@ -251,6 +253,14 @@ def _is_no_value(kind: str, name: bytes, operator: bytes) -> bool:
     return (kind in {PASS, PIN} and operator.startswith(b",")) or (operator == b"(" and bool(_ASKS.match(name)))
 
 
+def _is_shared(name: bytes, operator: bytes, value: Value) -> bool:
+    """Return whether a value of words is a secret of both sides; without quotes it is more often the name of one."""
+    is_setting = name.upper() == name
+    is_meant = (operator in _FALLBACKS and is_setting) or _SHARED.search(name) is not None
+    is_value = (value.quoted or is_setting) and len(value.text) >= _LEAST_SHARED and not _NAMED_SO.search(value.text)
+    return is_meant and is_value and is_written(value.text)
+
+
 class _GivenValue(NamedTuple):
     """A value with the name and the sign before it.
 
@@ -275,9 +285,7 @@ def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
     if kind == PASSWORD:
         judge = is_made_up if value.quoted else is_written
         return judge(value.text) and kind_of(value.text) is None  # a variable's name
-    is_fallback = operator in _FALLBACKS and name.upper() == name
-    is_shared = kind == TOKEN and (is_fallback or bool(_SHARED.search(name)))
-    return is_shared and is_written(value.text) and len(value.text) >= _LEAST_SHARED
+    return kind == TOKEN and _is_shared(name, operator, value)
 
 
 def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> Iterator[SecretSpan]:
@@ -444,8 +452,8 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
 
 # The words and signs between a name and what it is, in the languages whose words for it are above.
 _LINK = (
-    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|auf|es|era|est|é|è|jest|är|on|это|на)(?![\\w'\u2019-])"
-    "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|改为|改成|改到|换成|设为|设成|是|为|\uff1a|は|는|은)"
+    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
+    "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|改为|改成|换成|是|为|\uff1a|は|는|은)"
 ).encode()
 _ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"
 _OPENING = rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
@@ -460,25 +468,7 @@ _NEGATIVE = re.compile(
 )
 _DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little of what was clearly drawn by lot
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"=", b"als", b"comme", b"como", "как".encode()})
-_BEFORE_OWNERS = frozenset(
-    [
-        b"my",
-        b"the",
-        b"our",
-        b"a",
-        b"your",
-        b"its",
-        b"new",
-        b"mein",
-        b"das",
-        b"neues",
-        b"mon",
-        b"le",
-        b"mot",
-        b"mi",
-        b"la",
-    ]
-)
+_BEFORE_OWNERS = frozenset(b"my the our a your its mein mon mi".split())
 _NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence tells one of these
 _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
@@ -540,7 +530,7 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
         if value.quoted:
             return is_password(text, quoted=True)
         is_odd = is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or _SIGN.search(text)
-        is_one = is_password(text, quoted=False) or is_made_up(text) or (len(text) >= 8 and is_written(text))
+        is_one = is_password(text, quoted=False) or is_joined(text) or (len(text) >= 8 and is_written(text))
         return len(text) >= 5 and bool(is_odd) and is_one
     if not linked:
         return len(text) >= 12 and is_mixed(text) and is_token(text, quoted=value.quoted) and value.quoted
@@ -560,6 +550,6 @@ def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
             continue
         is_password_word = KEYWORDS[keyword] == PASSWORD
         judge = is_password if is_password_word else is_token
-        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_made_up(value))):
+        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_joined(value))):
             first = start + before.rfind(value)
             yield SecretSpan(first, first + len(value), f"{KEYWORDS[keyword]}-told")

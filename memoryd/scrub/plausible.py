@@ -54,6 +54,7 @@ _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
 _CAPITAL_BEHIND = re.compile(rb"(?=.*[a-z].*[0-9][A-Z])[A-Za-z0-9]{8,64}")
 # Words with a number behind them: `winter2024x`, `Katze_Minka09`. No version has two digits in a row.
 _WORD_NUMBER = re.compile(rb"(?:[A-Za-z]{3,24}[._-]){0,3}[A-Za-z]{3,24}[._-]?[0-9]{2,8}[A-Za-z!]{0,16}")
+_JOINED = re.compile(rb"(?:[A-Za-z]{3,24}[._-]){1,3}[A-Za-z]{3,24}[._-]?[0-9]{2,8}!?")
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
 _ALGORITHM = re.compile(
     rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
@@ -126,10 +127,8 @@ def _is_meant(value: bytes, stand_in: bytes) -> bool:
 
 def _is_odd(value: bytes) -> bool:
     # A bracket may begin a secret by chance; then what follows is no name and is never closed.
-    if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"**")) or b"](" in value:
+    if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"**")) or b"](" in value:
         return False
-    if value.startswith(b"<"):
-        return bool(re.fullmatch(rb"<(?=[^\s/]*[0-9])(?=[^\s/]*[A-Z])[^\s/<=\"]{4,24}[^\s/<>=\"]", value))
     inner = _ENCLOSED.fullmatch(value)
     if inner:
         # No variable's name: drawn by lot, of both cases, with more than a number at its end.
@@ -238,7 +237,7 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
         if quoted and is_phrase(value):
             return True
         # Of a sentence about passwords some word is one of those that such sentences are made of.
-        is_plain = not (quoted and not _VALIDATION.intersection(value.lower().split()))
+        is_plain = not (meant and quoted and not _VALIDATION.intersection(value.lower().split()))
         return value.count(b" ") <= 4 and bool(_DIGIT.search(value)) and not (is_plain and is_wordy(value))
     if meant and len(value) >= 6 and value.isalnum():
         return True
@@ -271,9 +270,14 @@ def is_made_up(value: bytes) -> bool:
     return is_spoken(value) or (bool(_WORD_NUMBER.fullmatch(value)) and is_password(value, quoted=True))
 
 
+def is_joined(value: bytes) -> bool:
+    """Return whether a value is two words and more with a number behind them: `Katze_Minka09`; hosts have one word."""
+    return bool(_JOINED.fullmatch(value)) and is_password(value, quoted=True)
+
+
 def is_written(value: bytes) -> bool:
     """Return whether a value without quotes is a password where no variable can stand: in settings, a flag."""
-    return is_mixed(value) and not is_code(value) and is_password(value, quoted=True)
+    return value.isascii() and is_mixed(value) and not is_code(value) and is_password(value, quoted=True)
 
 
 def is_number(value: bytes, *, quoted: bool) -> bool:

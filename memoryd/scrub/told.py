@@ -14,7 +14,15 @@ from collections.abc import Iterator
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import name_before, owner_before, trim
-from memoryd.scrub.plausible import is_made_up, is_mixed, is_odd_password, is_stand_in, is_token
+from memoryd.scrub.plausible import (
+    is_joined,
+    is_made_up,
+    is_mixed,
+    is_odd_password,
+    is_stand_in,
+    is_token,
+    looks_random,
+)
 
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
 _SHORT = "pass pw mdp"
@@ -69,7 +77,8 @@ _CODE = re.compile(
     rb"[ \t>*`|-]{0,8}(?:[0-9]{1,2}[.)][ \t]{1,4})?`?(?P<value>[A-Za-z0-9]{4,10}(?:-[A-Za-z0-9]{4,10}){0,3})`?"
     rb"[ \t,;]{0,4}(?:\r?\n|\Z|(?<=[ ,;\t]))"
 )
-_CODES_BEGIN = re.compile(rb"[^\n:]{0,60}:[ \t]*(?:\r?\n){0,2}(?:```\w{0,8}\r?\n)?")
+_FEWEST_CODES, _MOST_CODES = 2, 32
+_CODES_BEGIN = re.compile(rb"[^\n:]{0,60}:[ \t]*(?:\r?\n){1,2}(?:```\w{0,8}\r?\n)?")
 _SEED = re.compile(
     rb"[^\n:=]{0,24}(?:[:=]|is)[ \t\"'`*]{0,6}(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4})(?![A-Za-z0-9])"
 )
@@ -95,14 +104,20 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         return
     value, words = trim(found["value"]), found["words"].lower().split()
     is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
-    is_led = is_short and bool(_LEADS.search(place.buffer[max(place.begin, place.first - 12) : place.first]))
-    is_sure = bool(found["link"]) or is_led
+    is_sure = bool(found["link"])
+    if is_short and not is_sure and is_joined(value) and _is_led(place):
+        yield _span(found)
     if (is_short and (not is_sure or name_before(place))) or not (found["link"] or found["apart"]):
         return
     is_sure = is_sure or not keyword.isascii()
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
     if judged and not (words and words[-1].decode("utf-8", "replace") in _NOT_BEFORE):
         yield _span(found)
+
+
+def _is_led(place: KeywordPlace) -> bool:
+    """Return whether a word such as "with" or a bracket stands before a short word for a password."""
+    return bool(_LEADS.search(place.buffer[max(place.begin, place.first - 12) : place.first]))
 
 
 def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
@@ -115,18 +130,24 @@ def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the codes of a list that opens an account: each on a line of its own, or behind commas."""
+    """Yield the codes of a list that opens an account, on the lines below its name."""
     head = _CODES_BEGIN.match(place.buffer, place.last, place.end)
+    codes: list[re.Match[bytes]] = []
     at = head.end() if head else place.end
-    while (found := _CODE.match(place.buffer, at, place.end)) and any(map(str.isdigit, found["value"].decode())):
-        yield _span(found, "recovery-code")
+    while len(codes) < _MOST_CODES and (found := _CODE.match(place.buffer, at, place.end)):
+        value = found["value"]
+        if not is_mixed(value) or not (b"-" in value or looks_random(value)):
+            break
+        codes.append(found)
         at = found.end()
+    if len(codes) >= _FEWEST_CODES:
+        yield from (_span(found, "recovery-code") for found in codes)
 
 
 def _find_seed(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield what one-time passwords are counted from (RFC 4226), as programs show it: in base32."""
     found = _SEED.match(place.buffer, place.last, min(place.end, place.last + _REACH))
-    if found is not None and len(found["value"]) >= 16 and not is_stand_in(found["value"]):
+    if found is not None and len(found["value"]) >= 16 and looks_random(found["value"]):
         yield _span(found, "otp-seed")
 
 

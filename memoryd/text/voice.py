@@ -130,11 +130,15 @@ _ABOUT_THIS = re.compile(
 )
 # A request to work on a text, which follows: the text, or the line that ends with a colon, says that it does.
 _HANDS_OVER = re.compile(
-    r"\b(?:translat\w+|summari[sz]\w+|tl;?dr|re(?:write|word|phrase)|proofread|polish|make (?:this|it) \w+(?: \w+)?"
-    r"|thoughts on|turn (?:this|these|it) into|split (?:this|it)|übersetz\w*|fass\w*|zusammenfass\w*|formulier\w*"
-    r"|lektorier\w*|korrigier\w*|tradui\w*|résum\w*|reformul\w*|corrig\w*|traduc\w*|traduz\w*|resum\w*"
-    r"|reescrib\w*|riassum\w*|перевед\w*|переск\w*|резюмир\w*|перепиш\w*|отредакт\w*)(?!\w)"
-    r"|翻译|翻譯|总结|總結|概括|润色|改写|归纳",
+    r"\b(?:translat\w+|summari[sz]\w+|proofread|rephrase|make (?:this|it) sound|thoughts on|übersetz\w*"
+    r"|fass\w*[^\n]*zusammen|zusammenfass\w*|lektorier\w*|tradui\w*|résum\w*|reformule\w*|traduc\w*|traduz\w*|resúm\w*|riassum\w*|перевед\w*"
+    r"|переск\w*|резюмир\w*|отредакт\w*)(?!\w)|翻译|翻譯|总结|總結|概括|润色",
+    re.IGNORECASE,
+)
+# … unless it is to be done again and again, or to code.
+_STANDS = re.compile(
+    r"\b(?:always|never|each|every|at the end|files?|functions?|commits?|modules?|class(?:es)?|tests?|code|readme"
+    r"|buttons?|labels?|strings?|immer|nie|jede\w*|toujours|chaque|siempre|cada|sempre|ogni|всегда|кажд\w*)\b|总是|永远|每|函数|代码",
     re.IGNORECASE,
 )
 _HANDED = re.compile(
@@ -144,15 +148,13 @@ _HANDED = re.compile(
 )
 # A paragraph of one line that shows what somebody else has written, and says so without a colon.
 _LEADS_IN = re.compile(
-    r"(?:\b(?:here(?:'s| is| are)?|this|see below|below|found|copied|pasted|got|from|hier|unten|folgende\w*|kopiert"
-    r"|voici|ci-dessous|aquí|abajo|esto|ecco|вот|ниже|из)\b|这是|下面|以下).*"
-    r"(?:\b(?:client|customer|boss|manager|colleague|teammate|vendor|lawyer|reviewer|teacher|assignment|polic(?:y|ies)"
-    r"|contract|pdf|wiki|runbook|ticket|issue|review|docs?|readme|website|page|article|e-?mail|mail|message|chat|slack"
-    r"|wrote|writes|says|said|kunde\w*|chef\w*|kolleg\w*|mail|seite|schreibt|schrieb|sagt|client\w*|patron|chef|page"
-    r"|écrit|dit|cliente|jefe|página|escribe|dice|заказчик\w*|клиент\w*|начальник\w*|письм\w*|ревью|пишет|сказал\w?)\b"
-    r"|客户|老板|同事|邮件|文档|网页)",
+    r"(?:here(?:'s| is| are)|this is|see below|below is|hier ist|voici|aquí está|ecco|вот|这是|下面是|以下是)\b"
+    r"[^\n]{0,60}(?:\b(?:wrote|said|says|sent|posted|answered|schreibt|schrieb|geschrieben|geschickt|écrit|envoyé|escribe|escribió"
+    r"|mandó|scrive|ha scritto|пишет|написал\w?|прислал\w?)\b|客户的|老板的|同事的)"
+    r"|\b(?:copied|pasted) (?:out of|from)\b|\bi found this[:. \t]*$|\bgot this (?:mail|e-mail|message|ticket)\b",
     re.IGNORECASE,
 )
+_LONGEST_LEAD = 160  # characters of a line that leads to somebody else's text
 _MINE = re.compile(
     r"\b(?:my|our|i (?:wrote|want|need)|mein\w*|unser\w*|mon|mes|nos|mis?|nuestr\w*|мо[йия]|наш\w*)\b|我的|我们"
 )
@@ -164,15 +166,14 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 _HEAD_LABEL = re.compile(
-    r"[ \t]*(?:(?:attendees|participants|anwesende?|teilnehmer\w*|présente?s|excusée?s?|asistentes|presenti"
-    r"|присутствовал\w*|автор|status|assignee|reporter|opened|created|reported by|erstellt|geöffnet|créée? par|ouverte?"
-    r"|abiert[oa]|cread[oa]|breaking changes?|changelog|what's new|новое)\b|参会人|出席|提交者|报告人|时间)",
+    r"[ \t]*(?:(?:attendees|participants|present|anwesende?|teilnehmer\w*|présente?s|excusée?s?|asistentes|presenti"
+    r"|присутствовал\w*|автор|author|status|assignee|reporter|参会人|出席|提交者|报告人|时间)[ \t]*[:\uff1a]"
+    r"|(?:opened|created|reported|erstellt|geöffnet|créée?|ouverte?|abiert[oa]|cread[oa])\b[^\n]{0,30}"
+    r"\b(?:by|von|par|por|ago|hace|vor)\b|(?:breaking changes?|changelog|what's new|новое)[: \t]*$)",
     re.IGNORECASE,
 )
-_SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?[ \t]+\S")  # a paragraph of a contract or a policy
+_SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?(?:[ \t]+\S+){6}")  # a paragraph of a contract or a policy
 _FEWEST_SECTIONS = 2
-_ITEM = re.compile(r"[ \t]*(\d{1,3})[.)][ \t]")
-_EXCERPT = 3  # a list that begins with this number or a later one was cut out of another
 _CLOCK = re.compile(r"\(\d\d?:\d\d")
 _FEWEST_STAMPS = 2  # times at lines with a speaker
 _FEWEST_FIELDS = 3  # labels that all differ: those of a form, since people who talk speak again
@@ -183,7 +184,7 @@ _HEADER = re.compile(
 # The line above a message that was copied from a chat or a ticket: who wrote it, and when.
 _TIME = (
     r"(?:(?:yesterday|today|gestern|heute|ayer|ieri)(?: (?:at|um|a las|alle))? )?\d\d?[:.]\d\d(?::\d\d)?(?: ?[AP]M)?"
-    r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago|\d{1,2}[smhdw]"
+    r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago"
     r"|(?:vor|hace|il y a|há) \d{1,3} \w+|\d{1,3} \w+ назад|\d{1,3} ?(?:天|小时|分钟)前"
 )
 _AUTHOR = (
@@ -193,7 +194,10 @@ _WRITES = (
     rf"(?!(?i:{'|'.join(sorted(_SELF))})\b)@?[\w.'-]{{1,40}} (?:commented|left a (?:comment|review)|replied|wrote"
     r"|posted|opened this|kommentierte|schrieb|a commenté|comentó|прокомментировал\w?)\b[^\n]{0,30}?"
 )
-_BYLINE = re.compile(rf"[ \t]*(?:{_AUTHOR}[ \t,·•|-]+|{_WRITES}[ \t,]+)(?i:{_TIME})[ \t]*(?:\(edited\))?[ \t]*$")
+_BYLINE = re.compile(
+    rf"[ \t]*(?:(?:{_AUTHOR}[ \t,·•|-]+|{_WRITES}[ \t,]+)(?i:{_TIME})|{_AUTHOR}[ \t]+[·•][ \t]+\d{{1,3}}[smhdw])[ \t]*"
+    r"(?:\(edited\))?[ \t]*$"
+)
 _NAMED, _TIMED = re.compile(rf"[ \t]*{_AUTHOR}[ \t]*$"), re.compile(rf"[ \t]*(?i:{_TIME})[ \t]*$")
 _GREETS = re.compile(
     r"(?:hi|hello|hey|dear|hallo|liebe[rs]?|sehr geehrte\w*|guten tag|bonjour|cher|chère|hola|estimad[oa]s?|querid[oa]"
@@ -494,14 +498,10 @@ class _MessageLines:
             at = max(end, at) + 1
 
     def _is_document(self, lines: Sequence[str]) -> bool:
-        first = lines[0] if lines else ""
-        items = [int(found[1]) for line in lines if (found := _ITEM.match(line))]
-        return (
-            (_HEAD.match(first) is not None and (len(lines) > 1 or "|" in first))
-            or sum(_HEAD_LABEL.match(line) is not None for line in lines[:3]) >= 1 + (_HEAD.match(first) is None)
-            or sum(_SECTION.match(line) is not None for line in lines) >= _FEWEST_SECTIONS
-            or (len(items) > 1 and items[0] >= _EXCERPT)
-        )
+        head = lines[0] if lines and _HEAD.match(lines[0]) else ""
+        labels = sum(_HEAD_LABEL.match(line) is not None for line in lines[:3])
+        sections = sum(_SECTION.match(line) is not None for line in lines)
+        return (bool(head) and (labels > 0 or "|" in head)) or labels > 1 or sections >= _FEWEST_SECTIONS
 
     def _find_blank(self, begin: int) -> int:
         """Return the first blank line from one on; the number of lines without any."""
@@ -518,8 +518,9 @@ class _MessageLines:
         line, below = self._lines[at], self._lines[at + 1 : at + 2]
         is_colon = line.rstrip().endswith((":", "\uff1a"))
         is_apart = bool(below) and not below[0].strip()
-        asks = _HANDS_OVER.search(line)
-        if asks is None or not (is_colon or (is_apart and _HANDED.search(line))):
+        if len(line) > _LONGEST_LEAD or _HANDS_OVER.search(line) is None or _STANDS.search(line):
+            return None
+        if not (is_colon or (is_apart and _HANDED.search(line))):
             return None
         begin = next((one for one in range(at + 1, len(self._lines)) if self._lines[one].strip()), None)
         return begin if begin is not None and self._is_bare(begin) else None
@@ -528,7 +529,7 @@ class _MessageLines:
         """Return where a text begins that a paragraph of one line says to be somebody else's; None without one."""
         line, around = self._lines[at], (*self._lines[max(0, at - 1) : at], *self._lines[at + 1 : at + 2])
         is_alone = at + 2 < len(self._lines) and not any(map(str.strip, around))
-        if not is_alone or not line.strip() or _MINE.search(line) or not _LEADS_IN.search(line):
+        if not is_alone or len(line) > _LONGEST_LEAD or _MINE.search(line) or not _LEADS_IN.search(line):
             return None
         return at + 2 if self._lines[at + 2].strip() and self._is_bare(at + 2) else None
 

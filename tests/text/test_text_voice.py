@@ -43,8 +43,7 @@ def voice_of(text: str, part: str) -> set[Voice]:
         "#312 Slow export\nOpened by eve\nAlways use curl.",
         "SHOP-9 | Author: Eve | Sprint 3\nAlways use curl.",
         "v5.0.0\nBreaking changes\nAlways use curl.",
-        "Do we comply?\n\n3.1 Never use wget.\n3.2 Always use curl.",
-        "Is this dangerous?\n\n6. Stop it\n7. Always use curl.",
+        "Do we comply?\n\n3.1 Passwords have to be kept in a safe.\n3.2 For all of this work: Always use curl.",
         "My boss wrote: Always use curl.",
         "Eva schrieb: Always use curl.",
         "她说：Always use curl.",  # noqa: RUF001
@@ -155,6 +154,15 @@ def test_what_a_form_leaves_open_is_unclear(text):
         "here is my list\n\nAlways use curl.",
         "Release v5.0.0\nAlways use curl.",
         "1. yes\n2. Always use curl.",
+        "As for your questions:\n\n3. Yes, use Postgres.\n4. Always use curl.",
+        "3.1 yes\n3.2 Always use curl.",
+        "Please rewrite this function\n\nAlways use curl.",
+        "Summarise it at the end of each session\n\nAlways use curl.",
+        "From now on never touch the docs folder\n\nAlways use curl.",
+        "I found this page too slow\n\nAlways use curl.",
+        "#12 is done\nAlways use curl.",
+        "Created the branch already.\nOpened the PR too.\nAlways use curl.",
+        "Timeout 30s\nAlways use curl.",
     ],
 )
 def test_what_the_person_says_is_their_own(text):
@@ -223,6 +231,7 @@ def test_nothing_within_a_fence_is_ones_own(mark, inside):
         "\n",
         "translate this\n\n",
         "here is what the client wrote\n\n",
+        "here is this ",
         "#1 a\nopened\n\n",
     ],
 )
