@@ -50,8 +50,6 @@ _DEFAULT_WORDS = 400
 _MOST_MEMORIES = 6
 _ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
 _LASTING_SHARE = 0.5  # of the day's words, what of them lasts may have this many
-_REWORDED = 0.7  # share of a wish's words that a later one has
-_FEWEST_REWORDED = 5  # … of so many words at least
 _MOST_LASTING = 14  # of one sleep, of what nobody asked to be kept
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of those that the user and the assistant say
 _LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
@@ -151,7 +149,7 @@ def _list_memories(
     """Return what of a working session lasts, of the words of all its lines: the user's wishes, and the best lines."""
     raw = {quoted.id: quoted.text for quoted in spoken}
     wishes = _memories([one for one in said if one.by_user], raw, known, working=True)
-    memories = _select_important(_drop_reworded(wishes), limit // 3)
+    memories = _select_important(wishes, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(memory.text) + 1 for memory in memories)
     return memories + _list_lasting(chosen, room, KnownTexts(memory.text for memory in memories), known)
 
@@ -346,18 +344,6 @@ def _memories(
                 cites = (*held.cites, f"{one.id}.{number}")
                 found[text] = NewMemory(kind, max(cue.importance, held.importance), text, held.sources, cites)
     return list(found.values())
-
-
-def _drop_reworded(found: Sequence[NewMemory]) -> list[NewMemory]:
-    """Return the user's wishes without those that a later one repeats in most of their words, with more or others."""
-    keys = [frozenset(words.list_content_words(one.text)) for one in found]
-    kept = []
-    for at, one in enumerate(found):
-        least = _REWORDED * max(_FEWEST_REWORDED, len(keys[at]))
-        later = (keys[by] for by in range(at + 1, len(found)) if found[by].sources > one.sources)
-        if not any(len(keys[at] & other) >= least for other in later):
-            kept.append(one)
-    return kept
 
 
 def _select_important(found: list[NewMemory], limit: int) -> list[NewMemory]:

@@ -158,8 +158,7 @@ def choose_work(
     looks = 0
     per_turn: Counter[str] = Counter()
     room = {True: int(budget * _USER_SHARE), False: budget}
-    for best in sorted(found, key=lambda one: (-one.weight, one.turn)):
-        one = _find_last_wording(best, found) if looks < _MOST_LOOKS else best
+    for one in sorted(found, key=lambda one: (-one.weight, one.turn)):
         if one.cost > min(budget, room[one.by_user]) or (not one.by_user and per_turn[one.id] >= most):
             continue
         if any(_repeats(one, other) for other in (*before, *taken)):
@@ -178,18 +177,6 @@ def _repeats(one: WorkStatement, other: WorkStatement) -> bool:
     """Return True if a line says little that another does not; a request and its answer are two things."""
     shared = len(one.keys & other.keys)
     return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
-
-
-def _find_last_wording(one: WorkStatement, found: Sequence[WorkStatement]) -> WorkStatement:
-    """Return what its speaker says later in most of the words of a statement, with more or others; else itself."""
-    again = (
-        later
-        for later in found
-        if later.turn > one.turn
-        and later.speaker == one.speaker
-        and len(one.keys & later.keys) >= _SAME * max(_FEWEST_NAMED, len(one.keys))
-    )
-    return max(again, key=lambda later: later.turn, default=one)
 
 
 def _is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:

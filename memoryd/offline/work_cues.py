@@ -77,7 +77,7 @@ PLANS = re.compile(r"^我?(?:将|会|先|准备|正在)|^(?:接下来|现在)|^(
 HEDGES = re.compile(
     r"\b(?:might|maybe|perhaps|possibly|probably|likely|could(?! (?:not|never))|i suspect|i think|i assume"
     r"|seems?|appears?|looks? like|let's see|hmm|may (?:be|have|not)|(?:i|we) (?:should|need to|can|would|must)"
-    r"|will now|should (?:now )?work|just works|\d\d ?% (?:chance|sure|certain)"
+    r"|will now (?:work|pass|correctly|properly)|should (?:now )?work|just works|\d\d ?% (?:chance|sure|certain)"
     r"|would (?:be|have|also|need))\b"
     r"|可能|也许|应该是|似乎",
     re.IGNORECASE,

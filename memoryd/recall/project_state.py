@@ -79,7 +79,8 @@ def make_part(session: LastSession, today: date) -> Part | None:
 def _is_named(point: str, before: Sequence[str]) -> bool:
     """Return True for a branch, a commit or a pull request that a line names already."""
     names = _NAMED.match(point)
-    return names is not None and any(names[1] in line for line in before)
+    named = re.compile(rf"(?<![\w/.-]){re.escape(names[1])}(?![\w/-])") if names else None
+    return named is not None and any(map(named.search, before))
 
 
 def _list_new_requests(session: LastSession) -> list[str]:

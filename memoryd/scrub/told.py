@@ -84,6 +84,7 @@ _SEED = re.compile(
 )
 # A short word for a password that stands alone before one is led to by one of these: "als PW", "with pw", "(pw".
 _LEADS = re.compile(rb"(?i)(?:\(|\b(?:as|als|with|mit|avec|con|use|using|nimm)[ \t])\Z")
+_BEHIND = re.compile(rb"[ \t]*" + _VALUE)
 _AS = frozenset({b"as", b"als", b"comme", b"como"})
 _SAID_AS = re.compile(
     rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
@@ -105,8 +106,6 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     value, words = trim(found["value"]), found["words"].lower().split()
     is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
     is_sure = bool(found["link"])
-    if is_short and not is_sure and is_joined(value) and _is_led(place):
-        yield _span(found)
     if (is_short and (not is_sure or name_before(place))) or not (found["link"] or found["apart"]):
         return
     is_sure = is_sure or not keyword.isascii()
@@ -115,9 +114,14 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield _span(found)
 
 
-def _is_led(place: KeywordPlace) -> bool:
-    """Return whether a word such as "with" or a bracket stands before a short word for a password."""
-    return bool(_LEADS.search(place.buffer[max(place.begin, place.first - 12) : place.first]))
+def _find_led(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield what `find_password` does, and what a bracket or a word such as "with" leads to: "als PW …"."""
+    yield from find_password(place, keyword)
+    if _LEADS.search(place.buffer[max(place.begin, place.first - 12) : place.first]) is None:
+        return
+    found = _BEHIND.match(place.buffer, place.first + len(keyword), min(place.end, place.last + _REACH))
+    if found is not None and is_joined(trim(found["value"])):
+        yield _span(found)
 
 
 def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
@@ -191,7 +195,8 @@ def _find_hex(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 FINDS: dict[bytes, Find] = {
-    **{word.encode() + end: find_password for word in _SHORT.split() for end in (b" ", b": ", b"? ")},
+    **{word.encode() + end: find_password for word in _SHORT.split() for end in (b": ", b"? ")},
+    **{word.encode() + b" ": _find_led for word in _SHORT.split()},
     **{word.encode(): _find_pair for word in (*_LOGINS.split(), *_ACCOUNTS)},
     **{word.encode(): _find_wallet for word in _WALLETS},
     **{word.encode(): _find_wallet_key for word in _CHAINS},

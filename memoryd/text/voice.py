@@ -518,7 +518,7 @@ class _MessageLines:
         line, below = self._lines[at], self._lines[at + 1 : at + 2]
         is_colon = line.rstrip().endswith((":", "\uff1a"))
         is_apart = bool(below) and not below[0].strip()
-        if len(line) > _LONGEST_LEAD or _HANDS_OVER.search(line) is None or _STANDS.search(line):
+        if len(line) > _LONGEST_LEAD or _HANDS_OVER.search(line) is None or _STANDS.search(line) or _MINE.search(line):
             return None
         if not (is_colon or (is_apart and _HANDED.search(line))):
             return None

@@ -401,13 +401,6 @@ def test_what_the_user_leaves_for_the_next_time_is_open():
     assert said in texts(found, Section.OPEN)
 
 
-def test_what_is_said_again_with_more_stands_in_place_of_the_first_wording():
-    first = "I want the status command to print the mode and the branch of the workspace."
-    last = "I want the status command to print the mode, the branch and the owner of the workspace on one line."
-    chosen, _ = work.choose_lines(talk(first, ANSWER, last, LAST), {}, [], ROOM)
-    assert texts(chosen, Section.DECIDED) == [last]
-
-
 def test_the_offer_that_ends_a_session_is_open_and_an_earlier_one_is_not():
     offer = "Do you want me to add the gauge of Riga to the importer?"
     early = "Shall I rename the exporter of the depot?"
