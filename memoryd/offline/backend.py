@@ -148,8 +148,7 @@ def _list_memories(
 ) -> list[NewMemory]:
     """Return what of a working session lasts, of the words of all its lines: the user's wishes, and the best lines."""
     raw = {quoted.id: quoted.text for quoted in spoken}
-    wishes = _memories([one for one in said if one.by_user], raw, known, working=True)
-    memories = _select_important(wishes, limit // 3)
+    memories = _select_important(_memories([one for one in said if one.by_user], raw, known, working=True), limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(memory.text) + 1 for memory in memories)
     return memories + _list_lasting(chosen, room, KnownTexts(memory.text for memory in memories), known)
 

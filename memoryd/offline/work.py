@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LONGEST = 600  # characters of a line; longer sentences are dumps
 _FEWEST_OF_WISH = 2  # … and what the user wants to be so
 _OF_OPEN = 2.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
-_OF_OFFER = 1.5  # … unless it ends that answer: the next session may begin with a yes
+_OF_OFFER = 1.5  # of an offer that ends the last answer: the next session may begin with a yes
 _NEAR = 8  # messages after which a later diagnosis is taken for another fault, unless it shares …
 _SAME_FAULT = 0.3  # … this much of its words
 _FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
@@ -48,7 +48,8 @@ _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # of the room, what the user said may take this much
 _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
-# By sign; fitted, see above. "messages" is the logarithm of the sentences of the message, "parts" counts colons.
+# By sign; fitted, see above, but for "refers" and "fragment", which were set by hand. "messages" is the logarithm of
+# the sentences of the message, "parts" counts colons.
 _OF_ANSWER = {
     "": -4.75, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
     "capitals": 0.2, "parts": -0.25, "cause": 0.9, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 1.0,
@@ -309,7 +310,8 @@ class _WorkReading:
             is_open = part.number in below
             is_offered = part.number in offered or work_lists.is_advice(part.text)
             offer = _OF_OFFER * (part is one.sentences[-1])
-            weight = _weigh_open(part.text, offer, is_open, is_offered) if turn == self._last else None
+            weight = _weigh_open(part.text, offer, is_open=is_open, is_offered=is_offered)
+            weight = weight if turn == self._last else None
             if weight is not None:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
@@ -536,8 +538,11 @@ def _leans_on(before: int, part: NumberedSentence) -> bool:
     return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
 
 
-def _weigh_open(text: str, offer: float, is_open: bool, is_offered: bool) -> float | None:  # noqa: FBT001
-    """Return what a sentence of the last answer is worth as an open point, as an `offer`; None where it is none."""
+def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> float | None:
+    """Return what a sentence of the last answer is worth as an open point; None where it is none.
+
+    What the assistant only offers is worth `offer`.
+    """
     if unfinished.is_label(text) or work_cues.NOTHING_OPEN.search(text):
         return None
     if is_open or unfinished.is_open(text):

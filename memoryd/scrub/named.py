@@ -91,11 +91,7 @@ _AFTER = re.compile(
     rb"(?P<operator>"
     rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # where it is set to nothing
     rb"[ \t]{0,4}\{[^{}]{0,200}?\bdefault[ \t]{0,12}=|"  # a variable of Terraform
-    rb"(?:,\s{0,40}|\s{1,40})(?:"
-    + _QUOTE
-    + rb")?(?:value|Value)(?:"
-    + _QUOTE
-    + rb")?[ \t]{0,4}[:=]|"  # {name: X, value: …}
+    rb"(?:,\s{0,40}|\s{1,40})(?:" + _QUOTE + rb")?(?:value|Value)(?:" + _QUOTE + rb")?[ \t]{0,4}[:=]|"  # an object's
     rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
     rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
@@ -113,7 +109,7 @@ _CUT = re.compile(
     rb"\\+n(?=[0-9]{1,2}\.(?:\s|\Z))|\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
     rb"[,;]\s|\x1b|[\"'],|\xe2\x80[\x98-\x9f]|\xc2\xbb|\xef\xbc[\x89\x8c\x9b]|\xe3\x80[\x80-\x82\x8d]"
 )
-# What stands between the begin of a line and the word for a secret.
+# What stands between the beginning of a line and the word for a secret.
 _IS_SETTING = re.compile(rb"[ \t]*(?:[-*>#] |export |ENV |set )?[\"'*`]{0,3}[\w.\-: \x80-\xff]{0,40}")
 _IS_FLAG = re.compile(
     rb"(?:(?<![\w-])--?(?:[A-Za-z][\w.-]{0,40}(?:[ =][\w.-]{0,40})?)?|[?&][\w-]{0,30}|\bkv put \S{1,80} [\w-]{0,20})\Z"
@@ -262,9 +258,14 @@ def _is_shared(name: bytes, operator: bytes, value: Value) -> bool:
 
 
 class _GivenValue(NamedTuple):
-    """A value with the name and the sign before it.
+    """Hold a value with the name and the sign before it.
 
-    `quoted`: no variable can stand there, and it is not the next of a list; `meant`: it is set for a program.
+    Attributes:
+        name: the whole name.
+        operator: what stands between both, such as `=` or `||`.
+        value: what is judged.
+        quoted: no variable can stand there, and it is not the next string of a list.
+        meant: it is set for a program, as in an environment.
     """
 
     name: bytes
@@ -276,7 +277,9 @@ class _GivenValue(NamedTuple):
 
 def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
     name, operator, value = given.name, given.operator, given.value
-    if kind in {PASS, KEY} and is_mixed(value.text) and _USER_BEFORE.search(_stretch_before(place)):
+    start = place.first - len(name_before(place))
+    before = place.buffer[max(place.begin, start - 120) : start]
+    if kind in {PASS, KEY} and is_mixed(value.text) and _USER_BEFORE.search(before):
         kind = PASSWORD
     if _is_plausible(kind, name, value.text, quoted=given.quoted, meant=given.meant):
         return True
@@ -301,11 +304,6 @@ def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> 
         given = _GivenValue(name, operator.strip(), value, quoted=quoted, meant=is_environment)
         plausible = _is_secret(place, kind, given) and not (not quoted and _is_variable(place, value))
         yield SecretSpan(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
-
-
-def _stretch_before(place: KeywordPlace) -> bytes:
-    start = place.first - len(name_before(place))
-    return place.buffer[max(place.begin, start - 120) : start]
 
 
 def _is_field(place: KeywordPlace, value: Value) -> bool:

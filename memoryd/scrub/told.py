@@ -105,10 +105,9 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         return
     value, words = trim(found["value"]), found["words"].lower().split()
     is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
-    is_sure = bool(found["link"])
-    if (is_short and (not is_sure or name_before(place))) or not (found["link"] or found["apart"]):
+    if (is_short and (not found["link"] or name_before(place))) or not (found["link"] or found["apart"]):
         return
-    is_sure = is_sure or not keyword.isascii()
+    is_sure = found["link"] or not keyword.isascii()
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
     if judged and not (words and words[-1].decode("utf-8", "replace") in _NOT_BEFORE):
         yield _span(found)

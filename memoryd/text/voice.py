@@ -156,7 +156,8 @@ _LEADS_IN = re.compile(
 )
 _LONGEST_LEAD = 160  # characters of a line that leads to somebody else's text
 _MINE = re.compile(
-    r"\b(?:my|our|i (?:wrote|want|need)|mein\w*|unser\w*|mon|mes|nos|mis?|nuestr\w*|мо[йия]|наш\w*)\b|我的|我们"
+    r"\b(?:my|our|i (?:wrote|want|need)|mein\w*|unser\w*|mon|mes|nos|mis?|nuestr\w*|мо[йия]|наш\w*)\b|我的|我们",
+    re.IGNORECASE,
 )
 # The head of a ticket, of minutes or of release notes, and a label that only such a head has.
 _HEAD = re.compile(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from pathlib import PurePosixPath
+from typing import Any
 
 from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import FileCut, Identity, LineFormat, RecordTurns, Values
@@ -59,6 +60,11 @@ class Aider(LineFormat):
         """Return whether a file has the name of a history; there are no records to tell it by."""
         del records
         return path.name.endswith(FILE)
+
+    def is_own(self, value: dict[str, Any]) -> bool:
+        """Return False: only the name of the file tells this format."""
+        del value
+        return False
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """Identify what is before the first chat, by the path."""

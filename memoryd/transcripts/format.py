@@ -74,9 +74,9 @@ class LineFormat(Reader):
         del path
         return any(map(self.is_own, records))
 
+    @abstractmethod
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return whether a record is one that only this format has; where `sniff` goes by more, nothing asks this."""
-        raise NotImplementedError
+        """Return whether a record is one that only this format has."""
 
     @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:

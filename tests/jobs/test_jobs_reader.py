@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from scripted_reader import last_label, questions_of, reads, says_no, says_yes
 
 from memoryd.jobs.job import Reply
+from memoryd.jobs.judging import class_question
 from memoryd.jobs.pieces import CitableSentence
 from memoryd.jobs.reader import (
     MOST_CHARACTERS,
     MOST_CLAIMS,
     POSITIVE,
+    SAME,
     Question,
     QuestionBatch,
     ReaderAnswer,
@@ -276,3 +278,17 @@ def test_a_reader_is_fit_from_nine_of_ten_true_and_of_false_claims(judge, fit):
 
 def test_a_reader_that_was_asked_nothing_is_not_fit():
     assert not measure_fitness([]).is_fit
+
+
+def test_a_claim_is_not_shown_twice_where_its_class_is_asked_and_evidence_of_its_truth_always_is():
+    claim = "The archive is on the host Marvin."
+    shown = question(1, claim, claim, Subject.CLASS).describe("c1")
+    assert (shown["claim"], [one["text"] for one in shown["evidence"]]) == (claim, [SAME])
+    for subject in (Subject.SUPPORT, Subject.SCOPE):
+        assert [one["text"] for one in question(1, claim, SAME, subject).describe("c1")["evidence"]] == [SAME]
+        assert [one["text"] for one in question(1, claim, claim, subject).describe("c1")["evidence"]] == [claim]
+
+
+def test_the_class_of_a_text_is_asked_with_the_text_as_evidence():
+    asked = class_question("Always run the linter.")
+    assert [one.text for one in asked.evidence] == [asked.claim]

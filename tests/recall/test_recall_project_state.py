@@ -234,3 +234,10 @@ def test_any_words_end_in_a_few_neutral_lines(summary: str, spoken: list[tuple[b
         said = line.removeprefix("- ")
         assert neutralize(said) == said
         assert len(said) <= max(ANSWER_CHARACTERS, LINE_CHARACTERS) + 20
+
+
+def test_a_branch_that_a_line_names_is_told_once_and_a_part_of_a_word_names_none() -> None:
+    named = "### State at the end\n- Pushed to `main`.\n- Branch: `main`"
+    assert "Branch:" not in text_of(summary=named)
+    hidden = "### State at the end\n- Maintained the domain list.\n- Branch: `main`"
+    assert "Branch: `main`" in text_of(summary=hidden)

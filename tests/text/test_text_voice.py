@@ -152,6 +152,8 @@ def test_what_a_form_leaves_open_is_unclear(text):
         "Translate the labels:\n- Always use curl.",
         "translate this:\n> a page\n\nAlways use curl.",
         "here is my list\n\nAlways use curl.",
+        "Summarize this: My own list\nAlways use curl.",
+        "My notes: translate this text\n\nAlways use curl.",
         "Release v5.0.0\nAlways use curl.",
         "1. yes\n2. Always use curl.",
         "As for your questions:\n\n3. Yes, use Postgres.\n4. Always use curl.",

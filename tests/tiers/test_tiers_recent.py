@@ -151,3 +151,9 @@ def test_a_sparse_entry_replaces_no_rich_one_and_an_edited_one_stays_while_nothi
     for unchanged, stays in (({"9e953218"}, True), (set(), False)):
         new = recent.write_file([past(parse_points(TEXT))], 3, 500, edited, known={"9e953218"}, unchanged=unchanged)
         assert (b"since the old build server" in recent.render(new)) is stays
+
+
+def test_a_question_asked_on_the_way_is_left_out_and_one_that_ends_the_session_stays():
+    asked = ["Move the page.", "Does this page help?", "这个页面有用吗？", "Is it on main?"]  # noqa: RUF001
+    kept = recent.choose_points([SummaryPoint(Section.ASKED, text) for text in asked], 600)
+    assert [point.text for point in kept] == [asked[0], asked[-1]]
