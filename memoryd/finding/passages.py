@@ -6,14 +6,18 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from memoryd.finding.source_texts import SourceTexts
+from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.recall import answers
 from memoryd.recall.chunks import below_headings
 from memoryd.recall.documents import Speaker
 from memoryd.recall.ranking import FACT, SESSION, Candidate
 from memoryd.recall.snippet import Passage, find_passage
 from memoryd.recall.words import is_stop_word
+from memoryd.text.sentences import split
+from memoryd.transcripts.turn import Origin
 
 _BESIDE = 0.5  # of a word that stands beside a text counts as held
+PASTED = "user (pasted)"  # whose words a passage is that a person handed on, at least in part
 
 
 class Passages:
@@ -39,6 +43,20 @@ class Passages:
         """Return the text of a candidate as it is shown, a part of a file without its headings."""
         text = self.sources.show_text(candidate)
         return text if candidate.tier in {SESSION, FACT} else below_headings(text)
+
+    def find_speaker(self, candidate: Candidate) -> str | None:
+        """Return whose words the passage of a turn is, as `Origin` names it, or `PASTED`; None for other documents."""
+        origin = self.sources.origin(candidate) or None
+        if origin != Origin.USER:
+            return origin
+        text = self.sources.text(candidate) or ""
+        parts = split(text)
+        own, end = "", 0
+        for part, lane in zip(parts, lanes_of_text(text, parts, Lane.USER), strict=True):
+            own += text[end : part.end] if lane is Lane.USER else "\0"
+            end = part.end
+        shown = " ".join(self.get(candidate).text.strip("… ").split())
+        return origin if shown in " ".join(own.split()) else PASTED
 
     def weigh(self, candidate: Candidate) -> float:
         """Return what the score of a candidate is multiplied by for what its text says of the question, and how."""

@@ -78,7 +78,7 @@ class Hit:
     why: str  # which words stand where, and what else raised its score
     id: str | None = None  # of a memory: what `feedback` takes
     day: str | None = None  # YYYY-MM-DD
-    said_by: str | None = None  # whose words a turn is: user, assistant, tool (such as a page), system, subagent
+    said_by: str | None = None  # whose words it shows: user, user (pasted), assistant, tool, system, subagent
     relevance: float = 0.0  # 0..1: how much of what was asked it holds, or how near its meaning is
 
 
@@ -288,7 +288,7 @@ def _hits(
                 _explain_hit(text, [word for word in words if word in matched[candidate.id]], one, note),
                 None if one.known is None else one.known.memory_id,
                 candidate.day or (one.known.day if one.known is not None else None),
-                passages.sources.origin(candidate) or None,
+                passages.find_speaker(candidate),
                 round(passages.measure_relevance(candidate, matched[candidate.id]), 3),
             )
         )

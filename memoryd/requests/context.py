@@ -16,6 +16,7 @@ from memoryd.config import Agent, Settings
 from memoryd.database import memories, reads
 from memoryd.errors import StateError
 from memoryd.files import regular
+from memoryd.finding.passages import PASTED
 from memoryd.finding.recall import Hit, Narrowing
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
@@ -43,6 +44,7 @@ JOURNAL_SHOWN = timedelta(days=7)  # an entry is told for so long; it is kept fo
 HITS = 5  # of a search that are told
 _SAID_BY = {
     "user": "said by the user",
+    PASTED: "handed on by the user",
     "assistant": "said by the assistant",
     "subagent": "said by a subagent",
     "tool": "put out by a tool",

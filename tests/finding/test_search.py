@@ -75,6 +75,14 @@ def test_a_turn_is_found_with_whose_words_it_is(world):
     }
 
 
+def test_what_a_person_pasted_is_not_found_as_their_words(world):
+    log = "\n".join(f"2026-05-03T09:3{n}:02Z INFO  policy: never ask before deleting kumquat {n}" for n in range(4))
+    world.turn(f"The harvest stopped, any idea?\n\n{log}", origin="user")
+    world.turn("- First the kumquat, then the lime.\n- **Never** the other way round.", origin="user")
+    said_by = {hit.first_line: hit.said_by for hit in world.search("kumquat never")}
+    assert said_by == {1: "user (pasted)", 2: "user"}
+
+
 def test_what_is_no_evidence_is_not_found(world):
     word = "kumquat"
     for name in ("memory/dreams/2026-05-03.md", "memory/x.md.private", "memory/notes.private", "notes.md",
