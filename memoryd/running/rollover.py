@@ -179,7 +179,8 @@ def _take_last(settings: Settings, clock: Clock, rows: Iterable[RowMapping]) -> 
 
 
 def _says_something(summary: SessionSummary) -> bool:
-    return any(point.section in {Section.ASKED, Section.DECIDED} for point in summary.points)
+    """Return True if something was asked, decided or changed: other sessions are not among the last."""
+    return any(point.section in {Section.ASKED, Section.DECIDED, Section.FILES} for point in summary.points)
 
 
 def _is_asleep(settings: Settings, clock: Clock, row: RowMapping) -> bool:
@@ -242,7 +243,7 @@ def _decide(runner: Runner, run: Run, workspace: Path) -> Done | NothingToDo:
     counts = {"sessions": len(found.last), "offline": len(found.built), "files": len(writes)}
     if writes:
         return Done((*writes, *rows), {KIND: counts})
-    why = "the files are up to date" if found.last else "no session has a summary with a request yet"
+    why = "the files are up to date" if found.last else "in no session anything was asked, decided or changed yet"
     return NothingToDo(why, rows, {KIND: counts})
 
 

@@ -70,6 +70,16 @@ def test_a_subagents_session_and_an_empty_one_displace_no_other(world):
     assert world.topics() == ["mail", "search", "billing"]
 
 
+@pytest.mark.parametrize("told", ["**Files**: `limits.py`", ""])
+def test_a_session_counts_though_nothing_was_asked_if_files_were_changed(world, told):
+    world.session("billing")
+    changed = "\n### Files changed\n- `limits.py`" if told else ""
+    summary = f"### Found out\n- The limits are in one file now.{changed}"
+    world.scratch.change("UPDATE session_summary SET summary = ?, told = 'before'", summary)
+    world.once(1)
+    assert (f"- The limits are in one file now.\n\n{told}" in world.text()) == bool(told)
+
+
 def test_of_history_that_is_only_read_the_last_sessions_are_summed_up_offline(world):
     for topic in ("billing", "search", "mail", "login"):
         world.speak(topic, topic)
