@@ -335,11 +335,11 @@ def states(
     # Thousands of states differ in a few files: each content is held once.
     contents: dict[bytes, bytes] = {}
     for number, how, tree in cuts(disk, changes, moments):
-        tree = {name: None if data is None else contents.setdefault(data, data) for name, data in tree.items()}
-        known = frozenset((name, id(data)) for name, data in tree.items())
+        held = {name: None if data is None else contents.setdefault(data, data) for name, data in tree.items()}
+        known = frozenset((name, id(data)) for name, data in held.items())
         if known not in seen:
             seen.add(known)
-            found.append((number, how, tree))
+            found.append((number, how, held))
     replayed = disk.tree(dict.fromkeys(disk.unsynced(), "all")) | {"": None}
     wrong = sorted(name for name in {*replayed, *after} if replayed.get(name, b"?") != after.get(name, b"?"))
     if wrong:
