@@ -72,11 +72,12 @@ _SECTIONS = {
     job.MemoryType.FACT: Section.FOUND,
     job.MemoryType.EVENT: Section.STATE,
 }
-_MOST_CHARACTERS = 2_800  # of a session's points by extraction, beside those of these sections
+# Of a session's lines by extraction so much is kept with it, in characters, beside those of these sections.
+_KEPT_SHARE, _FEWEST_KEPT, _MOST_KEPT = 0.4, 2_000, 4_000
 _FREE = frozenset({Section.STATE, Section.FILES})
 # Points of each section that are kept with the session, for the next sleep and for `RECENT.md`.
 _MOST_POINTS = {
-    Section.ASKED: 12, Section.DECIDED: 14, Section.FOUND: 10, Section.STATE: 8,
+    Section.ASKED: 12, Section.DECIDED: 24, Section.FOUND: 18, Section.STATE: 8,
     Section.OPEN: 8, Section.FAILED: 6, Section.FILES: 4,
 }  # fmt: skip
 _TALK_POINTS = 4  # times as many of a talk, which has no other sections than what each of the two said
@@ -88,7 +89,7 @@ DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block
 HEADING_WORDS = 12  # title, heading and first line of a daily block
 DENSE_WORDS = 600  # up to which a session of work may have twice the share
 FLOOR_WORDS = 80  # a short session may be dense: it is kept nearly as it was said, speakers and all
-FLOOR_OF_WORK = 180  # its lines must hold what was decided, and how it was left
+FLOOR_OF_WORK = 240  # its lines must hold what was decided, and how it was left
 CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
 CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
@@ -179,7 +180,7 @@ def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = 
 
 
 def _limit(inputs: SleepInputs, gathered: SleepEvidence) -> int:
-    is_work = any(gathered.counts.get(f"{fate}.tool") for fate in ("taken", "aside"))
+    is_work = bool(inputs.program) or any(gathered.counts.get(f"{fate}.tool") for fate in ("taken", "aside"))
     return word_limit(gathered.said_words, inputs.daily_share, _days(inputs), is_work=is_work)
 
 
@@ -203,6 +204,8 @@ def _list_earlier(inputs: SleepInputs) -> tuple[SummaryPoint, ...]:
 
 def _question(inputs: SleepInputs, gathered: SleepEvidence) -> job.Ask:
     context = [("words", str(_limit(inputs, gathered)))]
+    if inputs.program:
+        context.append(("agent", inputs.program))
     if inputs.previous_summary:
         context.append(("summary so far", render_points(_list_earlier(inputs), numbered=True)))
     if inputs.core:
@@ -384,7 +387,8 @@ def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply
     in_sections = any(line.section for line in told.lines)
     # The offline backend gives the most important lines of work first; the others go no further than the day.
     is_offline = in_sections and answer.backend == job.OFFLINE
-    room = _MOST_CHARACTERS if is_offline else math.inf
+    share = int(_KEPT_SHARE * sum(len(line.text) for line in told.lines))
+    room = max(_FEWEST_KEPT, min(_MOST_KEPT, share)) if is_offline else math.inf
     # Its open points are those of the end; a model says itself which earlier ones are over.
     is_over = is_offline and any(line.section is Section.OPEN for line in told.lines)
     earlier = [

@@ -23,7 +23,7 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger import dates
 from memoryd.ledger.category import Category
 from memoryd.ledger.lane import Lane, lanes_of_text
-from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work
+from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work, work_texts
 from memoryd.offline.sentences import number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
 from memoryd.text import normal, prose
@@ -96,7 +96,7 @@ def _sleep(ask: Ask) -> str:
     spoken = [quoted for quoted in material if not _is_fact(quoted) and quoted not in notes]
     known = KnownTexts(given.get("known", "").splitlines())
     said = _news(_read_messages(spoken, _find_names(spoken)), known)
-    if _is_working(material, said):
+    if "agent" in given or _is_working(material, said):
         said = _news(_read_messages(spoken), known)  # "Fixed:" begins an answer there, and names nobody
         noted = _news(map(_read_note, notes), known)
         lines, memories = _describe_work(spoken, said, noted, _still_failing(facts, said), limit, known)
@@ -282,7 +282,7 @@ def _is_working(material: Sequence[QuotedPiece], said: Sequence[ConversationMess
     """
     own = [one.text for one in said if one.by_user]
     reported = any(quoted.origin in {REPORT, NOTE} for quoted in material)
-    is_marked = any(work.find_mark(part.text) for one in said for part in one.sentences)
+    is_marked = any(work_texts.find_mark(part.text) for one in said for part in one.sentences)
     return reported or is_marked or lasting.is_lecturing(own, [one.text for one in said if not one.by_user])
 
 

@@ -46,6 +46,9 @@ _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _OPPOSITE = 0.6  # … or an earlier one that it denies
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # of the room, what the user said may take this much
+_FIRST_WORDS = 2  # sentences with which a user's message answers the one before it
+_SHORT = 260  # words of the room of a short session, which lines below …
+_LEAST_TOLD = -0.5  # … this weight do not fill
 _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
 # By sign; fitted, see above, but for "refers" and "fragment", which were set by hand. "messages" is the logarithm of
@@ -59,7 +62,7 @@ _OF_ANSWER = {
 _OF_REQUEST = {
     "": -1.5, "late": 0.9, "length": 0.3, "words": 0.04, "messages": -0.4, "capitals": 0.1, "parts": -0.1,
     "steers": 0.9, "choice": 0.9, "denies": 0.5, "rules": 0.9, "first": 0.3, "last": 2.0, "asks": -0.8, "thin": -0.8,
-    "refers": -0.3,
+    "refers": -0.3, "jokes": -4.0, "muses": -2.0, "corrects": 1.0,
 }  # fmt: skip
 
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
@@ -138,10 +141,17 @@ def choose_lines(
 
 
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
-    """Return the lines for messages; after all have their share, the longest answers get the remaining room."""
-    chosen = choose_work(found, budget)
-    rest = [one for one in found if not one.by_user and one not in chosen]
-    return chosen + choose_work(rest, budget - sum(one.cost for one in chosen), chosen, len(rest))
+    """Return the lines for messages: what is worth one has its share first, then the user, then the longest answers."""
+    worth = [one for one in found if one.weight >= 0]
+    chosen = choose_work(worth, budget)
+    by_user = [one for one in worth if one.by_user]
+    if budget <= _SHORT:
+        found = [one for one in found if one.weight >= _LEAST_TOLD or one.section is Section.STATE]
+    answers = [one for one in found if not one.by_user]
+    for rest, share, most in ((by_user, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (answers, 0.0, len(answers))):
+        left = [one for one in rest if one not in chosen]
+        chosen += choose_work(left, budget - sum(one.cost for one in chosen), chosen, most, share)
+    return chosen
 
 
 def choose_work(
@@ -149,16 +159,17 @@ def choose_work(
     budget: int,
     before: Sequence[WorkStatement] = (),
     most: int = _MOST_OF_MESSAGE,
+    user_share: float = _USER_SHARE,
 ) -> list[WorkStatement]:
     """Return the lines most worth it within `budget` words, the best first, that those taken `before` do not say.
 
-    Of one message of the assistant at most `most` are taken.
+    Of one message of the assistant at most `most` are taken, and of the room what the user said may take `user_share`.
     """
     taken: list[WorkStatement] = []
     denials = [one for one in found if not one.by_user and replacement.denies(one.text)]
     looks = 0
     per_turn: Counter[str] = Counter()
-    room = {True: int(budget * _USER_SHARE), False: budget}
+    room = {True: int(budget * user_share), False: budget}
     for one in sorted(found, key=lambda one: (-one.weight, one.turn)):
         if one.cost > min(budget, room[one.by_user]) or (not one.by_user and per_turn[one.id] >= most):
             continue
@@ -281,6 +292,9 @@ class _WorkReading:
             "first": turn == self._first_asked,
             "last": turn == self._last_asked,
             "asks": is_question(text) and work_cues.ASKS_ONLY.match(text) is not None,
+            "jokes": work_cues.JOKES.search(text) is not None,
+            "muses": work_cues.MUSES.search(text) is not None,
+            "corrects": work_texts.turns_mind(text),
         }
 
     def _find_question(self, turn: int) -> tuple[str, str]:
@@ -355,7 +369,7 @@ class _WorkReading:
         weight: float,
     ) -> WorkStatement:
         numbers = tuple(part.number for part in unit)
-        marked = find_mark(text)
+        marked = work_texts.find_mark(text)
         weight += _OF_MARK if marked else 0.0
         return WorkStatement(turn, one.id, numbers, one.speaker, text, marked or section, _keys_of(text), weight)
 
@@ -373,17 +387,32 @@ class _WorkReading:
 
     def _is_guess(self, turn: int, text: str, keys: frozenset[str]) -> bool:
         return (
-            work_cues.HEDGES.search(text) is not None or self._is_refuted(turn) or self._is_overtaken(turn, text, keys)
+            work_cues.HEDGES.search(text) is not None
+            or self._is_refuted(turn, keys)
+            or self._is_overtaken(turn, text, keys)
         )
 
-    def _is_refuted(self, turn: int) -> bool:
+    def _is_refuted(self, turn: int, keys: frozenset[str]) -> bool:
         """Return True if the next thing that the user says is that it does not work."""
         after = next((one for one in self._said[turn + 1 :] if one.by_user), None)
         if after is None:
             return False
+        if self._is_rejected(turn, after, keys):
+            return True
         own = self._own_parts(after)
         is_paste = len(own) <= 1 and work_cues.SAYS_ERROR.search(after.text) is not None
         return is_paste or any(work_cues.COMPLAINS.search(part.text) for part in own[:3])
+
+    def _is_rejected(self, turn: int, after: ConversationMessage, keys: frozenset[str]) -> bool:
+        """Return True if the user turns down what an answer says; a no to its question turns down no more than that.
+
+        Who says "not X" turns down what was said of X.
+        """
+        own = [part.text for part in self._own_parts(after)[:_FIRST_WORDS]]
+        if any(replacement.denies(text) and keys & _keys_of(text) for text in own):
+            return True
+        asks = is_question(self._said[turn].sentences[-1].text) if self._said[turn].sentences else False
+        return not asks and work_texts.turns_mind(" ".join(own))
 
     def _is_overtaken(self, turn: int, text: str, keys: frozenset[str]) -> bool:
         """Return True if a text diagnoses a fault, and a later answer diagnoses that fault again."""
@@ -405,7 +434,7 @@ class _WorkReading:
             "final": is_final,
             "hedge": work_cues.HEDGES.search(text) is not None,
             "exclaims": work_cues.EXCLAIMS.search(text) is not None,
-            "refuted": self._is_refuted(turn) or self._is_overtaken(turn, text, keys),
+            "refuted": self._is_refuted(turn, keys) or self._is_overtaken(turn, text, keys),
             "outcome": turn == self._last and work_cues.DONE.search(text) is not None,
             "fragment": work_cues.FRAGMENT.match(text) is not None,
             "passing": not is_final and not work_cues.CAUSE.search(text) and not work_cues.DONE.search(text),
@@ -482,7 +511,7 @@ def may_last(one: WorkStatement) -> bool:
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
     asks = is_question(one.text) or work_cues.INQUIRES.search(one.text) is not None
-    if asks and not work_texts.steers(one.text):
+    if one.by_user and (work_cues.JOKES.search(one.text) or (asks and not work_texts.steers(one.text))):
         return False
     fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
     is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)
@@ -504,15 +533,6 @@ def _tells_result(one: WorkStatement) -> bool:
         or any(cue.search(one.text) for cue in (work_cues.CAUSE, work_cues.CHOICE, work_cues.DONE))
         or replacement.denies(one.text)
     )
-
-
-def find_mark(text: str) -> Section | None:
-    """Return the section that a mark such as `@decision` names; None without one."""
-    if work_cues.DECISION_MARK.search(text):
-        return Section.DECIDED
-    if work_cues.FINDING_MARK.search(text):
-        return Section.FOUND
-    return Section.STATE if work_cues.GOAL_MARK.search(text) else None
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
@@ -566,7 +586,7 @@ def _join(
     for part in parts:
         if (
             unit
-            and not find_mark(part.text)
+            and not work_texts.find_mark(part.text)
             and leans(unit[-1].number, part)
             and len(_text_of([*unit, part])) <= _JOINED
         ):

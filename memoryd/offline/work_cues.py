@@ -69,7 +69,7 @@ ALTERNATIVE = re.compile(
 )
 # What is advised as a sentence of its own.
 ADVISES = re.compile(
-    r"\b(?:i(?:'d| would)? (?:also )?(?:recommend|suggest|propose|start with|leave|defer)"
+    r"\b(?:i(?:'d| would) (?!(?:like|love|say|expect|need|be|rather)\b)\w+|i (?:also )?(?:recommend|suggest|propose)"
     r"|my (?:recommendation|suggestion)|recommended:|next i(?:'d| would))\b|我建议",
     re.IGNORECASE,
 )
@@ -78,8 +78,9 @@ HEDGES = re.compile(
     r"\b(?:might|maybe|perhaps|possibly|probably|likely|could(?! (?:not|never))|i suspect|i think|i assume"
     r"|seems?|appears?|looks? like|let's see|hmm|may (?:be|have|not)|(?:i|we) (?:should|need to|can|would|must)"
     r"|will now (?:work|pass|correctly|properly)|should (?:now )?work|just works|\d\d ?% (?:chance|sure|certain)"
-    r"|would (?:be|have|also|need))\b"
-    r"|可能|也许|应该是|似乎",
+    r"|would (?:be|have|also|need)|vermutlich|wahrscheinlich|ich (?:vermute|glaube|denke)|je (?:soupçonne|pense|crois)"
+    r"|sans doute|probablement|creo que|probablemente|похоже|вероятно|думаю|подозреваю)\b"
+    r"|可能|也许|应该是|似乎|怀疑|大概",
     re.IGNORECASE,
 )
 # How users say what is to be, beside plain orders: wishes, limits, choices, and what something is to be like.
@@ -88,7 +89,10 @@ STEERS = re.compile(
     r"|\b(?:should(?:n't)?|must(?:n't)?|needs? to (?:be|stay|work|support)|(?:do|does)(?:n't| not) (?:want|need|like)"
     r"|(?:want|like|love|prefer) (?:\w+ ){0,6}(?:to be|as|only|in|instead|rather|that|support)|rather"
     r"|i(?:'d| would) (?:love|like)|prefer|instead|keep"
-    r"|let's (?:use|go(?! back)|keep|call|not|make|do|have|try|drop|add|roll|move)"
+    r"|let(?:'s| us) (?!see|go back|look|check|wait|continue|start|begin|test|talk|discuss|find|think|hope|know)\w+"
+    r"|(?:stay|stick|go) with|leave (?:\w+ ){1,4}(?:alone|as|out|in)|drop (?:the|it|that|support)|enough"
+    r"|i(?:'ve| have)? decided|we(?:'ve| have)? (?:decided|agreed)"
+    r"|(?:don't|do not|never) (?:touch|push|merge|deploy|delete|remove|rename|edit|change|use|add|commit|log|store)"
     r"|(?:as|by) (?:the )?default|(?:make|be) sure (?:to|that|the|it|we|you)|remember that|no need"
     r"|not (?:\w+ ){1,4}but|(?:didn't|don't) find|one at a time|is (?:great|better|fine)|agree)\b"
     r"|(?:^|[.!?;,] )(?:please |also |and |then )*(?:use|call|name|put|place|store|avoid|stick)\b"
@@ -157,6 +161,33 @@ COMPLAINS = re.compile(
     r"|still (?:fail|broken|doesn't|not|the same|get|seem|see)|not working|broke|you (?:broke|lost|missed|forgot)"
     r"|we lost|wrong|never (?:saw|got)|same (?:error|problem|issue)|oh no|exits? immediately|error)\b|:\("
     r"|没有?用|不行|还是|报错|geht nicht|funktioniert nicht",
+    re.IGNORECASE,
+)
+# How a user's message begins that turns down what the assistant just said, and one that changes an earlier wish.
+_HESITATES = r"^\W*(?:(?:hm+|um|oh|ok(?:ay)?|yes|well|but|sorry|ah|wait|äh|nun|bueno|ну)\W+)*"
+REJECTS = re.compile(
+    rf"{_HESITATES}(?:(?:no(?:pe|n)?|nah|wrong|that(?:'s| is) (?:wrong|not (?:right|true|correct|what|how))"
+    r"|not? (?:with|in|like|by|for|the|that|via)|nein|nee|nö|falsch|das (?:stimmt nicht|ist falsch)"
+    r"|pas (?:avec|en|comme|par|de)|c'est faux|eso no|est[áa] mal|нет|неверно|неправильно)(?!\w)"
+    r"(?! (?:problem|worries|need|idea|hurry|rush|wait|issue|thanks))|不对|不是|不要|错了)",
+    re.IGNORECASE,
+)
+RETRACTS = re.compile(
+    rf"{_HESITATES}(?:no\W+)?(?:change of plans?|actually|on second thoughts?|scra(?:tch|p) that|forget (?:that|what)"
+    r"|i(?:'ve)? changed my mind|(?:lieber )?doch (?:lieber|nicht|besser)|planänderung|anders|finalement|en fait"
+    r"|changement de plan|mejor|cambio de planes?|pensándolo|передумал\w*|точнее|лучше)(?!\w)|^\W*(?:改一下|还是|算了)",
+    re.IGNORECASE,
+)
+JOKES = re.compile(
+    r"\b(?:(?:ha){2,}h?|(?:he){2,}|lol|lmao|rofl|jk|kidding|joking|scherz|nur spaß|c'est une blague|mdr|(?:ja){3,}"
+    r"|es broma)\b|[\U0001f600-\U0001f606\U0001f609\U0001f61c\U0001f923\U0001f92a]|哈哈|开玩笑|шутк|шучу",
+    re.IGNORECASE,
+)
+# What a user only thinks about aloud.
+MUSES = re.compile(
+    r"\b(?:(?:maybe|perhaps|someday|one day) .*\?|what if\b|(?:should|shouldn't|could|couldn't) (?:we|i)\b.*\?"
+    r"|wonder(?:ing)? (?:if|whether|how|why)|vielleicht .*\?|sollten? (?:wir|ich) .*\?|was wäre wenn|peut-être .*\?"
+    r"|et si (?:on|nous)|quizás? .*\?|tal vez .*\?|может .*\?|что если)|(?:要不要|是不是该|会不会).*[?\uff1f吗呢]",
     re.IGNORECASE,
 )
 # What points at something that only the talk itself shows.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.offline import cues, replacement, words, work_cues
 from memoryd.offline.sentences import is_question, split_sentences
+from memoryd.tiers.session_summary import Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +60,29 @@ def is_outdated_test(text: str) -> bool:
 
 def steers(text: str) -> bool:
     """Return True if a sentence of a user's text says what is to be; what it only asks does not."""
+    if turns_mind(text):
+        return not is_question(text)
     told = (work_cues.INQUIRES.split(one)[0] for one in split_sentences(text))
     return any(
-        work_cues.STEERS.search(one) and not (is_question(one) and work_cues.WONDERS.search(one)) for one in told
+        work_cues.STEERS.search(one)
+        and not work_cues.MUSES.search(one)
+        and not (is_question(one) and work_cues.WONDERS.search(one))
+        for one in told
     )
+
+
+def turns_mind(text: str) -> bool:
+    """Return True if a user's text begins by turning down what was just said, or by changing an earlier wish."""
+    return work_cues.REJECTS.match(text) is not None or work_cues.RETRACTS.match(text) is not None
+
+
+def find_mark(text: str) -> Section | None:
+    """Return the section that a mark such as `@decision` names; None without one."""
+    if work_cues.DECISION_MARK.search(text):
+        return Section.DECIDED
+    if work_cues.FINDING_MARK.search(text):
+        return Section.FOUND
+    return Section.STATE if work_cues.GOAL_MARK.search(text) else None
 
 
 def find_echoes(said: Sequence[ConversationMessage]) -> dict[str, set[int]]:

@@ -44,11 +44,12 @@ def turn(seq: int, text: str) -> StoredTurn:
     )
 
 
-def slept(*said: str, known: tuple[str, ...] = ()):
+def slept(*said: str, known: tuple[str, ...] = (), program: str | None = None):
     turns = tuple(turn(seq, text) for seq, text in enumerate(said, 1))
     inputs = sleep.SleepInputs(
         agent_id="a",
         session_id="s",
+        program=program,
         folder=None,
         reason="Session Notes",
         turns=turns,
@@ -366,3 +367,26 @@ def test_an_answer_has_the_label_of_who_gave_it_and_not_of_who_asked(asked, answ
     (said,) = [point for point in sections(step).points if answer in point.text]
     assert said.by_user
     assert said.text.removeprefix("User: ") == f"{answer} (asked: {asked})"
+
+
+def test_what_the_user_turns_down_is_not_told_and_their_correction_is():
+    answer = "ASSISTANT: The plan: I add a limiter with its in-memory store, which needs no change to the deployment."
+    no = "No, not in memory: we run three pods. Use Redis with a sliding window."
+    told = written(slept("Add a limiter to the login.", answer, no, "ASSISTANT: It counts in Redis now.", program="Codex"))
+    assert no in told
+    assert "The plan" not in told
+
+
+def test_what_is_changed_later_and_what_is_only_thought_aloud_or_a_joke_is_no_decision():
+    said = [
+        "How often does the job run?", "ASSISTANT: Twice a day, at 06:00 and at 18:00 from the crontab.",
+        "Change of plan: make it four times a day.", "ASSISTANT: Four times a day then, every six hours.",
+        "Maybe we should move to Kafka one day?", "ASSISTANT: That would be a large change for so few records.",
+        "haha we should just delete the whole login page", "ASSISTANT: That would limit it for sure.",
+        "Do not touch the legacy folder, Rosa is migrating it.", "ASSISTANT: I leave the legacy folder alone then.",
+    ]  # fmt: skip
+    step = slept(*said, program="Codex")
+    decided = sections(step).texts(Section.DECIDED)
+    assert "User: Change of plan: make it four times a day." in decided
+    assert not any("Kafka" in text or "login page" in text for text in [*decided, *core(step)])
+    assert "06:00" not in written(step)
