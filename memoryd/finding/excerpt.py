@@ -29,6 +29,7 @@ Redact = Callable[[Sequence[str]], list[str]]  # gives texts without their secre
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
 _MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
+_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")  # as a hit is printed
 _FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
 _UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions, and what nobody has agreed to
 
@@ -65,7 +66,7 @@ def get(agent: Agent, path: str, span: LineRange, *, database: Path, redact: Red
     """Read part of an agent's memory. The caller checks whether it may be shown.
 
     A path begins at the workspace, or is what a hit calls a session, a fact, or the memory that it is; of a core memory
-    those lines of `MEMORY.md` are read that it takes.
+    those lines of `MEMORY.md` are read that it takes. It may end as in the list of hits: `memory/2026-03-04.md:3-7`.
 
     Raises:
         RefusedError: the path is not a memory file, or is private.
@@ -74,6 +75,9 @@ def get(agent: Agent, path: str, span: LineRange, *, database: Path, redact: Red
         ConfigError: the span cannot be meant.
     """
     span.check()
+    if span == LineRange() and (place := _PLACE.fullmatch(path)):
+        first, last = int(place[2]), int(place[3] or place[2])
+        return get(agent, place[1], LineRange(first, last - first + 1), database=database, redact=redact)
     kind, _, name = path.partition(":")
     if kind == SESSION and name:
         return _of_session(agent.id, name, span, database)

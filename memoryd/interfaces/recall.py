@@ -88,7 +88,7 @@ def _lines(hit: Mapping[str, Any]) -> list[str]:
 @click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1), help="The first line.")
 @click.option("--lines", "count", type=click.IntRange(1), help="The number of lines; all by default.")
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
-    """Show lines of a memory file, turns of session:ID, fact:ID, or the text of an id that `search` prints."""
+    """Show lines of a memory file, turns of session:ID, fact:ID, or what `search` prints: a place or an id."""
     from memoryd.finding.excerpt import LineRange
     from memoryd.requests import searching
 

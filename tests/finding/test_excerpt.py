@@ -154,6 +154,7 @@ def test_turns_of_a_session_are_its_lines(world):
     assert (found.first_line, found.last_line, found.total_lines) == (2, 2, 3)
     assert found.text == "[2] assistant: second\n    of two lines\n"
     assert read(world, "session:s1").text.count("\n") == 4
+    assert read(world, "session:s1:2-2") == read(world, "session:s1:2") == found, "as the list of hits names it"
     with pytest.raises(NotFoundError):
         read(world, "session:s1", 4)
 
