@@ -175,13 +175,7 @@ class FactStore:
     ) -> str:
         """Judge operations and write the accepted ones as a run of the owner."""
         passed = guard_check.judge(
-            connection,
-            self.agent_id,
-            operations,
-            caller=Caller.OWNER,
-            now=now,
-            new_hex=_new_hex,
-            limits=self.guards,
+            connection, self.agent_id, operations, caller=Caller.OWNER, now=now, new_hex=_new_hex, limits=self.guards
         )
         guard_check.require_passed(passed)
         run_id = runs.new_run_id(self.clock.now())

@@ -71,12 +71,7 @@ def judge(
     )
     judged = guards.judge(context, operations)
     changes = apply(
-        known,
-        judged.accepted,
-        agent_id=agent_id,
-        now=now,
-        new_hex=new_hex,
-        taken=memories.TakenIds(connection),
+        known, judged.accepted, agent_id=agent_id, now=now, new_hex=new_hex, taken=memories.TakenIds(connection)
     )
     too_much = next((one for one in judged.refusals if one.guard is Guard.EROSION), None)
     return GuardCheckResult(tuple(changes), judged.refusals, "" if too_much is None else _allowance(context, too_much))
@@ -95,13 +90,7 @@ def _allowance(context: Context, too_much: Refusal) -> str:
 
 
 def context_of(
-    connection: Connection,
-    agent_id: str,
-    known: Mapping[str, Memory],
-    *,
-    caller: Caller,
-    now: str,
-    limits: GuardLimits,
+    connection: Connection, agent_id: str, known: Mapping[str, Memory], *, caller: Caller, now: str, limits: GuardLimits
 ) -> tuple[Context, dict[str, str]]:
     """Return what the guards need, and the hashes of deliberately forgotten texts, each with its last time."""
     graves = memories.read_tombstones(connection, agent_id)

@@ -20,16 +20,7 @@ from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
-from memoryd.jobs.job import (
-    HEADINGS,
-    AddMemories,
-    AppendDaily,
-    AppendDiary,
-    Edit,
-    Operate,
-    RewriteCore,
-    WriteFile,
-)
+from memoryd.jobs.job import HEADINGS, AddMemories, AppendDaily, AppendDiary, Edit, Operate, RewriteCore, WriteFile
 from memoryd.ledger.guards import Caller, Refusal
 from memoryd.ledger.matching import map_places
 from memoryd.ledger.memory import Memory, MemoryKind
@@ -90,12 +81,7 @@ class PlanBase(NamedTuple):
 
 
 def plan_core(
-    connection: Connection,
-    writer: Writer,
-    run: Run,
-    edits: Sequence[Edit],
-    brought: CoreImport,
-    told: PlanBase,
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], brought: CoreImport, told: PlanBase
 ) -> Preview:
     """Plan the changes of the memory store and of `MEMORY.md` on their current state."""
     whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)

@@ -107,11 +107,7 @@ class Recall:
     meaning: Callable[[str], Callable[[], Meaning]] | None = None  # asked ahead; None: search goes by words
 
     def search(
-        self,
-        agent: Agent,
-        text: str,
-        narrowing: Narrowing | None = None,
-        go_on: Callable[[], bool] = lambda: True,
+        self, agent: Agent, text: str, narrowing: Narrowing | None = None, go_on: Callable[[], bool] = lambda: True
     ) -> list[Hit]:
         """Return the results, most relevant first. The caller checks whether they may be shown.
 

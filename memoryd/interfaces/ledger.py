@@ -321,10 +321,7 @@ def _plan_text(
     lines = [
         line
         for one in planned.get("memories", ())
-        for line in (
-            f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}",
-            *texts.get(one, ()),
-        )
+        for line in (f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}", *texts.get(one, ()))
     ]
     # That the runs count as taken back is what this is about.
     others = [one for one in planned.get("others", ()) if not one.startswith("run:")]

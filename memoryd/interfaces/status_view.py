@@ -12,13 +12,7 @@ from memoryd.counted import count_noun
 from memoryd.database.history import ImportProgress
 from memoryd.interfaces.output import make_list, one_line, style, tell_time
 from memoryd.recall.load_cap import WARN_AT
-from memoryd.requests.status_text import (
-    describe_vault,
-    left_line,
-    passed_over_line,
-    reader_line,
-    unread_reasons,
-)
+from memoryd.requests.status_text import describe_vault, left_line, passed_over_line, reader_line, unread_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

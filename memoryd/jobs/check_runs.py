@@ -93,8 +93,7 @@ _NOTHING = re.compile(r"(?!)")
 _PLACE = re.compile(r"^\S+?(?::\d+(?::\d+)?:|\(\d+,\d+\):)[ \t](?!note:)", re.MULTILINE)
 # Before what a command printed, Codex tells of the run; Claude Code stands in for an empty output.
 _HEAD = re.compile(
-    r"(?:Chunk ID|Wall time|Exit code:|Script \w+|Process exited)[^\0]{0,400}?^Output:(?:\n|\Z)",
-    re.MULTILINE,
+    r"(?:Chunk ID|Wall time|Exit code:|Script \w+|Process exited)[^\0]{0,400}?^Output:(?:\n|\Z)", re.MULTILINE
 )
 _EMPTY = re.compile(
     r"\s*(?:\(Bash completed with no output\)|Tool ran without output(?: or errors)?)?\s*|(?:\s*> [^\n]*)*\s*"

@@ -160,9 +160,7 @@ class JudgingContext:
         is_core = len(words) <= _MOST_QUOTED  # more is whole in the day's file, never cut in the core
         judged = JudgedClaim(claim, outcome, words, is_core, cited, Lane.USER, step=ClaimStep.QUOTE, kind=claim.kind)
         return WeighedClaim(
-            judged,
-            scope=Question(Subject.SCOPE, words, self._around(cited)),
-            ends=self._ends(words, cited, claim),
+            judged, scope=Question(Subject.SCOPE, words, self._around(cited)), ends=self._ends(words, cited, claim)
         )
 
     def _around(self, cited: Sequence[Citation]) -> tuple[CitableSentence, ...]:

@@ -67,13 +67,7 @@ class Ingest:
     """Read all transcripts of all agents. For one thread only."""
 
     def __init__(
-        self,
-        engine: Engine,
-        settings: Settings,
-        clock: Clock,
-        log: Log,
-        files: ranges.OpenFiles,
-        scrubber: Scrubber,
+        self, engine: Engine, settings: Settings, clock: Clock, log: Log, files: ranges.OpenFiles, scrubber: Scrubber
     ) -> None:
         self.engine = engine
         self.clock = clock

@@ -234,12 +234,7 @@ class _Sections:
     """The sections, cut to any room."""
 
     def __init__(
-        self,
-        profile: Sequence[str],
-        facts: Sequence[str],
-        state: Part | None,
-        count: Count,
-        notes: Mapping[str, str],
+        self, profile: Sequence[str], facts: Sequence[str], state: Part | None, count: Count, notes: Mapping[str, str]
     ) -> None:
         self._profile = [f"{line}\n" for line in profile]
         self._facts = [f"{line}{_note(line, notes)}\n" for line in facts]

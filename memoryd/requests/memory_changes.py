@@ -38,12 +38,7 @@ def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False
 
 
 def update(
-    settings: Settings,
-    agent: Agent,
-    *,
-    append: str | None = None,
-    replace: str | None = None,
-    witnessed: bool = False,
+    settings: Settings, agent: Agent, *, append: str | None = None, replace: str | None = None, witnessed: bool = False
 ) -> dict[str, Any]:
     """Add a memory to `MEMORY.md` or replace its text, and wait; return the row of the run.
 

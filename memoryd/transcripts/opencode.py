@@ -24,15 +24,7 @@ from typing import Any
 
 from memoryd.transcripts import whole
 from memoryd.transcripts.dialogs import read_answers
-from memoryd.transcripts.fields import (
-    block_text,
-    mappings,
-    read_mapping,
-    read_time,
-    read_tokens,
-    read_word,
-    type_name,
-)
+from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import Identity, Reader
 from memoryd.transcripts.lines import Record, clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of

@@ -70,10 +70,7 @@ async def over_http(
 ) -> None:
     """Serve this machine until a signal comes."""
     inner = server.streamable_http_app(
-        streamable_http_path=PATH,
-        json_response=True,
-        stateless_http=True,
-        max_request_body_size=LARGEST_BODY,
+        streamable_http_path=PATH, json_response=True, stateless_http=True, max_request_body_size=LARGEST_BODY
     )
     config = uvicorn.Config(
         Loopback(inner, listener.getsockname()[1], token, log),
