@@ -12,7 +12,6 @@ from typing import Any
 
 from memoryd.app import App, open_app
 from memoryd.config import Agent, Settings
-from memoryd.daemon import heap
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
@@ -25,6 +24,7 @@ from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client, fleet, meanings, searching, status
 from memoryd.running import sleeping
 from memoryd.version import __version__
+from memoryd.worker import heap
 
 AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked out: what waited for the start goes first
 

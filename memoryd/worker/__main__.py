@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError, RefusedError
+from memoryd.worker import heap
 from memoryd.worker.embedder import EmbeddingModel
 from memoryd.worker.scanner import SecretScanner
 from memoryd.worker.tokens import TokenCounter
@@ -40,6 +41,7 @@ def main() -> None:
     """Serve until the parent has closed its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     os.nice(NICENESS)
+    heap.keep_small()
     connection = Connection(os.dup(0))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is what is wanted
         os.dup2(nothing.fileno(), 0)  # whatever a library may read

@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import io
 import zlib
 from functools import cached_property
 from importlib import resources
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from memoryd.errors import StateError
 from memoryd.gauge.estimate import estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import tiktoken
 
@@ -73,14 +74,20 @@ def tokens_of(encoding: tiktoken.Encoding, text: str) -> int:
     return sum(len(encoding.encode_ordinary(text[start : start + PIECE_CHARACTERS])) for start in starts)
 
 
+class _Vocabulary:
+    """The vocabulary, as the library takes it apart: a list of its lines, or two copies of it, take 20 MB more."""
+
+    def splitlines(self) -> Iterator[bytes]:
+        """Its lines, one by one."""
+        return io.BytesIO(unpack_vocabulary())
+
+
 def load_encoding() -> tiktoken.Encoding:
     """The encoding, from the package."""
     import tiktoken.load
 
-    data = unpack_vocabulary()
-
-    def from_memory(blobpath: str, expected_hash: str | None = None) -> bytes:
-        return data if blobpath == VOCABULARY_URL else _refuse_network(blobpath, expected_hash)
+    def from_memory(blobpath: str, expected_hash: str | None = None) -> Any:
+        return _Vocabulary() if blobpath == VOCABULARY_URL else _refuse_network(blobpath, expected_hash)
 
     tiktoken.load.read_file = _refuse_network
     tiktoken.load.read_file_cached = from_memory

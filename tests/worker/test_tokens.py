@@ -68,6 +68,13 @@ def test_a_damaged_package_counts_characters_and_says_so(monkeypatch: pytest.Mon
         unpack_vocabulary()
 
 
+def test_the_lines_of_the_vocabulary_are_made_one_by_one() -> None:
+    """A list of 200,000 lines takes 20 MB while the tokenizer loads."""
+    lines = tokens._Vocabulary().splitlines()
+    assert not isinstance(lines, list)
+    assert [line.split() for line in lines] == [line.split() for line in unpack_vocabulary().splitlines()]
+
+
 def test_a_million_spaces_do_not_panic(encoding: tiktoken.Encoding) -> None:
     assert tokens_of(encoding, " " * 1_000_001) > 0
     assert tokens_of(encoding, "a" * 100_000) == len(encoding.encode_ordinary("a" * 100_000))
