@@ -186,7 +186,7 @@ class Index:
                 return f"it is of version {number}, not {VERSION}" if number else "it was left unfinished"
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute("PRAGMA cache_size=-4096")
+            connection.execute("PRAGMA cache_size=-16384")
             connection.execute("PRAGMA journal_size_limit=16777216")
             if is_new:
                 connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
