@@ -173,10 +173,10 @@ def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> 
         for line in others
         if line.text not in {held.text for held in one.evidence}
     ]
-    if not pairs:
-        return Question(Subject.SUPPORT, questions[0].claim, (_ELSEWHERE,))
-    made = ((shared, Question(Subject.SUPPORT, one.claim, evidence)) for shared, one, evidence in pairs)
-    return min(made, key=lambda pair: (pair[0], len(_compact(pair[1].describe("")))))[1]
+    pairs = pairs or [(0, questions[0], (_ELSEWHERE,))]
+    least = min(shared for shared, _, _ in pairs)
+    made = (Question(Subject.SUPPORT, one.claim, evidence) for shared, one, evidence in pairs if shared == least)
+    return min(made, key=lambda one: len(_compact(one.describe(""))))
 
 
 def _compact(value: object) -> str:

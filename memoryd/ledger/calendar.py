@@ -67,7 +67,7 @@ class WrittenDate(NamedTuple):
 
 def find(text: str) -> Iterator[WrittenDate]:
     """Yield the calendar dates of `text` in order; what no calendar has is left out."""
-    for match in _DATE.finditer(text):
+    for match in _DATE.finditer(text) if any(map(str.isdigit, text)) else ():  # no form is without a digit
         readings = tuple(day for day in _readings(match) if _exists(day))
         if readings:
             yield WrittenDate(match.start(), match.end(), readings)
