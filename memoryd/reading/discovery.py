@@ -78,10 +78,10 @@ def find_project_folder(folder: Path, home: Path) -> Path:
 
     A second work tree or a submodule inside a repository belongs to the repository.
     """
-    folder = folder.resolve()
+    folder, home = folder.resolve(), home.resolve()
     trees = []
     for above in (folder, *folder.parents):
-        if home.resolve().is_relative_to(above):
+        if home.is_relative_to(above):
             break
         with contextlib.suppress(OSError):
             if (above / ".git").is_dir():
