@@ -29,6 +29,24 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _forked_children():
+    """Let workers fork their children, each of which would take a second to start."""
+    import forks
+
+    forks.install()
+
+
+@pytest.fixture
+def new_children(monkeypatch):
+    """Let workers start their children as memoryd does: as new processes."""
+    import forks
+
+    from memoryd.worker.client import Worker
+
+    monkeypatch.setattr(Worker, "_start", forks.new_child)
+
+
 @pytest.fixture
 def kept_children():
     """Let what this test opens use the workers' children that commands of other tests have started."""

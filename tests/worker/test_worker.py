@@ -32,6 +32,8 @@ from memoryd.worker import client, embedder
 from memoryd.worker.__main__ import list_operations, serve
 from memoryd.worker.client import LostError, TokenCounts, Worker, WorkerError
 
+pytestmark = pytest.mark.usefixtures("new_children")
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -20,6 +20,8 @@ from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
 from memoryd.worker.scanner import SecretScanner, cache_folder, rule_name
 
+pytestmark = pytest.mark.usefixtures("new_children")
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
