@@ -177,7 +177,7 @@ def check_well_again(daemon, turns):
         why=f"each full session has slept: {daemon.rows(ALL)}",
         seconds=100,
     )
-    until(lambda: not daemon.alarms(), why="no alarm is left", seconds=60)
+    until(lambda: not daemon.alarms(), why="no alarm is left", seconds=60, every=1)
     text = "".join(path.read_text() for path in (daemon.workspace / "memory").glob("*.md"))
     assert text.count("## Trimmed Context") == len(TOPICS)
     core = (daemon.workspace / "MEMORY.md").read_text()
@@ -190,7 +190,7 @@ def check_well_again(daemon, turns):
 def test_a_disk_full_of_bytes_holds_ingest_up_and_loses_nothing(daemon, disk):
     disk.fill_bytes()
     turns = read_on(daemon)
-    until(lambda: "disk" in daemon.alarms(), why="status says so", seconds=60)
+    until(lambda: "disk" in daemon.alarms(), why="status says so", seconds=60, every=1)
     assert daemon.process.poll() is None
     disk.free()
     check_well_again(daemon, turns)
@@ -200,7 +200,7 @@ def test_a_disk_full_of_bytes_holds_ingest_up_and_loses_nothing(daemon, disk):
 def test_a_disk_full_of_names_holds_memory_up_and_loses_nothing(daemon, disk):
     disk.fill_names()
     turns = read_on(daemon)
-    until(lambda: daemon.alarms() & {"waiting", "settle", "disk"}, why="status says so", seconds=60)
+    until(lambda: daemon.alarms() & {"waiting", "settle", "disk"}, why="status says so", seconds=60, every=1)
     assert daemon.process.poll() is None
     disk.free()
     check_well_again(daemon, turns)

@@ -76,7 +76,7 @@ def test_a_memory_folder_remounted_read_only_is_waited_for(tmp_path, disk):
         assert disk.shell(f"mount -o remount,ro {disk.place}") == 0
         turns = read_on(daemon)
         until(lambda: daemon.turns() == turns, why="reading goes on")
-        until(lambda: "waiting" in daemon.alarms(), why="status says so", seconds=60)
+        until(lambda: "waiting" in daemon.alarms(), why="status says so", seconds=60, every=1)
         assert daemon.process.poll() is None
         assert not (daemon.workspace / "MEMORY.md").exists()
         assert disk.shell(f"mount -o remount,rw {disk.place}") == 0
@@ -92,7 +92,7 @@ def test_a_state_folder_whose_disk_failed_is_told_of_and_survives(tmp_path, disk
         if not disk.break_down():
             pytest.skip("this kernel has no switch for a file system's failure")
         turns = read_on(daemon)
-        until(lambda: "disk" in daemon.alarms(), why="status says so", seconds=60)
+        until(lambda: "disk" in daemon.alarms(), why="status says so", seconds=60, every=1)
         pid = daemon.status()["daemon"]["pid"]
         assert daemon.process.poll() is None
         assert daemon.turns() == len(said())

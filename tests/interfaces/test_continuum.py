@@ -1,5 +1,6 @@
-"""`continuum memory …`: the same commands in a folder that no configuration names, as a process of its own."""
+"""`continuum memory …`: the same commands in a folder that no configuration names."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -7,8 +8,10 @@ import sys
 
 import platformdirs
 import pytest
+from scratch import called
 
 import memoryd
+from memoryd.interfaces import continuum
 from memoryd.interfaces.continuum import find_workspace
 from memoryd.tiers.archive import FOLDER
 
@@ -29,11 +32,19 @@ class Shell:
         }
         self.environ = kept | homes
 
-    def run(self, *words, within=".", code=0):
-        program = [sys.executable, "-c", "from memoryd.interfaces.continuum import main; main()", "memory", *words]
-        done = subprocess.run(
-            program, cwd=self.folder / within, env=self.environ, capture_output=True, text=True, check=False
-        )
+    def run(self, *words, within=".", code=0, fresh=False):
+        """What the command answers: in this process, or in a new one."""
+        if fresh:
+            program = [sys.executable, "-c", "from memoryd.interfaces.continuum import main; main()", "memory", *words]
+            done = subprocess.run(
+                program, cwd=self.folder / within, env=self.environ, capture_output=True, text=True, check=False
+            )
+        else:
+            with pytest.MonkeyPatch.context() as patch, contextlib.chdir(self.folder / within):
+                patch.delenv("MEMORYD_CONFIG", raising=False)
+                for name, value in self.environ.items():
+                    patch.setenv(name, value)
+                done = called(["memory", *words], continuum.main)
         assert done.returncode == code, done
         return done.stdout + done.stderr
 
@@ -48,14 +59,14 @@ def shell(tmp_path):
 
 @pytest.mark.long
 def test_a_session_becomes_memory_without_any_configuration(shell):
-    told = shell.run("append", "user", "x", code=3)
+    told = shell.run("append", "user", "x", code=3, fresh=True)
     assert "continuum memory init makes one here" in told
     made = shell.json("init")
     assert (made["made"], shell.json("init")["made"]) == (True, False)
     assert "memoryd init" in made["next"]
     (shell.folder / "below").mkdir()
     first = shell.json(
-        "append", "user", "Please keep the old #login page, because the app links to it.", within="below"
+        "append", "user", "Please keep the old #login page, because the app links to it.", within="below", fresh=True
     )
     assert first["path"].startswith(FOLDER)
     assert shell.json("consolidate")["state"] == "succeeded"

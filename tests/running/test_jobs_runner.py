@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from places import WORLDS
 from scratch import SAID, STARTED, Scratch, filler, in_process, message, said, until
+from sweep import forked
 
 from memoryd import errors
 from memoryd.changing import commit
@@ -167,12 +167,9 @@ def test_a_dead_process_gives_its_run_back_and_a_living_one_keeps_it(opened):
 @pytest.mark.long
 def test_a_run_that_kills_its_process_each_time_is_given_up(scratch, time):
     scratch.append([*said(), filler()])
-    code = "import sys; sys.path[:0] = sys.argv[2:]\nimport test_jobs_runner as t\nt.die(sys.argv[1])"
+    scratch.write_config(jobs={"attempts": 3})
     for _ in range(3):
-        scratch.write_config(jobs={"attempts": 3})
-        command = [sys.executable, "-c", code, str(scratch.root), str(Path(__file__).parent), str(WORLDS)]
-        done = subprocess.run(command, check=False)
-        assert done.returncode == 7
+        assert forked(lambda: die(scratch.root)) == 7
     with in_process(scratch, time) as app:
         run_once(app)
         assert rows(app, "state, attempt") == [("dead", 3)]
@@ -180,7 +177,7 @@ def test_a_run_that_kills_its_process_each_time_is_given_up(scratch, time):
 
 
 def die(root):
-    """The body of the child above: end in the middle of the run."""
+    """What the fork above does: end in the middle of the run."""
     scratch = Scratch.at(root)
     with in_process(scratch, Time(), lambda name: os._exit(7) if name == "before:answer" else None) as app:
         run_once(app)

@@ -186,28 +186,28 @@ class Scratch:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def called(arguments):
+def called(arguments, main=None):
     """A command line carried out in this process, which spares the second that a new one takes to import it all."""
-    from memoryd.interfaces.cli import main
+    from memoryd.interfaces import cli
 
     out, err, code = io.StringIO(), io.StringIO(), 0
     with kept_children(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            main(list(arguments))
+            (main or cli.main)(list(arguments))
         except SystemExit as ended:
             code = ended.code or 0
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
-def until(condition, seconds=90, why=""):
-    """Wait for a condition, also on a busy machine; its value."""
+def until(condition, seconds=90, why="", every=0.02):
+    """Wait for a condition, also on a busy machine, and look at it `every` so many seconds; its value."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         assert time.monotonic() < end, f"waited {seconds} s in vain: {why}"
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def in_process(scratch, now=None, step=None):
