@@ -116,17 +116,17 @@ def compute_boost(known: KnownMemory | None) -> float:
 
 
 def iterate_copies_last(
-    ranked: Iterable[RankedCandidate], read: Callable[[Candidate], str]
+    ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits in order; those whose passage only repeats better hits come last."""
+    """Yield the hits in order; those come last of which better hits have the passage, or its best sentence."""
     told: set[tuple[str, ...]] = set()
     copies = []
     for one in ranked:
-        rows = _list_rows(read(one.candidate))
-        if rows and len(rows & told) >= COPY * len(rows):
+        parts = list(map(_list_rows, read(one.candidate)))
+        if any(len(rows & told) >= COPY * len(rows) > 0 for rows in parts):
             copies.append(one)
         else:
-            told |= rows
+            told.update(*parts)
             yield one
     yield from copies
 

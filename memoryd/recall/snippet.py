@@ -35,6 +35,7 @@ class Passage:
     worth: float  # share of the words looked for that its best sentence holds, each by its weight, times its form
     form: float  # what its best sentence was rated
     held: frozenset[str]  # which of them stand anywhere in the text
+    best: str = ""  # that sentence
 
 
 def find_passage(
@@ -68,7 +69,7 @@ def find_passage(
         rated = rate(units[at])
         if sums[at] * rated > worth:
             best, worth, form = at, sums[at] * rated, rated
-    return Passage(_show_around(units, best, sums), worth / total, form, frozenset(found))
+    return Passage(_show_around(units, best, sums), worth / total, form, frozenset(found), units[best])
 
 
 def find_held(text: str, words: Iterable[str]) -> list[str]:
