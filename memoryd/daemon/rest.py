@@ -9,13 +9,13 @@ from memoryd.worker import heap
 QUIET_SECONDS = 30.0
 
 
-def empty_logs(app: App, quiet: float = QUIET_SECONDS) -> None:
-    """Empty the write-ahead logs, and caches, of database and index that nobody has written for `quiet` seconds."""
+def empty_logs(app: App) -> None:
+    """Empty the write-ahead logs, and caches, of database and index that nobody has written for a while."""
     now, index = app.clock.now().timestamp(), app.recall.indexer.index
     for path, empty in ((app.database, partial(sqlite.empty_log, app.engine)), (index.path, index.empty_log)):
         try:
             log = path.with_name(f"{path.name}-wal").stat()
         except FileNotFoundError:
             continue
-        if log.st_size and now - log.st_mtime >= quiet and empty():
+        if log.st_size and now - log.st_mtime >= QUIET_SECONDS and empty():
             heap.give_back()

@@ -39,11 +39,6 @@ class Passages:
             self._found[candidate.id] = find_passage(self.read(candidate), self._weights, rate, answers.FITS)
         return self._found[candidate.id]
 
-    def show(self, candidate: Candidate) -> tuple[str, str]:
-        """Return the best passage of a candidate, and its best sentence."""
-        found = self.get(candidate)
-        return found.text, found.best
-
     def read(self, candidate: Candidate) -> str:
         """Return the text of a candidate as it is shown, a part of a file without its headings."""
         text = self.sources.show_text(candidate)

@@ -198,7 +198,7 @@ class Recall:
             ranked = order_candidates(by_words, passages.weigh)
             best: list[RankedCandidate] = []
             fused = fuse(ranked, order_candidates(by_meaning, passages.weigh_kind), quoting) if by_meaning else ranked
-            for one in ranking.iterate_copies_last(fused, passages.show):
+            for one in ranking.iterate_copies_last(fused, lambda one: passages.get(one)[:2]):
                 if len(best) == narrowing.limit:
                     break
                 if sources.text(one.candidate) is None:

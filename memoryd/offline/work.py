@@ -320,7 +320,7 @@ class _WorkReading:
         # What is acted upon at once is so no longer when the session ends.
         acted = {part.number - 1 for part in one.sentences if cues.PROCESS.match(part.text)}
         parts = []
-        for part in work_lists.list_telling(one):
+        for part in one.sentences:
             is_open = part.number in below
             is_offered = part.number in offered or work_lists.is_advice(part.text)
             offer = _OF_OFFER * (part is one.sentences[-1])
@@ -524,7 +524,6 @@ def _tells_result(one: WorkStatement) -> bool:
         work_cues.TRIFLES.search(one.text)
         or one.is_guess
         or work_texts.is_progress(one.text)
-        or work_texts.is_of_file(one.text)
         or ((unfinished.is_left(one.text) or work_texts.is_pending(one.text)) and not work_cues.CAUSE.search(one.text))
     ):
         return False

@@ -55,14 +55,6 @@ PROPOSES = re.compile(
     r"|want me to|if you (?:want|like)|next (?:steps?|upgrades?|up))\b|建议|方案|可选",
     re.IGNORECASE,
 )
-# What begins a list that praises, weighs or tries what was made, and says nothing more about it.
-BESIDE = re.compile(
-    r"\b(?:benefits?|advantages?|pros|cons|strengths?|weak(?:nesses| points)|highlights|why this (?:works|matters)"
-    r"|test (?:it|checklist|plan|this)|testing checklist|try it"
-    r"|how to (?:test|verify|try)|to (?:test|verify|try) (?:it|this)"
-    r"|scenarios|possibilities|hypotheses|possible (?:causes|reasons))\b|优势|优点|好处",
-    re.IGNORECASE,
-)
 # An alternative of several, by its letter.
 ALTERNATIVE = re.compile(
     r"^(?:option )?[A-D][:.)] |^(?:option|approach|alternative|scenario) (?:[A-D]|\d)\b", re.IGNORECASE
@@ -121,21 +113,11 @@ INQUIRES = re.compile(
     r"|give me (?:an?|your|some) (?:idea|opinion|overview|summary))\b",
     re.IGNORECASE,
 )
-# A file or a link at the start of a line. A capital after the last slash is more often a product: "Next.js".
-FILE_ITEM = re.compile(
-    r"^\W{0,3}(?:\[[^\]]+\]\([^)]+\)|(?:[\w.-]*/)*[a-z_][\w-]*(?:\.[\w-]+)*\.[a-z]{1,5})"
-    r"[`*]{0,3}(?:\s+\([^)]*\))? ?[-\u2013\u2014:] "
-)
-LIMITS = re.compile(r"\b(?:must(?:n't)?|at (?:most|least)|no more than|never|limit(?:ed)?)\b", re.IGNORECASE)
-REPLACES = re.compile(r"\b(?:instead of|rather than|no longer|replaces?)\b", re.IGNORECASE)
-TELLING = (CAUSE, CHOSEN, LIMITS, REPLACES)  # what makes a line about a file worth keeping
 # How tests stood; only the last time counts.
 TESTED = re.compile(
     r"\btests? (?:now )?(?:pass|are (?:green|passing))|\b\d+ tests?\b|\bcoverage\b|\b(?:all|tests are) green\b",
     re.IGNORECASE,
 )
-# A label that says no more than what a text is about: "Root cause: why the files are not cleaned up".
-ANNOUNCES = re.compile(r"^[^:.?]{3,40}: (?:why|how|what|when|where|which)\b[^?]*$", re.IGNORECASE)
 NOTHING_OPEN = re.compile(r"[:\uff1a] *(?:none|nothing|n/?a|keine|无|なし)\W*$", re.IGNORECASE)
 EXCLAIMS = re.compile(
     r"[\U0001f300-\U0001faff\u2705\u2728]|!$|^(?:actually|wait|ah|oh|perfect|great)\b"

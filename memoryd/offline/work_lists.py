@@ -16,7 +16,6 @@ from memoryd.text.sentences import SentenceKind, split
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memoryd.offline.sentences import NumberedSentence
     from memoryd.offline.statements import ConversationMessage
 
 _APOSTROPHE = {0x2019: "'"}
@@ -41,17 +40,6 @@ def list_offered(one: ConversationMessage) -> set[int]:
         return work_cues.PROPOSES.search(text.translate(_APOSTROPHE)) is not None
 
     return _list_below(one, is_offer)
-
-
-def list_telling(one: ConversationMessage) -> list[NumberedSentence]:
-    """Return the sentences of a message without lists that, by what is above them, only praise, weigh or try things."""
-
-    def is_beside(_number: int, text: str, is_heading: object) -> bool:
-        is_head = is_heading or text.rstrip(" *").endswith((":", "\uff1a", "!"))
-        return bool(is_head) and work_cues.BESIDE.search(text.translate(_APOSTROPHE)) is not None
-
-    beside = _list_below(one, is_beside)
-    return [part for part in one.sentences if part.number not in beside]
 
 
 def is_advice(text: str) -> bool:

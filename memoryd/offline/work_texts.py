@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memoryd.offline import cues, replacement, words, work_cues
+from memoryd.offline import cues, words, work_cues
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.tiers.session_summary import Section
 
@@ -32,7 +32,6 @@ def is_idle(text: str) -> bool:
         is_offered(text)
         or text.rstrip().endswith((":", "："))  # noqa: RUF001
         or cues.PROCESS.match(text) is not None
-        or work_cues.ANNOUNCES.match(text) is not None
         or work_cues.PLANS.match(text) is not None
     )
 
@@ -45,12 +44,6 @@ def is_offered(text: str) -> bool:
 def is_pending(text: str) -> bool:
     """Return True for what an assistant says that it will do, or that is left to do while it works."""
     return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
-
-
-def is_of_file(text: str) -> bool:
-    """Return True if a list of files describes one of them, without a reason, a choice, a limit or a denial."""
-    is_item = work_cues.FILE_ITEM.match(text) is not None and not replacement.denies(text)
-    return is_item and not any(cue.search(text) for cue in work_cues.TELLING)
 
 
 def is_outdated_test(text: str) -> bool:

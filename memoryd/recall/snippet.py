@@ -11,9 +11,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 from memoryd.recall.words import STROKES, list_runs, simplify
 from memoryd.text.wording import find_stem
@@ -27,15 +27,14 @@ _NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # what a word count
 _END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """Hold the part of a text that answers best."""
 
     text: str  # on one line; an ellipsis stands where something was left out
+    best: str  # its best sentence
     worth: float  # share of the words looked for that its best sentence holds, each by its weight, times its form
     form: float  # what its best sentence was rated
     held: frozenset[str]  # which of them stand anywhere in the text
-    best: str = ""  # that sentence
 
 
 def find_passage(
@@ -47,7 +46,7 @@ def find_passage(
     """
     units = list(_list_units(text))
     if not units:
-        return Passage("", 0.0, 1.0, frozenset())
+        return Passage("", "", 0.0, 1.0, frozenset())
     flat = _flatten(" ".join(units))
     ends = list(accumulate(len(one) + 1 for one in units))
     total = sum(weights.values()) or 1.0
@@ -69,7 +68,7 @@ def find_passage(
         rated = rate(units[at])
         if sums[at] * rated > worth:
             best, worth, form = at, sums[at] * rated, rated
-    return Passage(_show_around(units, best, sums), worth / total, form, frozenset(found), units[best])
+    return Passage(_show_around(units, best, sums), units[best], worth / total, form, frozenset(found))
 
 
 def find_held(text: str, words: Iterable[str]) -> list[str]:

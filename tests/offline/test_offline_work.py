@@ -275,19 +275,11 @@ def test_what_could_not_be_done_is_no_guess():
     [
         "The resolver of the depot is in; I'm adding the scanner of the gauge now.",
         "All 31 tests of the importer pass now.",
-        "Root cause: why the files of the depot are not cleaned up.",
         "B: The session of the depot got a new branch somehow.",
     ],
 )
 def test_what_holds_for_the_moment_or_says_nothing_is_no_line_before_the_end(passing):
     assert not any(passing[:20] in text for text in texts(lines(REQUEST, f"Assistant: {passing}", LAST, ANSWER)))
-
-
-def test_what_only_praises_or_tries_what_was_made_is_no_line():
-    praise = "### Key benefits\n\n- Better speed: the depot loads twice as fast in Riga.\n"
-    tried = "Test it:\n\n- Click the depot of Riga in the list of gauges.\n\nThe gauge of Riga has its own table now."
-    found = texts(lines(REQUEST, f"Assistant: {praise}\n{tried}", LAST, ANSWER))
-    assert [("Riga" in text, "table" in text) for text in found if "Riga" in text] == [(True, True)]
 
 
 def test_a_user_who_repeats_the_assistants_words_quotes_them():
@@ -340,33 +332,6 @@ def test_one_long_answer_fills_the_room_that_is_left_and_no_more():
     assert sum(not one.by_user for one in chosen) == len(items)
     few, _ = work.choose_lines(said, {}, [], 60)
     assert 1 < sum(one.cost for one in few) <= 60
-
-
-def test_what_a_list_says_of_a_file_lasts_only_with_its_reason():
-    for said, is_lasting in (
-        ("`depot/gauge.py` - Added the table of the gauge of Riga and its columns", False),
-        ("[The gauge](/srv/depot/gauge.py) — shows the table of Riga with its columns", False),
-        ("`depot/gauge.py` - Uses the table of Riga instead of the file of the depot", True),
-        ("The table is ready, so I'm moving the gauge of Riga onto a branch of its own", False),
-    ):
-        found = lines(REQUEST, f"Assistant: {ANSWER}\n\n- {said}", REQUEST, LAST)
-        assert [work.may_last(one) for one in found if said in one.text] == [is_lasting], said
-
-
-@pytest.mark.parametrize(
-    ("said", "is_item"),
-    [
-        ("Next.js: the framework of the depot is version 15", False),
-        ("`install.sh` - fails in Riga if bash is not there", False),
-        ("internal/gauge.go — holds the table", True),
-        ("package.json - minimal, with scripts", True),
-        ("The gauge.py of Riga: holds the table", False),
-        ("`depot/gauge.yaml`: the pool must stay below 100 connections", False),
-        ("node.js: we chose version 20 of the runtime", False),
-    ],
-)
-def test_an_item_of_a_list_of_files_is_known(said, is_item):
-    assert work_texts.is_of_file(said) is is_item
 
 
 def test_what_is_left_stays_a_result_if_it_has_a_cause():

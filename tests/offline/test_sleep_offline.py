@@ -372,7 +372,8 @@ def test_an_answer_has_the_label_of_who_gave_it_and_not_of_who_asked(asked, answ
 def test_what_the_user_turns_down_is_not_told_and_their_correction_is():
     answer = "ASSISTANT: The plan: I add a limiter with its in-memory store, which needs no change to the deployment."
     no = "No, not in memory: we run three pods. Use Redis with a sliding window."
-    told = written(slept("Add a limiter to the login.", answer, no, "ASSISTANT: It counts in Redis now.", program="Codex"))
+    done = "ASSISTANT: It counts in Redis now."
+    told = written(slept("Add a limiter to the login.", answer, no, done, program="Codex"))
     assert no in told
     assert "The plan" not in told
 
