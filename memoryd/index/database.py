@@ -27,7 +27,7 @@ from memoryd.recall.ranking import Candidate
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
-VERSION = 6  # of the tables and of what is put into them: another version is rebuilt
+VERSION = 7  # of the tables and of what is put into them: another version is rebuilt
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200

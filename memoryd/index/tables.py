@@ -29,11 +29,11 @@ CREATE TABLE source (
 );
 CREATE TABLE document (
     id INTEGER PRIMARY KEY, source INTEGER NOT NULL, first_line INTEGER NOT NULL, last_line INTEGER NOT NULL,
-    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB NOT NULL, day TEXT, shown TEXT, lacks INTEGER,
+    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB, day TEXT, shown TEXT, lacks INTEGER,
     voice INTEGER NOT NULL
 );
 CREATE INDEX document_place ON document (source, first_line);
-"""  # lacks: 1 where a vector is to be made, 0 where that is done, null where none is wanted
+"""  # key: null where it is the digest; lacks: 1 where a vector is to be made, 0 where it is, null where none is wanted
 _LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"  # from the first model on
 _WORDS = (
     "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
@@ -262,7 +262,8 @@ class Tables:
     def list_held(self, source_id: int, first_line: int = 0, last_line: int = 2**62) -> list[IndexedDocument]:
         """Return the documents of a source that begin in these lines."""
         rows = self._rows(
-            "SELECT id, first_line, last_line, key FROM document WHERE source = ? AND first_line BETWEEN ? AND ?",
+            "SELECT id, first_line, last_line, coalesce(key, digest) FROM document"
+            " WHERE source = ? AND first_line BETWEEN ? AND ?",
             source_id, first_line, last_line,
         )  # fmt: skip
         return [IndexedDocument(*row) for row in rows]
@@ -278,7 +279,7 @@ class Tables:
         ]  # fmt: skip
         self._change_many(
             "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, lacks, voice)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, ''), iif(?, 1, NULL), ?)",
+            " VALUES (?, ?, ?, ?, ?, ?6, nullif(?7, ?6), nullif(?8, ''), iif(?9, 1, NULL), ?10)",
             rows,
         )
         hidden = [(shown, first + at) for at, (_, _, shown) in enumerate(documents) if shown is not None]

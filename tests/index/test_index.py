@@ -40,6 +40,19 @@ def test_it_is_private_and_holds_no_text(world):
     assert not any(b"a kumquat tree" in path.read_bytes() for path in parts(world))
 
 
+def test_a_key_that_is_the_digest_is_stored_once_and_read_all_the_same(world):
+    world.recall.indexer.refresh(world.agent)
+    with world.index.begin_read() as tables:
+        (turn, *_), (chunk, *_) = (
+            tables._rows(
+                "SELECT d.source, d.digest, d.key FROM document d, source s WHERE (s.id, s.tier) = (source, ?)", tier
+            )
+            for tier in ("session", "core")
+        )
+        assert (turn[2], tables.list_held(turn[0])[0].key) == (None, turn[1])
+        assert tables.list_held(chunk[0])[0].key == chunk[2] != chunk[1]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_bad_bytes_anywhere_are_no_error_and_nothing_wrong_is_shown(world, seed):
     right = everything(world)
