@@ -463,12 +463,13 @@ class _SessionState:
 
     def store(self, connection: Connection) -> None:
         """Write the row; a session that had ended becomes live again."""
+        gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # the others are as they begin
         last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
         query.run(
             connection,
             "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, last_turn_at = ?5, state = 'active',"
             " started_at = coalesce(started_at, ?5), ended_at = NULL WHERE id = ?",
-            self.seq, self.turns, json.dumps(self.gauge._asdict()), self.model, last, self.id,
+            self.seq, self.turns, json.dumps(gauge, sort_keys=True), self.model, last, self.id,
         )  # fmt: skip
 
 

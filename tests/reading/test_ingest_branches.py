@@ -224,3 +224,4 @@ def test_chats_of_aider_are_sessions_however_the_file_grows(tmp_path, step):
         with reads.open_reader(world.database) as reader:
             assert {row["transcript"] for row in reads.list_sessions(reader)} == {str(world.path(name))}
         assert (first["model"], json.loads(first["gauge"])["context"]) == ("gpt-4o", 1234)
+        assert json.loads(second["gauge"]) == {"tail_bytes": 14, "tail_chars": 14}  # without what is as it began
