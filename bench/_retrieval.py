@@ -114,7 +114,7 @@ def fill(connection: Connection, history: History) -> dict[tuple[str, int], str]
             stamp = (session.at + timedelta(seconds=seq)).isoformat()
             rows.append((agent_id, key, seq, f"{key}-{seq}", said.role, said.role, said.text, stamp))
         connection.exec_driver_sql(
-            "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_id, part, role, origin,"
+            "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_key, part, role, origin,"
             " kind, text, at, sidechain, first_byte, last_byte, sha256)"
             " VALUES (?, ?, ?, 1, 1, ?, 0, ?, ?, 'message', ?, ?, 0, 0, 0, x'')",
             rows,

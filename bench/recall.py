@@ -83,8 +83,8 @@ def fill(path: Path, speaker: Speaker) -> float:
                 size += len(text)
                 rows.append((session, seq, f"{session}-{seq}", role, role, kind, text, NOW))
             connection.exec_driver_sql(
-                "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_id, part, role, origin,"
-                " kind, text, at, sidechain, first_byte, last_byte, sha256)"
+                "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_key, part, role,"
+                " origin, kind, text, at, sidechain, first_byte, last_byte, sha256)"
                 " VALUES ('demo', ?, ?, 1, 1, ?, 0, ?, ?, ?, ?, ?, 0, 0, 0, x'')",
                 rows,
             )

@@ -189,7 +189,7 @@ def _make_grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounde
     today = utc_now().astimezone(tz).date()
     sql = (
         "SELECT plain(CAST(text AS BLOB), text_crc) FROM turn"
-        " WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
+        " WHERE agent_id = ? AND record_key = key_of(?) AND part = ? AND text <> ''"
     )
 
     def is_grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:

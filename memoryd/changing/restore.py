@@ -27,7 +27,7 @@ _MARKS = (
 _BEHIND = (
     "SELECT t.session_id, ?2, t.seq FROM turn t"
     " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?2"
-    " WHERE t.agent_id = ?1 AND t.record_id = ?3 AND t.part = ?4 AND coalesce(w.seq, 0) < t.seq LIMIT 1"
+    " WHERE t.agent_id = ?1 AND t.record_key = key_of(?3) AND t.part = ?4 AND coalesce(w.seq, 0) < t.seq LIMIT 1"
 )
 _RAISE = (
     "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, ?, ?)"

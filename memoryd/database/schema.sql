@@ -351,7 +351,7 @@ CREATE TABLE turn (
   seq INTEGER NOT NULL,
   transcript_id INTEGER NOT NULL,
   generation INTEGER NOT NULL,
-  record_id VARCHAR NOT NULL,
+  record_key VARCHAR NOT NULL,
   part INTEGER NOT NULL,
   role VARCHAR NOT NULL,
   origin VARCHAR NOT NULL,
@@ -359,9 +359,7 @@ CREATE TABLE turn (
   text VARCHAR NOT NULL,
   at VARCHAR,
   tokens INTEGER,
-  message_id VARCHAR,
   usage INTEGER,
-  model VARCHAR,
   sidechain BOOLEAN NOT NULL,
   tool_call_id VARCHAR,
   tool_name VARCHAR,
@@ -370,11 +368,12 @@ CREATE TABLE turn (
   sha256 BLOB NOT NULL,
   withheld VARCHAR,
   text_crc INTEGER,
+  record_id VARCHAR GENERATED ALWAYS AS (CASE typeof(record_key) WHEN 'blob' THEN 'sha256:' || lower(hex(record_key)) ELSE record_key END) VIRTUAL,
   PRIMARY KEY (id),
   FOREIGN KEY(session_id) REFERENCES session (id)
 );
 
-CREATE UNIQUE INDEX turn_identity ON turn (agent_id, record_id, part);
+CREATE UNIQUE INDEX turn_identity ON turn (agent_id, record_key, part);
 
 CREATE UNIQUE INDEX turn_in_session ON turn (session_id, seq);
 

@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import create_model
-from sqlalchemy import Column, Index, LargeBinary, text
+from sqlalchemy import Column, Computed, Index, LargeBinary, String, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
@@ -108,13 +108,17 @@ class TranscriptRow(SQLModel, table=True):
     version: str | None = None  # of the program that wrote it last
 
 
+# As the transcript has it, for whoever reads it; it is found by the key, which is shorter.
+_RECORD_ID = "CASE typeof(record_key) WHEN 'blob' THEN 'sha256:' || lower(hex(record_key)) ELSE record_key END"
+
+
 class TurnRow(SQLModel, table=True):
     """Store one message or tool exchange."""
 
     __tablename__ = "turn"
 
     __table_args__ = (
-        Index("turn_identity", "agent_id", "record_id", "part", unique=True),
+        Index("turn_identity", "agent_id", "record_key", "part", unique=True),
         Index("turn_in_session", "session_id", "seq", unique=True),
         Index("turn_withheld", "withheld", "session_id", sqlite_where=text("withheld IS NOT NULL")),
     )
@@ -125,7 +129,7 @@ class TurnRow(SQLModel, table=True):
     seq: int
     transcript_id: int
     generation: int
-    record_id: str
+    record_key: str  # the id of its record; the bytes of one that is a hash
     part: int
     role: str
     origin: str
@@ -133,9 +137,7 @@ class TurnRow(SQLModel, table=True):
     text: str
     at: str | None = None
     tokens: int | None = None
-    message_id: str | None = None
     usage: int | None = None
-    model: str | None = None
     sidechain: bool = False
     tool_call_id: str | None = None
     tool_name: str | None = None
@@ -147,6 +149,7 @@ class TurnRow(SQLModel, table=True):
     # is on, or replaced it; it may come back). A text of an old session is compressed: see `vault`.
     withheld: str | None = None
     text_crc: int | None = None  # of the plain text, see `packing`; None until a row of an older version has one
+    record_id: str | None = Field(default=None, sa_column=Column(String, Computed(_RECORD_ID, persisted=False)))
 
 
 class VaultSizeRow(SQLModel, table=True):

@@ -132,7 +132,7 @@ def _express_column(table: str, name: str, there: set[str]) -> str:
 
 def list_columns(connection: Connection, table: str) -> set[str]:
     """Return the names of a table's columns; none if there is no such table."""
-    return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_info("{table}")')}
+    return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_xinfo("{table}")')}  # the computed as well
 
 
 def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any], now: str) -> bool:
@@ -154,6 +154,8 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
     if table == "turn" and "text" in new:
         values["tokens"] = None  # counted anew
         values |= {"text_crc": packing.compute_crc(new["text"])} if "text_crc" in there else {}
+    if table == "turn" and "record_id" in new and "record_key" in there:
+        values["record_key"] = packing.pack_id(values.pop("record_id"))
     if table == "memory" and "content" in new:
         values["content_hash"] = hash_of(new["content"])
     sets = ", ".join(f'"{name}" = ?' for name in values)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.database import query, reads, sqlite
+from memoryd.database.packing import pack_id
 from memoryd.database.vault import DAMAGED, EXPIRED
 from memoryd.ledger.memory import Source, source_of
 from memoryd.transcripts.turn import StoredTurn
@@ -17,11 +18,13 @@ LAST = 2**62  # above the number of any turn
 FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
 RETRACTED = "retracted"  # the agent left the branch of the conversation that it is on; it may come back
 _TURN_COLUMNS = (
-    "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
-    "text", "at", "message_id", "usage", "model", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
+    "agent_id", "session_id", "seq", "transcript_id", "generation", "record_key", "part", "role", "origin", "kind",
+    "text", "at", "usage", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
     "sha256", "withheld", "text_crc",
 )  # fmt: skip
 INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
+# As it was first, and as it was changed under its id; ?3 is the id with `\x7f` behind it.
+_OF_RECORD = "agent_id = ?1 AND (record_key = key_of(?2) OR (record_key > ?2 || '~' AND record_key < ?3))"
 
 
 class KnownTurn(NamedTuple):
@@ -40,12 +43,11 @@ class SeenRecords:
         self.rows: dict[tuple[str, int], KnownTurn] = {}
         for start in range(0, len(record_ids), LOOKUP_CHUNK):
             chunk = record_ids[start : start + LOOKUP_CHUNK]
-            marks = ", ".join("?" * len(chunk))
             sql = (
                 "SELECT record_id, part, transcript_id, generation, sha256, withheld FROM turn"  # noqa: S608
-                f" WHERE agent_id = ? AND record_id IN ({marks})"
+                f" WHERE agent_id = ? AND record_key IN ({', '.join('?' * len(chunk))})"
             )
-            for record_id, part, *known in query.fetch_rows(connection, sql, agent_id, *chunk):
+            for record_id, part, *known in query.fetch_rows(connection, sql, agent_id, *map(pack_id, chunk)):
                 self.rows[record_id, part] = KnownTurn(*known)
 
 
@@ -69,10 +71,10 @@ def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[TurnVersion]:
     """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
     sql = (
-        "SELECT record_id, plain(CAST(text AS BLOB), text_crc), sha256, transcript_id, generation, withheld FROM turn"
-        " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id"
+        "SELECT record_id, plain(CAST(text AS BLOB), text_crc), sha256, transcript_id, generation, withheld"  # noqa: S608
+        f" FROM turn WHERE {_OF_RECORD} AND part = ?4 ORDER BY id"
     )
-    found = query.fetch_rows(connection, sql, agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part)
+    found = query.fetch_rows(connection, sql, agent_id, record_id, f"{record_id}\x7f", part)
     return [TurnVersion(*row) for row in found]
 
 
@@ -80,7 +82,7 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
     """Record where turns lie in their rewritten file: first and last byte, generation, hash; then which turn."""
     sql = (
         "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?, sha256 = ?"
-        " WHERE agent_id = ? AND record_id = ? AND part = ?"
+        " WHERE agent_id = ? AND record_key = key_of(?) AND part = ?"
     )
     query.change_each(connection, sql, rows)
 
@@ -88,7 +90,7 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
     """Read a turn that was stored without its text."""
     sql = (
-        "SELECT id, session_id, seq, withheld FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
+        "SELECT id, session_id, seq, withheld FROM turn WHERE agent_id = ? AND record_key = key_of(?) AND part = ?"
         " AND withheld NOT IN (?, ?)"
     )
     return query.run(connection, sql, agent_id, record_id, part, FORGOTTEN, EXPIRED).mappings().first()
@@ -121,10 +123,7 @@ def retract_record(connection: Connection, agent_id: str, session_id: str, recor
     A session that began as a copy of another one may leave what is still said in that.
     """
     given = agent_id, record_id, f"{record_id}\x7f", session_id
-    own = (
-        "agent_id = ?1 AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3)) AND session_id = ?4"
-        " AND withheld IS NOT 'forgotten'"
-    )
+    own = f"{_OF_RECORD} AND session_id = ?4 AND withheld IS NOT 'forgotten'"
     # What is not stored yet is not counted yet.
     counted = f"(SELECT count(*) FROM turn WHERE {own} AND text <> '')"  # noqa: S608
     query.run(connection, f"UPDATE session SET turns = max(0, turns - {counted}) WHERE id = ?4", *given)  # noqa: S608
@@ -137,10 +136,7 @@ def retract_record(connection: Connection, agent_id: str, session_id: str, recor
 
 def resume_record(connection: Connection, agent_id: str, record_id: str) -> int:
     """Let the turns of a retracted record be read and scanned again; return their number."""
-    sql = (
-        "UPDATE turn SET withheld = 'unscanned' WHERE agent_id = ?1 AND withheld = ?4"
-        " AND (record_id = ?2 OR (record_id > ?2 || '~' AND record_id < ?3))"
-    )
+    sql = f"UPDATE turn SET withheld = 'unscanned' WHERE {_OF_RECORD} AND withheld = ?4"  # noqa: S608
     return query.run(connection, sql, agent_id, record_id, f"{record_id}\x7f", RETRACTED).rowcount
 
 

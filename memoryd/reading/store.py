@@ -279,10 +279,10 @@ def _insert(
         seq = state.take(turn, read_as["mtime_ns"])
         seqs.append(seq)
         rows.append((
-            agent_id, session_id, seq, cursor.id, read_as["generation"], turn.record_id, turn.part, str(turn.role),
-            str(turn.origin), str(turn.kind), packing.pack_new(turn.text), turn.at, turn.message_id, turn.usage,
-            turn.model, int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte,
-            found.sha256, found.withheld, packing.compute_crc(turn.text),
+            agent_id, session_id, seq, cursor.id, read_as["generation"], packing.pack_id(turn.record_id), turn.part,
+            str(turn.role), str(turn.origin), str(turn.kind), packing.pack_new(turn.text), turn.at, turn.usage,
+            int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
+            found.withheld, packing.compute_crc(turn.text),
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)

@@ -160,7 +160,7 @@ def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
     sources = memory.sources or [source for one in family for source in held[one].sources]
     found: list[dict[str, Any]] = []
     for source in dict.fromkeys(sources):
-        sql = f"{_TURN} AND t.record_id = ? AND t.part = ?"
+        sql = f"{_TURN} AND t.record_key = key_of(?) AND t.part = ?"
         rows = query.fetch_mappings(connection, sql, agent.id, source.record_id, source.part)
         # A line that a person wrote into a daily file is a source, and no turn.
         told = dict(rows[0]) if rows else {"session": None, "seq": None, "speaker": source.origin, "at": source.at}

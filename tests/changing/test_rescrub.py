@@ -105,7 +105,7 @@ def plant_everywhere(scratch: Scratch) -> None:
                 scratch.change(f'UPDATE "{table}" SET "{column}" = ?', json.dumps([{"a": f"x {SECRET}"}]))  # noqa: S608
     scratch.change("UPDATE turn SET text_crc = NULL")
     scratch.change("UPDATE job_run SET options = '{}', receipt = ?", json.dumps({"note": f"x {SECRET}"}))
-    scratch.change("UPDATE turn SET record_id = ? || id, tool_call_id = ?", f"{SECRET} ", f"call {SECRET}")
+    scratch.change("UPDATE turn SET record_key = ? || id, tool_call_id = ?", f"{SECRET} ", f"call {SECRET}")
     scratch.change(
         "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('old', '', ?, 'x', ?)",
         SECRET,

@@ -24,7 +24,7 @@ SECRET = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5"  # a token of GitHub by
 @pytest.fixture
 def scratch(tmp_path):
     made = Scratch(tmp_path / "scratch")
-    made.append([message("user", f"{WORDS * 3}The key is {SECRET}.", 0), message("assistant", "Noted. " * 40, 1)])
+    made.append([message("user", f"{WORDS * 2}The key is {SECRET}.", 0), message("assistant", "Noted. " * 30, 1)])
     made.json("run", "--once")
     return made
 

@@ -48,7 +48,7 @@ def grow(scratch):
     for table, changed in {
         "session": {"id": "'more-' || i", "state": "'ended'"},
         "transcript": {"id": "NULL", "session_id": "'more-' || i", "path": "path || i", "fate": "'deleted'"},
-        "turn": {"id": "NULL", "session_id": "'more-' || i", "record_id": "record_id || i"},
+        "turn": {"id": "NULL", "session_id": "'more-' || i", "record_key": "record_id || i"},
         "job_run": {"id": "'run-' || i", "key": "NULL", "slot": "NULL", "state": "'succeeded'"},
     }.items():
         columns = [row[1] for row in scratch.query(f"PRAGMA table_info({table})")]

@@ -79,8 +79,8 @@ class World:
             )
             connection.exec_driver_sql("UPDATE session SET last_seq = ? WHERE id = ?", (seq, session))
             connection.exec_driver_sql(
-                "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_id, part, role, origin,"
-                " kind, text, at, sidechain, first_byte, last_byte, sha256, withheld, tool_name)"
+                "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_key, part, role,"
+                " origin, kind, text, at, sidechain, first_byte, last_byte, sha256, withheld, tool_name)"
                 " VALUES (?, ?, ?, 1, 1, ?, 0, ?, ?, ?, ?, ?, 0, 0, 0, x'', ?, ?)",
                 (agent, session, seq, f"{session}-{seq}", role, origin or role, kind, text, at, withheld, tool),
             )
