@@ -162,7 +162,10 @@ def test_what_is_told_to_an_agent_changes_no_memory_when_it_comes_back_a_hundred
         kinds = scratch.query("SELECT DISTINCT kind FROM job_run ORDER BY kind")
         assert {"facts", "sleep"} <= {kind for (kind,) in kinds}
         assert (scratch.query(CONFIDENT), scratch.query("SELECT * FROM profile_section"), scratch.core) == before
-        origins = scratch.query("SELECT origin, count(*) FROM turn WHERE text LIKE '%PostgreSQL 16%' GROUP BY origin")
+        origins = scratch.query(
+            "SELECT origin, count(*) FROM turn"
+            " WHERE plain(CAST(text AS BLOB), text_crc) LIKE '%PostgreSQL 16%' GROUP BY 1"
+        )
         assert dict(origins)["injected"] == 100
 
 

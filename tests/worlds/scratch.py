@@ -131,9 +131,11 @@ class Scratch:
         return answer["data"] if code == 0 else answer["error"]
 
     def query(self, sql, *values):
+        from memoryd.database import packing
         from memoryd.database.library import load_library
 
         connection = load_library().connect(f"file:{self.state / 'memoryd.db'}?mode=ro", uri=True, timeout=10)
+        packing.register(connection)
         try:
             return connection.execute(sql, values).fetchall()
         finally:

@@ -152,7 +152,9 @@ def swapped(template, root, part, number):
     swap_back(root, part)
     codes.append(forked(lambda: sleep(root, lambda _name: None, 55)))
     found = state_of(root)
-    leaked = Scratch.at(root).query("SELECT count(*) FROM turn WHERE text LIKE ?", f"%{CANARY}%")[0][0]
+    leaked = Scratch.at(root).query(
+        "SELECT count(*) FROM turn WHERE plain(CAST(text AS BLOB), text_crc) LIKE ?", f"%{CANARY}%"
+    )[0][0]
     leaked += sum(CANARY in path.read_text("utf-8") for path in (root / "workspace").rglob("*.md"))
     shutil.rmtree(root)
     told = {"part": part, "number": number, "codes": codes, "between": runs, "outside": is_same, "leaked": leaked}
