@@ -68,6 +68,15 @@ def test_a_text_comes_back_as_it_was(text):
     assert packing.unpack(packing.pack(text), crc ^ 1) == packing.unpack(text.encode(), crc ^ 1) == ""
 
 
+def test_a_new_text_is_compressed_at_once_from_256_characters_on():
+    assert packing.pack_new("ä" * 255) == "ä" * 255
+    text = WORDS * 3
+    stored = packing.pack_new(text)
+    assert isinstance(stored, bytes)
+    assert len(stored) < len(text) / 2
+    assert packing.unpack(stored, packing.compute_crc(text)) == text
+
+
 def test_old_turns_are_kept_compressed_when_their_transcript_is_deleted(scratch):
     before = scratch.json("session", "messages", "one")
     prune(scratch, LATER - timedelta(days=100))
