@@ -61,6 +61,18 @@ def test_turns_keep_their_ids_texts_numbers_and_sums(engine):
         assert query.fetch_rows(connection, "SELECT turns, bytes FROM vault_size") == [(5, 38)]
 
 
+def test_a_turn_whose_session_is_lost_is_no_obstacle(engine):
+    raw = engine.raw_connection()
+    raw.execute("PRAGMA foreign_keys = OFF")
+    raw.execute("UPDATE turn SET session_id = 'gone' WHERE seq = 6")
+    raw.commit()
+    raw.execute("PRAGMA foreign_keys = ON")
+    raw.close()
+    schema.migrate(engine)
+    with sqlite.begin_read(engine) as connection:
+        assert query.fetch_column(connection, "SELECT seq FROM turn WHERE session_id = 'gone'") == [6]
+
+
 def test_turns_are_found_by_their_ids(engine):
     schema.migrate(engine)
     with sqlite.begin_write(engine) as connection:

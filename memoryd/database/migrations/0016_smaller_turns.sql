@@ -1,3 +1,4 @@
+PRAGMA defer_foreign_keys = ON;
 DROP TRIGGER turn_text_added;
 DROP TRIGGER turn_text_changed;
 ALTER TABLE turn RENAME TO older_turn;
