@@ -46,8 +46,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
         ours="agent_id format version head_sha256 marker_sha256 prefix_sha256 fate fate_at",
     ),
     "turn": _kinds(
-        session="session_id", name="record_id message_id model tool_call_id tool_name", text="text",
-        ours="agent_id role origin kind at withheld",
+        session="session_id", name="record_id tool_call_id tool_name", text="text",
+        ours="agent_id record_key role origin kind at withheld",  # the key is what the id is computed from
     ),
     "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
     "bad_span": _kinds(ours="sha256 reason seen_at"),

@@ -636,7 +636,7 @@ def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_cod
         world.carried_out()
         (day,) = scratch.dailies().values()
         clock = f"{at:%H:%M}"  # the file is that of its day
-        assert f"## Session Notes ({clock})\n\nFrom Codex, {clock}, session:{CODEX_ID}\n- " in day
+        assert f"## Session Notes ({clock})\n\nFrom Codex, {clock}, session:{CODEX_ID}\n\n### Asked\n- " in day
         text = started(world, "claude-code", CLAUDE_START | {"transcript_path": str(mine)})
         assert f" From Codex, {clock}, session:{CODEX_ID[:8]}\n" in text
         assert "not in a daily file yet" not in text
