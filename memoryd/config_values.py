@@ -314,7 +314,7 @@ def any_path(place: PathBase, value: object) -> Path:
 
 def expand_pattern(place: PathBase, value: object) -> str:
     """Return the expanded pattern; text from a variable or `~` never counts as a wildcard."""
-    text = place.expand(_text(value), quote=_quote)
+    text = place.expand(_text(value), quote=lambda given: re.sub(r"([*?\[])", r"[\1]", given))
     parts = text.split("/")
     wild = [number for number, part in enumerate(parts) if _literal(part) is None]
     if any("**" in part and part != "**" for part in parts):
@@ -332,10 +332,6 @@ def expand_pattern(place: PathBase, value: object) -> str:
 
 
 _ESCAPED = re.compile(r"\[([*?\[{}])\]")
-
-
-def _quote(text: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", text)
 
 
 def _literal(part: str) -> str | None:

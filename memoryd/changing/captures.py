@@ -79,7 +79,7 @@ def _list_changes(
     if old is None and row["told"] is None:
         began = moment_of(row["started_at"] or row["last_turn_at"])
         yield now_folder.find_free_name(began, lambda name: (workspace / FOLDER / name).exists()), None, new
-    elif old is not None and _is_ours(old.data, new):
+    elif old is not None and now.parse(new).body.startswith(now.parse(old.data).body):  # nobody has edited it
         wanted = new if row["told"] is None else now.clear(new)
         if wanted != old.data:
             yield old.name, old.data, wanted
@@ -99,11 +99,6 @@ def _render_turns(said: Sequence[StoredTurn]) -> Iterator[bytes]:
         role = _ROLES.get(turn.role)
         if role is not None and turn.origin is not Origin.INJECTED and turn.text.strip():
             yield now.render_entry(role, turn.text, turn.tool_name)
-
-
-def _is_ours(old: bytes, new: bytes) -> bool:
-    """Return True if what a file says is how the new one begins: nobody has edited it."""
-    return now.parse(new).body.startswith(now.parse(old).body)
 
 
 def _is_over(file: NowSession, late: datetime) -> bool:

@@ -210,10 +210,6 @@ def _json(_logger: object, _method: str, values: Any) -> str:
     return orjson.dumps(values).decode()
 
 
-def _readable(_logger: object, _method: str, values: Any) -> str:
-    return render_record(values)
-
-
 def _fault(given: Any) -> dict[str, Any]:
     """Describe an exception without its message, unless the message is ours or the operating system's."""
     error = given[1] if isinstance(given, tuple) else sys.exception() if given is True else given
@@ -305,7 +301,7 @@ def configure(
         make_private_dir(path.parent)
     handlers: list[tuple[logging.Handler, Any]] = [(_LogFile(path, max_bytes), _json)]
     if terminal is not None and (text or is_journal(terminal, os.environ) or terminal.isatty()):
-        handlers.append((_Terminal(terminal), _readable))
+        handlers.append((_Terminal(terminal), lambda _logger, _method, values: render_record(values)))
     root, own = logging.getLogger(), logging.getLogger("memoryd")
     before = root.level, own.level
     root.setLevel(logging.WARNING)  # of the libraries; one with a level of its own is held to this one as well

@@ -17,6 +17,7 @@ from memoryd.text.sentences import split
 from memoryd.transcripts.turn import Origin
 
 _BESIDE = 0.5  # of a word that stands beside a text counts as held
+_TYPED = 20_000  # characters of a message that nobody has typed
 PASTED = "user (pasted)"  # whose words a passage is that a person handed on, at least in part
 
 
@@ -49,7 +50,9 @@ class Passages:
         origin = self.sources.origin(candidate) or None
         if origin != Origin.USER:
             return origin
-        text = self.sources.text(candidate) or ""
+        text = candidate.shown or self.sources.text(candidate) or ""
+        if len(text) > _TYPED:
+            return PASTED
         parts = split(text)
         own, end = "", 0
         for part, lane in zip(parts, lanes_of_text(text, parts, Lane.USER), strict=True):

@@ -111,7 +111,8 @@ class Store:
     def search(self, query: str, limit: int = 20) -> list[Fact]:
         """Return the facts that hold any word of `query`, in content or category: most words first, then the surest."""
         words = list(dict.fromkeys(normalize(query).split()))
-        scored = ((sum(1 for word in words if word in _build_search_text(fact)), fact) for fact in self.all())
+        said = ((f"{normalize(fact.content)} {fact.category}", fact) for fact in self.all())
+        scored = ((sum(word in text for word in words), fact) for text, fact in said)
         found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
         return [fact for _, fact in found[: max(0, limit)]]
 
@@ -247,10 +248,6 @@ def render_line(fact: Fact) -> str:
         # A script without spaces, or one long word, is cut where the room ends.
         text = f"{head if len(head) > LONGEST_SHOWN // 2 else text[: LONGEST_SHOWN - 1]}…"
     return f"- [{fact.category} | {fact.confidence:.2f}] {text}"
-
-
-def _build_search_text(fact: Fact) -> str:
-    return f"{normalize(fact.content)} {fact.category}"
 
 
 def check_fact(new: NewFact) -> NewFact:

@@ -265,7 +265,7 @@ class _Import:
         pairing = self.pairing
         memory = self.old[pairing.old_of[index]]
         text = core.unescape(bullet.text)
-        content = None if _is_same(text, memory.content) else text
+        content = None if _show_text(text) == _show_text(memory.content) else text
         if memory.constitutional and content is not None:
             self.put_back.append(
                 PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content, keeps=True))
@@ -307,10 +307,6 @@ class _Import:
         position = None if before is None else pairing.new[before].position
         edit = core.Insert(memory.content, memory.heading or "", position)
         self.put_back.append(PutBack(memory.id, "missing", edit))
-
-
-def _is_same(one: str, two: str) -> bool:
-    return _show_text(one) == _show_text(two)
 
 
 def _show_text(text: str) -> str:

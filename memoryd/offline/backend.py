@@ -67,9 +67,6 @@ _CHARS_PER_TOKEN = 4
 # The last run passed, and its command names no file, package or test: `go test ./...`, `mise run test`.
 _ALL_PASSED = re.compile(r"Tests: (?:\d+ )?passed(?!.*(?:(?<!\.)/|::|\.\w{2,4}\b| -(?:k|p|t|run)\b))[^`]*`")
 _TEST_RUN = re.compile(r"`[^`]*\b(?:tests?\b|pytest|vitest|jest)[^`]*`")  # a command that runs tests
-_PROMPT_FILE = re.compile(
-    r"^## User Input\s+```.*?```\s+You \*\*MUST\*\* consider the user input", re.DOTALL | re.MULTILINE
-)
 _OF_FAILURES_LIST = """
 error errors fail failed failure fails assert assertion assertionerror exception valueerror typeerror
 keyerror test tests file line code run fixed now pass passes works src lib main index app expected got
@@ -166,11 +163,8 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
 def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
     """Return the numbers of the sentences of a message that are the user's own words.
 
-    Of what may be, a sentence behind the user's own counts if it speaks in the first person. A prompt file into which a
-    program put the user's words has none.
+    Of what may be, a sentence behind the user's own counts if it speaks in the first person.
     """
-    if _PROMPT_FILE.search(quoted.text):
-        return frozenset()
     parts = split(quoted.text)
     found: set[int] = set()
     for number, (part, lane) in enumerate(zip(parts, lanes_of_text(quoted.text, parts, Lane.USER), strict=True), 1):

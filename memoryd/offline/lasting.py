@@ -100,7 +100,7 @@ CUES = (
         rf"\bi\s+(?:always|never|usually|only)\s+{_HABIT}\b",
         rf"{_OPENING}(?:just )?call me (?!{_NOT_A_NAME})(?-i:[A-ZÀ-Þ])",
         r"^(?:bitte )?nenn(?:en sie)? mich \w|^appelle[sz]?-moi \w|^llámame (?-i:[A-ZÀ-Þ])|^chiamami (?-i:[A-ZÀ-Þ])",
-        r"\bkeep (?:your|the|all) (?:answers?|repl(?:y|ies)|responses?|explanations?|messages?|summar(?:y|ies)) "
+        r"\bkeep your (?:answers?|repl(?:y|ies)|responses?|explanations?|messages?|summar(?:y|ies)) "
         r"|\b(?:please|you can) call me\b|\bi(?:'m| am) allergic\b|\bi can't stand\b",
         r"\b(?:ich bevorzuge|je préfère|prefiero|preferisco|prefiro)\b",
         r"我(?:更|比较|比較)(?:喜欢|喜歡)|我(?:讨厌|討厭)|の方が好き|が苦手",
@@ -116,7 +116,7 @@ CUES = (
         MemoryType.FACT,
         0.8,
         r"\bmy name is\b|\bi live (?:in|at|near|with)\b|\bi work (?:at|as|for)\b|\bi was born (?:in|on)\b",
-        r"\bi(?:'m| am) (?:from|based in|married to|(?:a )?vegan|(?:a )?vegetarian|colou?r[- ]?blind|deaf|dyslexic"
+        r"\bi(?:'m| am) (?:from|based in|married to|(?:a )?vegan|(?:a )?vegetarian|colou?r[- ]?blind|dyslexic"
         r"|left-handed|diabetic|bilingual)\b",
         rf"\bmy {_KIN}(?:'s name)?(?: is|'s)(?: called| named)? (?-i:[A-Z])|\bmy {_DATUM}(?: is|'s| are)\b",
         r"我叫|我住在|我是一名|私の名前は|に住んで",

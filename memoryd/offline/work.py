@@ -46,18 +46,17 @@ _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _OPPOSITE = 0.6  # … or an earlier one that it denies
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # of the room, what the user said may take this much
-_FIRST_WORDS = 2  # sentences with which a user's message answers the one before it
 _SHORT = 260  # words of the room of a short session, which lines below …
 _LEAST_TOLD = -0.5  # … this weight do not fill
 _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
-# By sign; fitted, see above, but for "refers" and "fragment", which were set by hand. "messages" is the logarithm of
-# the sentences of the message, "parts" counts colons.
+# By sign; fitted, see above, but for "refers", "jokes", "muses" and "corrects", which were set by hand. "messages" is
+# the logarithm of the sentences of the message, "parts" counts colons.
 _OF_ANSWER = {
     "": -4.75, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
     "capitals": 0.2, "parts": -0.25, "cause": 0.9, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 1.0,
     "hedge": -2.0, "exclaims": -2.0, "refuted": -2.0, "progress": -0.8, "passing": -0.5, "outcome": 1.0,
-    "refers": -0.8, "fragment": -1.0,
+    "refers": -0.8,
 }  # fmt: skip
 _OF_REQUEST = {
     "": -1.5, "late": 0.9, "length": 0.3, "words": 0.04, "messages": -0.4, "capitals": 0.1, "parts": -0.1,
@@ -218,6 +217,7 @@ class _WorkReading:
         asked = {at: _collect_keys(self._own_parts(one)) for at, one in enumerate(said) if one.by_user}
         self._asked = frozenset(chain.from_iterable(asked.values()))
         self._last = _find_last_answer(said)
+        self._turns = self._read_turns()
         self._diagnoses = {
             at: _collect_keys([part for part in one.sentences if work_cues.DIAGNOSES.search(part.text)])
             for at, one in enumerate(said)
@@ -226,6 +226,11 @@ class _WorkReading:
         self._first_asked = min(asked, default=-1)
         telling = (at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED or self._is_bare_answer(at))
         self._last_asked = max(telling, default=-1)
+
+    def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
+        """Return what each message of the user turns down with its first two sentences, by its id."""
+        first = {one.id: [part.text for part in self._own_parts(one)[:2]] for one in self._said if one.by_user}
+        return {name: work_texts.read_answer(texts) for name, texts in first.items()}
 
     def _own_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
         """Return the sentences of a user's message that are the user's own, without heads of what is pasted below."""
@@ -272,6 +277,8 @@ class _WorkReading:
         section = Section.ASKED if is_asked else Section.DECIDED
         signs = self._signs(turn, text, keys, sentences) | self._signs_of_request(turn, text)
         signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
+        signs["jokes"] = work_texts.is_joke(text)
+        signs["muses"] = not steers and work_cues.MUSES.search(text) is not None  # a rule steers
         weight = _weigh(signs, _OF_REQUEST)
         if work_cues.POSTPONES.search(text):
             section, weight = Section.OPEN, max(weight, _OF_OPEN)
@@ -292,8 +299,6 @@ class _WorkReading:
             "first": turn == self._first_asked,
             "last": turn == self._last_asked,
             "asks": is_question(text) and work_cues.ASKS_ONLY.match(text) is not None,
-            "jokes": work_cues.JOKES.search(text) is not None,
-            "muses": work_cues.MUSES.search(text) is not None,
             "corrects": work_texts.turns_mind(text),
         }
 
@@ -404,15 +409,10 @@ class _WorkReading:
         return is_paste or any(work_cues.COMPLAINS.search(part.text) for part in own[:3])
 
     def _is_rejected(self, turn: int, after: ConversationMessage, keys: frozenset[str]) -> bool:
-        """Return True if the user turns down what an answer says; a no to its question turns down no more than that.
-
-        Who says "not X" turns down what was said of X.
-        """
-        own = [part.text for part in self._own_parts(after)[:_FIRST_WORDS]]
-        if any(replacement.denies(text) and keys & _keys_of(text) for text in own):
-            return True
+        """Return True if the user turns down what an answer says, or says of X in it "not X"; a no may answer it."""
         asks = is_question(self._said[turn].sentences[-1].text) if self._said[turn].sentences else False
-        return not asks and work_texts.turns_mind(" ".join(own))
+        own, denied = self._turns[after.id]
+        return self._said[turn + 1] is after and ((own and not asks) or bool(keys & denied))
 
     def _is_overtaken(self, turn: int, text: str, keys: frozenset[str]) -> bool:
         """Return True if a text diagnoses a fault, and a later answer diagnoses that fault again."""
@@ -436,7 +436,6 @@ class _WorkReading:
             "exclaims": work_cues.EXCLAIMS.search(text) is not None,
             "refuted": self._is_refuted(turn, keys) or self._is_overtaken(turn, text, keys),
             "outcome": turn == self._last and work_cues.DONE.search(text) is not None,
-            "fragment": work_cues.FRAGMENT.match(text) is not None,
             "passing": not is_final and not work_cues.CAUSE.search(text) and not work_cues.DONE.search(text),
         }
         return _weigh(signs, _OF_ANSWER)
@@ -511,7 +510,7 @@ def may_last(one: WorkStatement) -> bool:
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
     asks = is_question(one.text) or work_cues.INQUIRES.search(one.text) is not None
-    if one.by_user and (work_cues.JOKES.search(one.text) or (asks and not work_texts.steers(one.text))):
+    if (asks and not work_texts.steers(one.text)) or (one.by_user and work_texts.is_joke(one.text)):
         return False
     fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
     is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)
@@ -521,8 +520,7 @@ def may_last(one: WorkStatement) -> bool:
 def _tells_result(one: WorkStatement) -> bool:
     """Return True if an assistant's line gives a cause, a choice or a limit, or says what was made."""
     if (
-        work_cues.TRIFLES.search(one.text)
-        or one.is_guess
+        one.is_guess
         or work_texts.is_progress(one.text)
         or ((unfinished.is_left(one.text) or work_texts.is_pending(one.text)) and not work_cues.CAUSE.search(one.text))
     ):

@@ -61,7 +61,8 @@ ALTERNATIVE = re.compile(
 )
 # What is advised as a sentence of its own.
 ADVISES = re.compile(
-    r"\b(?:i(?:'d| would) (?!(?:like|love|say|expect|need|be|rather)\b)\w+|i (?:also )?(?:recommend|suggest|propose)"
+    r"\b(?:i(?:'d| would) (?!(?:like|love|say|expect|need|be|rather|had|have|already|\w+ed)\b)\w+"
+    r"|i (?:also )?(?:recommend|suggest|propose)"
     r"|my (?:recommendation|suggestion)|recommended:|next i(?:'d| would))\b|我建议",
     re.IGNORECASE,
 )
@@ -125,8 +126,6 @@ EXCLAIMS = re.compile(
     r"|^\W*(?:cleane?r?|better|well-tested|improved|easier|simpler|consistent|maintainab\w+)\b[^.]{0,30}:",
     re.IGNORECASE,
 )
-# What of a text about the code was brought up to date.
-TRIFLES = re.compile(r"\((?:on )?lines? \d|\b(?:section|quick ?start|comments?|wording)\b", re.IGNORECASE)
 # What is thought to be the fault while it is looked for: only the last such thought about a thing can be right.
 DIAGNOSES = re.compile(
     r"\bthe (?:real |actual |main |root )?(?:issue|problem|bug|cause|culprit|error|reason)\b.{0,40}\b(?:is|was)\b"
@@ -148,28 +147,35 @@ COMPLAINS = re.compile(
 # How a user's message begins that turns down what the assistant just said, and one that changes an earlier wish.
 _HESITATES = r"^\W*(?:(?:hm+|um|oh|ok(?:ay)?|yes|well|but|sorry|ah|wait|äh|nun|bueno|ну)\W+)*"
 REJECTS = re.compile(
-    rf"{_HESITATES}(?:(?:no(?:pe|n)?|nah|wrong|that(?:'s| is) (?:wrong|not (?:right|true|correct|what|how))"
-    r"|not? (?:with|in|like|by|for|the|that|via)|nein|nee|nö|falsch|das (?:stimmt nicht|ist falsch)"
-    r"|pas (?:avec|en|comme|par|de)|c'est faux|eso no|est[áa] mal|нет|неверно|неправильно)(?!\w)"
-    r"(?! (?:problem|worries|need|idea|hurry|rush|wait|issue|thanks))|不对|不是|不要|错了)",
+    rf"{_HESITATES}(?:(?:no(?:pe|n)?|nah|nein|nee|нет|не)[,;:.!\u2014-]|(?:no,? )?sorry\b|不对|不是(?!很)|错了|(?:wrong"
+    r"|not (?:with|in|like|by|for|the|that|via|(?-i:[A-Z]{2}))|that(?:'s| is) (?:wrong|not (?:right|true))|falsch"
+    r"|das (?:stimmt nicht|ist falsch)|pas (?:avec|comme|par)|c'est faux|eso no|est[áa] mal|не(?:верно|правильно))\b)",
     re.IGNORECASE,
 )
 RETRACTS = re.compile(
-    rf"{_HESITATES}(?:no\W+)?(?:change of plans?|actually|on second thoughts?|scra(?:tch|p) that|forget (?:that|what)"
-    r"|i(?:'ve)? changed my mind|(?:lieber )?doch (?:lieber|nicht|besser)|planänderung|anders|finalement|en fait"
-    r"|changement de plan|mejor|cambio de planes?|pensándolo|передумал\w*|точнее|лучше)(?!\w)|^\W*(?:改一下|还是|算了)",
+    rf"{_HESITATES}(?:no\W+)?(?:change of plans?|actually,? (?:no|not|use|make|let's|keep|do|don't|we|i|the|it's|wait)"
+    r"|on second thoughts?|scra(?:tch|p) that|forget (?:that|what)|(?:i(?:'ve)? )?changed? my mind|planänderung"
+    r"|doch (?:lieber|nicht so)|en fait (?:non|mett\w+)|cambio de planes?|передумал\w*)(?!\w)|^\W*(?:等等|改成|算了)",
     re.IGNORECASE,
 )
+# That what was just made is fine, or that a fault is gone: it turns nothing down.
+SETTLES = re.compile(
+    r"\b(?:any ?more|no longer|nicht mehr|ya no|больше не|al(?:l|les) gut|all good|works?|great|perfecto?|thank\w*"
+    r"|danke|gracias|merci|marche|funktioniert|fixed it|no (?:problem|objections?|errors?|worries))\b|不再|谢谢|很好",
+    re.IGNORECASE,
+)
+FORBIDS = re.compile(r"^\W*(?:(?:and|also|but|please|bitte)\W+)*(?:do not|don't|never|stop)\b", re.IGNORECASE)
 JOKES = re.compile(
-    r"\b(?:(?:ha){2,}h?|(?:he){2,}|lol|lmao|rofl|jk|kidding|joking|scherz|nur spaß|c'est une blague|mdr|(?:ja){3,}"
-    r"|es broma)\b|[\U0001f600-\U0001f606\U0001f609\U0001f61c\U0001f923\U0001f92a]|哈哈|开玩笑|шутк|шучу",
+    r"\b(?:(?:ha){2,}h?|(?:he){2,}|lol|lmao|rofl|(?<!not )(?<!no )(?:kidding|joking)|nur (?:ein )?(?:scherz|spaß)"
+    r"|c'est une blague|(?:ja){3,}|es broma)\b|[\U0001f602\U0001f923]|哈哈|开玩笑|шучу|шутка\b",
     re.IGNORECASE,
 )
 # What a user only thinks about aloud.
+_ASKED = r"(?![^.!?\n]{0,200}\b(?:please|instead|bitte)\b)[^.!?\n]{0,200}\?"
 MUSES = re.compile(
-    r"\b(?:(?:maybe|perhaps|someday|one day) .*\?|what if\b|(?:should|shouldn't|could|couldn't) (?:we|i)\b.*\?"
-    r"|wonder(?:ing)? (?:if|whether|how|why)|vielleicht .*\?|sollten? (?:wir|ich) .*\?|was wäre wenn|peut-être .*\?"
-    r"|et si (?:on|nous)|quizás? .*\?|tal vez .*\?|может .*\?|что если)|(?:要不要|是不是该|会不会).*[?\uff1f吗呢]",
+    rf"\b(?:maybe|perhaps|someday|one day|vielleicht|peut-être|quizás?|tal vez|может быть|sollten? (?:wir|ich|man)"
+    rf"|(?:should|shouldn't|could|couldn't) (?:we|i|one))\b{_ASKED}|(?:要不要|会不会)[^。\n]{{0,60}}[?\uff1f吗]"
+    r"|(?:^|[.!?] )(?:(?:and|or|so|i) )*(?:what if we|wonder(?:ing)? (?:if|whether|how|why))\b",
     re.IGNORECASE,
 )
 # What points at something that only the talk itself shows.
@@ -192,12 +198,6 @@ PENDING = re.compile(
     r"|\b(?:remaining|still (?:has|have|shows?|reports?|fails?|needs?|contains?|one|two|three|\d+)"
     r"|new (?:bug|issue|error|failure)"
     r"|(?:ci|tests?|builds?|lint|checks?|pipeline) (?:\w+ ){0,3}(?:is|are) (?:still |now )?(?:failing|red|broken))\b",
-    re.IGNORECASE,
-)
-# An item of a list that leaves out what it is about: "Shows a message when …", "Else if …".
-FRAGMENT = re.compile(
-    r"^\W*(?:shows?|displays?|uses?|returns?|handles?|supports?|provides?|allows?|includes?|adds?|creates?|checks?"
-    r"|else|otherwise|or|proper(?:ly)?|clickable|clean|simple|full|better|improved|automatic(?:ally)?|set up)\b",
     re.IGNORECASE,
 )
 THANKS = re.compile(

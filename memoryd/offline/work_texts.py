@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memoryd.offline import cues, words, work_cues
+from memoryd.offline import cues, lasting, replacement, words, work_cues
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.tiers.session_summary import Section
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from memoryd.offline.statements import ConversationMessage
 
+_LONGEST_ANSWER = 600  # characters of a sentence that answers the one before it
+_FEWEST_TURNED = 3  # content words of what is to be instead
 _FEWEST_QUOTED = 4  # content words of a sentence that two people do not say by chance
 
 
@@ -54,7 +56,7 @@ def is_outdated_test(text: str) -> bool:
 def steers(text: str) -> bool:
     """Return True if a sentence of a user's text says what is to be; what it only asks does not."""
     if turns_mind(text):
-        return not is_question(text)
+        return not is_question(text) and len(words.list_content_words(text)) >= _FEWEST_TURNED
     told = (work_cues.INQUIRES.split(one)[0] for one in split_sentences(text))
     return any(
         work_cues.STEERS.search(one)
@@ -64,9 +66,27 @@ def steers(text: str) -> bool:
     )
 
 
+def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
+    """Return whether a user's first sentences turn down what was just said, and the words of what is not so."""
+    first = [text for text in said if len(text) <= _LONGEST_ANSWER]
+    if any(map(work_cues.SETTLES.search, first)):
+        return False, frozenset()
+    denied = (text for text in first if replacement.denies(text) and not work_cues.FORBIDS.match(text))
+    return turns_mind(" ".join(first)), frozenset(words.list_content_words(" ".join(denied))) - words.CHATTER_KEYS
+
+
+def is_joke(text: str) -> bool:
+    """Return True for a user's joke; with a rule in it, it is none."""
+    plain = work_cues.JOKES.sub("", text).lstrip(" ,;:.!")
+    return plain != text and not any(
+        lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(plain)
+    )
+
+
 def turns_mind(text: str) -> bool:
     """Return True if a user's text begins by turning down what was just said, or by changing an earlier wish."""
-    return work_cues.REJECTS.match(text) is not None or work_cues.RETRACTS.match(text) is not None
+    turns = work_cues.REJECTS.match(text) or work_cues.RETRACTS.match(text)
+    return turns is not None and not work_cues.SETTLES.search(text)
 
 
 def find_mark(text: str) -> Section | None:

@@ -20,7 +20,8 @@ RECENT = 0.25  # … which is so much of its score
 IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
 VOTE = 1.15  # for each "good" more than "bad", and as much less the other way …
 MOST_VOTES = 4  # … up to so many
-COPY = 0.7  # share of a hit's text that better hits show: then it is a copy
+COPY = 0.7  # share of a hit's text that better hits show: then it is a copy …
+_HALF = 0.5  # … or so much of it, with its best sentence
 _ROW = 3  # words
 _WORD = re.compile(r"[^\W_]+")
 CROWD = 0.85  # for each better hit of the same file, a session's turns and single facts aside
@@ -118,15 +119,16 @@ def compute_boost(known: KnownMemory | None) -> float:
 def iterate_copies_last(
     ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits in order; those come last of which better hits have the passage, or its best sentence."""
+    """Yield the hits in order; last those of whose passage better hits have most, or half with its best sentence."""
     told: set[tuple[str, ...]] = set()
     copies = []
     for one in ranked:
-        parts = list(map(_list_rows, read(one.candidate)))
-        if any(len(rows & told) >= COPY * len(rows) > 0 for rows in parts):
+        rows, best = map(_list_rows, read(one.candidate))
+        share = _HALF if best and len(best & told) >= COPY * len(best) else COPY
+        if rows and len(rows & told) >= share * len(rows):
             copies.append(one)
         else:
-            told.update(*parts)
+            told |= rows
             yield one
     yield from copies
 

@@ -316,10 +316,8 @@ def test_the_context_of_an_editor_ends_at_its_last_marker() -> None:
     assert (person.origin, person.text) == (Origin.USER, "Fix it.")
 
 
-def test_of_an_expanded_command_only_what_was_typed_is_the_persons() -> None:
+def test_an_expanded_command_is_not_the_persons() -> None:
     rest = "You **MUST** consider the user input before proceeding (if not empty).\n\n## Outline\n\nAlways use curl.\n"
     text = f"\n## User Input\n\n```text\nReadable over clever. - Tests first.\n```\n\n{rest}"
-    (person, program) = read(event("user_message", message=text)).turns
-    assert (person.origin, person.text) == (Origin.USER, "Readable over clever. - Tests first.")
-    assert (program.origin, program.text) == (Origin.SYSTEM, rest)
+    assert [turn.origin for turn in read(event("user_message", message=text)).turns] == [Origin.SYSTEM]
     assert [turn.origin for turn in read(event("user_message", message=f"See:\n{text}")).turns] == [Origin.USER]
