@@ -374,3 +374,76 @@ def test_the_offer_that_ends_a_session_is_open_and_an_earlier_one_is_not():
         (False, early),
         (True, offer),
     ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "No, not in memory: we run three pods.",
+        "nope, the spec says UTC and the harbour is right",
+        "That's wrong, the variable overrides it.",
+        "Change of plan: make it four times a day.",
+        "actually make it four",
+        "hm no sorry, tabs.",
+        "change my mind, 20.",
+        "Das stimmt nicht, die Daten sind richtig.",
+        "Non, pas Google Maps, c'est trop cher.",
+        "не, погоди, 0.5",
+        "等等 改成 50 吧",
+    ],
+)
+def test_a_message_that_turns_down_or_changes_what_was_said_is_known(said):
+    assert work_texts.turns_mind(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "No objections, ship it.",
+        "No errors now, great.",
+        "Nope, all good.",
+        "Actually that works great.",
+        "No more than 80 columns",
+        "No emojis in commit messages.",
+        "Anders reviews the PR",
+        "Nein, alles gut.",
+        "Pas de problème",
+        "En fait ça marche",
+        "No hay problema, sigue.",
+        "Mejor así, gracias.",
+        "Нет проблем",
+        "Лучше не бывает.",
+        "不要停",
+        "不是很急",
+    ],
+)
+def test_consent_praise_and_new_rules_turn_nothing_down(said):
+    assert not work_texts.turns_mind(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_kept"),
+    [
+        ("Great, the depot does not lose its gauge any more.", True),
+        ("Thanks. Do not push the gauge of the depot yet.", True),
+        ("Do not push the gauge of the depot yet.", True),
+        ("The depot does not have that gauge.", False),
+    ],
+)
+def test_only_who_denies_a_finding_turns_it_down(said, is_kept):
+    finding = "The root cause is that the depot of Riga loses its gauge when the file of the table is moved."
+    found = [one for one in lines(REQUEST, f"Assistant: {finding}", said, ANSWER) if one.text == finding]
+    assert [work.may_last(one) for one in found] == [is_kept]
+
+
+@pytest.mark.parametrize(
+    "said", ["We must comply with the EU MDR.", "Not kidding: never force push.", "Map jk to Escape."]
+)
+def test_what_only_looks_like_a_joke_is_none(said):
+    assert not work_texts.is_joke(said)
+
+
+def test_a_joke_and_a_thought_are_no_wishes_and_a_polite_order_is():
+    assert work_texts.is_joke("haha we should just delete the whole login page")
+    assert not work_texts.steers("Should we move the depot to Kafka one day?")
+    assert work_texts.steers("Could we please use uv instead of pip?")
