@@ -46,7 +46,7 @@ _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _OPPOSITE = 0.6  # … or an earlier one that it denies
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # of the room, what the user said may take this much
-_SHORT = 260  # words of the room of a short session, which lines below …
+_SHORT = 260  # words of the room of a short session; where the user has said something, lines below …
 _LEAST_TOLD = -0.5  # … this weight do not fill
 _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
@@ -144,7 +144,7 @@ def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatem
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
     by_user = [one for one in worth if one.by_user]
-    if budget <= _SHORT:
+    if budget <= _SHORT and by_user:
         found = [one for one in found if one.weight >= _LEAST_TOLD or one.section is Section.STATE]
     answers = [one for one in found if not one.by_user]
     for rest, share, most in ((by_user, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (answers, 0.0, len(answers))):
