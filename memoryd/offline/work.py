@@ -143,9 +143,9 @@ def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatem
     """Return the lines for messages: what is worth one has its share first, then the user, then the longest answers."""
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
-    by_user = [one for one in worth if one.by_user]
-    if budget <= _SHORT and by_user:
-        found = [one for one in found if one.weight >= _LEAST_TOLD or one.section is Section.STATE]
+    by_user = list(filter(lambda one: one.by_user, worth))
+    least = _LEAST_TOLD if by_user and budget <= _SHORT else -math.inf
+    found = [one for one in found if one.weight >= least or one.section is Section.STATE]
     answers = [one for one in found if not one.by_user]
     for rest, share, most in ((by_user, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (answers, 0.0, len(answers))):
         left = [one for one in rest if one not in chosen]
