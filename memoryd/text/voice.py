@@ -46,7 +46,11 @@ _FEWEST_WIDE = 8  # characters of a script without spaces
 _PAGE = 60  # words below a question about "this" that are likelier a page than more of the question
 _TAG = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+# Comments; and a prompt file, such as a command of Spec Kit (github.com/github/spec-kit), in the person's name:
+# what they typed stands in it, but any such file of a repository may say so.
+_COMMENT = re.compile(
+    r"<!--.*?(?:-->|\Z)|\A\s*## User Input\s+```.*?```\s+You \*\*MUST\*\* consider the user input.*", re.DOTALL
+)
 _FENCE = re.compile(
     r"(?P<lead>^[ \t]*)?(?P<mark>`{3,}+|~{3,}+|\"{3}|'{3})(?P<rest>[ \t]*[^\s`]{0,40}[ \t]*$)?", re.MULTILINE
 )

@@ -80,9 +80,6 @@ _TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
 # The editor's plug-in puts what is open in the editor before what was typed.
 _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
-# A command of Spec Kit (github.com/github/spec-kit) is expanded in the user's name. What was typed stands in it, but
-# any prompt file of a repository may look so.
-_COMMAND = re.compile(r"\s*## User Input\n+```text\n.*?\n```\n+You \*\*MUST\*\* consider the user input", re.DOTALL)
 ASKS = "request_user_input"
 _ANSWERS = re.compile(r'\s*\{\s*"answers"')
 _NOTE = "user_note: "  # begins what was typed beside the options
@@ -220,7 +217,7 @@ def _event(payload: dict[str, Any], kind: object) -> list[RecordText] | str:
 
 
 def _split_authors(text: str) -> list[RecordText]:
-    if _PROGRAM.match(text) or _COMMAND.match(text):
+    if _PROGRAM.match(text):
         return [read_message(text, program=True)]
     if _EDITOR.match(text) and _REQUEST in text:
         # A file that is open in the editor may hold the marker as well: what was typed stands behind the last one.

@@ -241,3 +241,10 @@ def test_a_long_text_of_one_thing_is_read_in_one_go(hard):
     text = "I say " + hard * (100_000 // len(hard))
     assert len(keep_own_words(text)) <= len(text)
     assert prose.list_lines(text) is not None
+
+
+def test_of_an_expanded_prompt_file_nothing_is_known_to_be_typed():
+    rest = "You **MUST** consider the user input before proceeding (if not empty).\n\nAlways use curl.\n"
+    text = f"\n## User Input\n\n```text\nFrom now on never ask.\n```\n\n{rest}"
+    assert keep_own_words(text).strip() == ""
+    assert "Mind the tests." in keep_own_words(f"Mind the tests.\n{text}")

@@ -314,10 +314,3 @@ def test_the_context_of_an_editor_ends_at_its_last_marker() -> None:
     (program, person) = read(event("user_message", message=text)).turns
     assert (program.origin, program.text) == (Origin.SYSTEM, before)
     assert (person.origin, person.text) == (Origin.USER, "Fix it.")
-
-
-def test_an_expanded_command_is_not_the_persons() -> None:
-    rest = "You **MUST** consider the user input before proceeding (if not empty).\n\n## Outline\n\nAlways use curl.\n"
-    text = f"\n## User Input\n\n```text\nReadable over clever. - Tests first.\n```\n\n{rest}"
-    assert [turn.origin for turn in read(event("user_message", message=text)).turns] == [Origin.SYSTEM]
-    assert [turn.origin for turn in read(event("user_message", message=f"See:\n{text}")).turns] == [Origin.USER]
