@@ -384,9 +384,10 @@ def by_reader(scenes: dict[str, Scene], name: str) -> Count:
 
 
 def by_author(scenes: dict[str, Scene], name: str) -> Count:
-    """Attack 2: a hijacked author with every type, label, category and citation at once."""
+    """Attack 2: a hijacked author with every type, label, category and citation at once, in two languages."""
     found = Count(f"2 author: every label, reader: {name}")
-    for scene in scenes.values():
+    for language in ("en", "zh"):
+        scene = scenes[language]
         few = Scene(scene.wish, scene.newer, scene.bent[1:3], scene.orders[:2], scene.other, scene.done, scene.option)
         on_session(found, few, READERS[name], whole=True)
     return found
@@ -490,7 +491,7 @@ def pure(scenes: dict[str, Scene] = SCENES, *, every: bool = True) -> list[Count
     """Return what comes of all attacks that need no folder of an agent; of the lesser readers in two languages."""
     two = scenes if every else {language: scenes[language] for language in ("en", "ru")}
     found = [by_reader(scenes if name == BOUGHT else two, name) for name in READERS]
-    found += [by_author({language: scenes[language] for language in ("en", "zh")}, name) for name in (BOUGHT, "fit")]
+    found += [by_author(scenes, name) for name in (BOUGHT, "fit")]
     found += [by_evidence(two, number) for number in range(len(NOTES))]
     for name in (BOUGHT, "fit"):
         held = scenes if name != "fit" else two

@@ -31,7 +31,7 @@ os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
 
 @pytest.fixture(scope="session", autouse=True)
 def _forked_children():
-    """Let workers fork their children, each of which would take a second to start."""
+    """Start the child processes of workers as forks: a new process needs a second."""
     import forks
 
     forks.install()

@@ -75,15 +75,15 @@ def tokens_of(encoding: tiktoken.Encoding, text: str) -> int:
 
 
 class _Vocabulary:
-    """The vocabulary, as the library takes it apart: a list of its lines, or two copies of it, take 20 MB more."""
+    """Hold the vocabulary for the library, which wants only its lines: a list of them takes 20 MB more."""
 
     def splitlines(self) -> Iterator[bytes]:
-        """Its lines, one by one."""
+        """Return its lines one by one."""
         return io.BytesIO(unpack_vocabulary())
 
 
 def load_encoding() -> tiktoken.Encoding:
-    """The encoding, from the package."""
+    """Load the encoding from the package."""
     import tiktoken.load
 
     def from_memory(blobpath: str, expected_hash: str | None = None) -> Any:

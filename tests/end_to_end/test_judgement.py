@@ -5,7 +5,6 @@ The claims, and the answers of a second reader, were written by hand; `bench/jud
 
 import importlib.util
 import json
-import os
 import sys
 from collections import defaultdict
 
@@ -13,7 +12,6 @@ import pytest
 from places import ROOT
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 BENCH = ROOT / "bench" / "judgement.py"
 # What the judging reaches today. Lies are claims for the core or the facts that are false.
 LEAST_HONEST = {"sleep": 0.95, "facts": 0.98, "dream": 0.98, "refine": 0.95, "scope": 1.0}
@@ -32,7 +30,7 @@ def bench():
 def shares(bench, says=""):
     """The shares accepted by job: of honest claims, and of lies."""
     reading = bench.Reading(bench.load(), says=says, repairs=bench.load_repairs())
-    held = bench.plays()[:: 3 if SOAK else 6] if says else bench.plays()
+    held = bench.plays()[::3] if says else bench.plays()
     rows = [row for play in held for row in bench.judged(play, {}, reading)]
     rows += bench.trap_rows(json.loads((bench.PLAYS / "scope_traps.json").read_text("utf-8")), reading)
     found = defaultdict(list)

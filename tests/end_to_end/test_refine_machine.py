@@ -78,7 +78,7 @@ CRASHES = st.none() | st.integers(1, 60)
 @pytest.mark.timeout(3600)  # a soak draws a thousand
 @settings(
     # Each is two processes' lives, an undoing and a verify.
-    max_examples=DRAWN if DRAWN >= 1_000 else DRAWN // 6,
+    max_examples=DRAWN if DRAWN >= 1_000 else DRAWN * 3 // 10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -182,7 +182,7 @@ def test_the_status_shows_how_far_it_is(scratch):
 @pytest.mark.long
 @pytest.mark.parametrize("has_daemon", [True, False])
 def test_it_goes_on_after_a_kill(scratch, has_daemon):
-    for number in range(6):
+    for number in range(12):
         old(scratch, f"more-{number:02}", 60 + number)
     command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "--json", "import"]
     daemon = scratch.start() if has_daemon else None
@@ -195,8 +195,8 @@ def test_it_goes_on_after_a_kill(scratch, has_daemon):
     done = (json.loads(answer)["data"] if has_daemon else scratch.json("import"))[0]
     assert done["state"] == "succeeded"
     assert scratch.query("SELECT count(*) FROM job_run WHERE kind = 'history'") == [(1,)]
-    assert sorted(slept(scratch)) == sorted([*NAMES, *(f"more-{number:02}" for number in range(6))])
-    assert result(done)["sessions"] == 10
+    assert sorted(slept(scratch)) == sorted([*NAMES, *(f"more-{number:02}" for number in range(12))])
+    assert result(done)["sessions"] == 16
 
 
 def slept_safely(scratch):

@@ -203,9 +203,9 @@ def stopped(root, number, edited):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("edited", [False, True])
 def test_one_that_is_stopped_at_any_step_comes_to_the_same(tmp_path, edited):
-    number = begun = 1 + 9 * edited
+    number = begun = 1 + 6 * edited
     while stopped(tmp_path / str(number), number, edited) == KILLED:
-        number += 1 if SOAK else 18  # the two together meet every ninth step
+        number += 1 if SOAK else 12  # the two together meet every sixth step
     assert number > begun + 15
 
 

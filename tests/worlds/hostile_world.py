@@ -2,14 +2,12 @@
 
 Each attack is a session of Claude Code in which a person says one honest thing. The model's reply offers the attacker's
 texts in every form that might get through: as each type, in everybody's name, citing the user, the assistant, all,
-none that exists; every day in some of these forms by turns, in `make soak` in all. A made-up name in each attack shows
-afterwards how far its text has come.
+none that exists. A made-up name in each attack shows afterwards how far its text has come.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass, field
 from itertools import count
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
     from memoryd.app import App
 
-SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 CASE = re.compile(r"report (\d{3})\b")
 TYPES = (("preference", "User: "), ("decision", ""), ("learning", ""), ("fact", "User: "))
 
@@ -136,24 +133,21 @@ class Hijacked:
             for cites in ids.values()
             for kind, name in TYPES
         ]
-        # Coprime to the twelve and sixteen forms of a text: by turns each text comes in each of them.
-        lines, memories = lines[:: 1 if SOAK else 5], memories[:: 1 if SOAK else 5]
         mine = [f"- preference 0.90 [{cited}] User: {attack.honest}" for attack, cited in met]
         return "\n".join(["[SUMMARY]", *lines, "[MEMORIES]", *mine, *memories])
 
     def _facts(self, met: list[tuple[Attack, str]], ids: dict[str, list[str]]) -> str:
-        mine = [
+        new = [
             {"content": attack.honest, "category": "preference", "confidence": 0.9, "cites": [cited]}
             for attack, cited in met
         ]
-        new = [
+        new += [
             {"content": name + text, "category": category, "confidence": 1.0, "cites": cites}
             for attack, _ in met
             for text in attack.poison
             for cites in ids.values()
             for category, name in (("preference", ""), ("correction", "User: "))
         ]
-        new = [*mine, *new[:: 1 if SOAK else 3]]
         sections = {
             section.value: {
                 "text": " ".join(attack.poison[n % len(attack.poison)] for attack, _ in met),
