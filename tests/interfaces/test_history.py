@@ -24,8 +24,8 @@ NAMES = ("ada", "ben", "cyn", "dov")
 
 
 def old(scratch, name, days, more=()):
-    """A session that was over so many days ago, with something to remember."""
-    at = datetime.now(UTC) - timedelta(days=days)
+    """A session that was over so many days ago, with something to remember; at noon, so that it lies in one day."""
+    at = (datetime.now(UTC) - timedelta(days=days)).replace(hour=12)
     said = [
         message(
             "user", f"We decided to keep the depot of {name} in Gdansk, because its customs office is open.", at=at
