@@ -90,6 +90,7 @@ _SAID_AS = re.compile(
     rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
     rb"(?:(?:the|my|das|mein|le|mon|la|mi)[ \t])?\Z"
 )
+_DRAWN = re.compile(rb"['\"`: ]{1,3}(?P<value>[\w+/=!#&*@$-]{10,31})(?![\w-])")
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
 
@@ -186,6 +187,13 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield _span(found, "token-told")
 
 
+def _find_drawn(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield a short token of drawn characters right behind the word: "sign it with the secret Vq7…"."""
+    found = _DRAWN.match(place.buffer, place.last - 1, min(place.end, place.last + _REACH))
+    if found is not None and is_mixed(found["value"]) and looks_random(found["value"]):
+        yield _span(found, "token-told")
+
+
 def _find_hex(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the token of a service that has no prefix: "sourcegraph: 3f…"."""
     found = _HEX.match(place.buffer, place.last, min(place.end, place.last + _REACH))
@@ -200,6 +208,7 @@ FINDS: dict[bytes, Find] = {
     **{word.encode(): _find_wallet for word in _WALLETS},
     **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
+    b"secret ": _find_drawn,
     b"sourcegraph": _find_hex,
     **dict.fromkeys((b"mdp", b"password", b"passwort"), _find_said_as),
     **{word.encode(): _find_codes for word in _CODES},
