@@ -12,7 +12,7 @@ from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from memoryd.config import Agent, Settings
 
@@ -252,6 +252,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     if dry_run or not yes:
         with call.output.busy("looking for it"):
             planned = forgetting.planned_forgetting(settings, agent, options)
+        planned["texts"] = _show_texts(call, settings, agent, planned["memories"])
         if dry_run:
             call.output.result(planned, _forgotten_text(planned, is_tried=True))
             return
@@ -263,11 +264,24 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     call.output.result(told, _forgotten_text(told))
 
 
+def _show_texts(call: Call, settings: Settings, agent: Agent, ids: Iterable[str]) -> dict[str, str]:
+    """Return what memories say, by their ids, as far as who asks may see it."""
+    from memoryd.database import reads
+
+    with call.reader(settings, agent) as reader:
+        rows = [reads.find_memory(reader, agent.id, one) for one in ids]
+    shown = access.show_rows(settings, agent, "forget", rows, "content")
+    return {row["id"]: one_line(access.text_of(row["content"], row)) for row in shown}
+
+
 def _forgotten_text(told: dict[str, Any], *, is_tried: bool = False) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
     counts = told["counts"]
     be = "would be " if is_tried else ""
-    lines = [f"{one} {be}{became['became']}: {became['why']}" for one, became in told["memories"].items()]
+    texts = told.get("texts", {})
+    lines = []
+    for one, became in told["memories"].items():
+        lines += [f"{one} {be}{became['became']}: {became['why']}", *([f"    {texts[one]}"] if one in texts else [])]
     erased = ", ".join(f"{counts[name]} {word}" for name, word in counted.items() if counts[name])
     lines += [f"{erased} {be}erased" if erased else ""]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]

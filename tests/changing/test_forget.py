@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 from datetime import timedelta
 
@@ -693,7 +694,9 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     text = text.replace('"scrub"', f'{ingest}, "scrub"')
     scratch.config.write_text(text.replace('"context_window"', '"privacy": "silo", "context_window"'))
     tabs, session = saying(world, "tabs").id, the_session(world)
-    assert list(scratch.json("forget", tabs[:9], "--dry-run")["memories"]) == [tabs]
+    planned = scratch.json("forget", tabs[:9], "--dry-run")
+    assert list(planned["memories"]) == [tabs]
+    assert re.fullmatch(r"\(\d+ bytes, not shown: .*", planned["texts"][tabs])
     assert TABS in scratch.core
     for target in ("core_ffffffff", "no-such-session"):
         assert scratch.json("forget", target, code=3)["code"] == "not_found"
