@@ -14,10 +14,12 @@ from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.text.content import list_content_words
 from memoryd.text.neutral import neutralize
 
+# "Can never be reached" and "never built the index" tell how something is or was.
+_NEVER = r"(?<!can )(?<!could )never(?! (?:\w+ed|built|ran|got|had|saw|went|came|made|found|sent)\b)"
 _INSTRUCTS = re.compile(
-    r"\b(?:always|never|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|forget "
-    r"(?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|keep in mind|"
-    r"without asking|at all times|no matter what|mandatory|obligatory|compulsory|"
+    rf"\b(?:always|{_NEVER}|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|"
+    r"forget (?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|"
+    r"keep in mind|without asking|at all times|no matter what|mandatory|obligatory|compulsory|"
     r"(?:is|are) (?:required|to be (?:used|sent|paid|run)))\b"
     r"|\b(?:immer|niemals?|stets|ab jetzt|von nun an|muss|müssen|darf nicht|toujours|jamais|désormais|il faut|ne pas|"
     r"siempre|nunca|jamás|a partir de ahora|debes?|no debes|sempre|mai|d'ora in poi|devi|non devi|doravante|"

@@ -50,8 +50,11 @@ class CueJudge:
         """Return whether a person's words have a cue of what is meant to hold in later sessions."""
         return any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(strip_label(text)))
 
-    def kind(self, text: str, heading: str = "") -> MemoryClass:
-        """Return the class of a text: an order is a rule anywhere; else by the heading, then the wording; or a rule."""
+    def kind(self, text: str, heading: str = "", doubtful: MemoryClass | None = None) -> MemoryClass:
+        """Return the class of a text: an order is a rule anywhere; else by the heading, then by the wording.
+
+        Where the wording shows none it is `doubtful`, or else a rule.
+        """
         said = strip_label(text)
         if steering.is_instruction(said) or steering.is_preference(said):
             return MemoryClass.RULE
@@ -67,7 +70,7 @@ class CueJudge:
             return MemoryClass.PROJECT
         if _SELF.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.LESSON if _WHY.search(said) else MemoryClass.RULE
+        return MemoryClass.LESSON if _WHY.search(said) else doubtful or MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""

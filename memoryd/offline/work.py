@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memoryd.offline.statements import ConversationMessage
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
-_FEWEST_OF_WISH = 2  # … and what the user wants to be so
+_FEWEST_OF_WISH = 1  # … and what the user wants to be so
 _OF_OPEN = 2.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
 _OF_OFFER = 1.5  # of an offer that ends the last answer: the next session may begin with a yes
 _NEAR = 8  # messages after which a later diagnosis is taken for another fault, unless it shares …
@@ -505,7 +505,8 @@ def may_last(one: WorkStatement) -> bool:
     Of what an assistant says, that is a cause, a choice, a limit, what was made, or what many signs speak for, but no
     state that work was left in.
     """
-    if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
+    leans = work_cues.POINTS if one.by_user else work_cues.LEANS  # the user's words are quoted with those around them
+    if one.speaker == REPORTER or leans.match(one.text):
         return False
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False

@@ -210,6 +210,9 @@ LEANS = re.compile(
     r"^(?:this|that|it|these|those|they|but|however|otherwise|then|also|so|and|or|which|if (?:this|that|these|it))\b",
     re.IGNORECASE,
 )
+POINTS = re.compile(
+    r"^(?:and |so |but |also )?(?:this|that|it(?! (?:seems|looks))|these|those|they|which)\b", re.IGNORECASE
+)
 # What people and agents put into their notes to say what a line is.
 DECISION_MARK = re.compile(r"(?<![\w@./])@decision\b", re.IGNORECASE)
 FINDING_MARK = re.compile(r"(?<![\w@./])@(?:discovery|pattern|bug)\b", re.IGNORECASE)
