@@ -26,6 +26,7 @@ from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work, work_texts
 from memoryd.offline.sentences import number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
+from memoryd.offline.work_statement import echoes
 from memoryd.text import normal, prose
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
@@ -35,7 +36,7 @@ from memoryd.transcripts.turn import Origin
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from memoryd.offline.work import WorkStatement
+    from memoryd.offline.work_statement import WorkStatement
 
 BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
@@ -52,7 +53,6 @@ _ASKED_FOR = 0.9  # importance from which the user asked in so many words that i
 _LASTING_SHARE = 0.5  # of the day's words, what of them lasts may have this many
 _MOST_LASTING = 14  # of one sleep, of what nobody asked to be kept
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of those that the user and the assistant say
-_ECHO = 0.7  # share of an assistant's words that the user's line has, from which on it is said back
 _LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
 _LEAST_UNIT = 12  # words; where there is room for few words, messages are read in smaller pieces
 _MOST_FILES = 12
@@ -193,7 +193,7 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
         cost = prose.count_words(text) + 1
         if kind is None or cost > limit or not work.may_last(one) or any(it.says(text) for it in known):
             continue
-        if any(_echoes(one, other) for other in chosen):
+        if any(echoes(one, other) for other in chosen):
             continue
         limit -= cost
         cites = tuple(f"{one.id}.{number}" for number in one.numbers)
@@ -202,11 +202,6 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
         if len(found) == _MOST_LASTING:
             break
     return found
-
-
-def _echoes(one: WorkStatement, other: WorkStatement) -> bool:
-    """Return True if a line of the assistant says back what the user has said: "Noted: orders stay in Postgres"."""
-    return other.by_user and not one.by_user and len(one.keys & other.keys) >= _ECHO * len(one.keys)
 
 
 def _facts(ask: Ask) -> str:

@@ -13,13 +13,14 @@ import math
 import re
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
 from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists, work_texts
 from memoryd.offline.sentences import is_question
 from memoryd.offline.statements import REPORTER
+from memoryd.offline.work_statement import WorkStatement, drop_mended, is_outdated, is_taken_back, repeats
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
@@ -40,9 +41,7 @@ _MANY = 10  # … from which it says enough in spite of a word that points elsew
 _FEWEST_ASKED = 2  # … and a user's message, to be a request
 _JOINED = 280  # … up to which the sentences of one message make one line
 _FEWEST = 3  # content words below which an assistant's sentence says too little
-_SAME = 0.7  # share of its words that lines taken before already have
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
-_OPPOSITE = 0.6  # … or an earlier one that it denies
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # of the room, what the user said may take this much
 _SHORT = 260  # words of the room of a short session; where the user has said something, lines below …
@@ -72,33 +71,6 @@ _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # words that messages get beside long notes
 _WORTH_LASTING = -1.0  # weight from which an answer's line lasts, whatever it tells
 _LEAST_NOTED = -3  # weight below which a statement that only a note has is no line
-
-
-class WorkStatement(NamedTuple):
-    """Hold one possible line."""
-
-    turn: int  # index of its message
-    id: str  # of its message
-    numbers: tuple[int, ...]  # of its sentences
-    speaker: str  # "User", "Assistant", or the reporter
-    text: str
-    section: Section
-    keys: frozenset[str]  # content words
-    weight: float
-    is_wish: bool = False  # the user says what is to be
-    is_guess: bool = False  # hedged, refuted by what the user said next, or acted upon at once
-    asked: str = ""  # the question, where the answer does not stand alone
-    asked_id: str = ""
-
-    @property
-    def by_user(self) -> bool:
-        """Return True if the user said it."""
-        return self.speaker == "User"
-
-    @property
-    def cost(self) -> int:
-        """Return its words, with the mark before it."""
-        return prose.count_words(self.text) + prose.count_words(self.asked) + 1
 
 
 def list_work(said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> list[WorkStatement]:
@@ -140,6 +112,7 @@ def choose_lines(
 
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
     """Return the lines for messages: what is worth one has its share first, then the user, then the longest answers."""
+    found = drop_mended(found)
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
     by_user = list(filter(lambda one: one.by_user, worth))
@@ -171,36 +144,16 @@ def choose_work(
     for one in sorted(found, key=lambda one: (-one.weight, one.turn)):
         if one.cost > min(budget, room[one.by_user]) or (not one.by_user and per_turn[one.id] >= most):
             continue
-        if any(_repeats(one, other) for other in (*before, *taken)):
+        if any(repeats(one, other) for other in (*before, *taken)):
             continue
         looks += 1  # a huge session has more lines than can be compared with each other
-        if looks <= _MOST_LOOKS and (_is_taken_back(one, denials) or any(_is_outdated(one, later) for later in found)):
+        if looks <= _MOST_LOOKS and (is_taken_back(one, denials) or any(is_outdated(one, later) for later in found)):
             continue
         taken.append(one)
         per_turn[one.id] += 1
         budget -= one.cost
         room[one.by_user] -= one.cost
     return taken
-
-
-def _repeats(one: WorkStatement, other: WorkStatement) -> bool:
-    """Return True if a line says little that another does not; a request and its answer are two things."""
-    shared = len(one.keys & other.keys)
-    return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
-
-
-def _is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
-    """Return True if a later statement of the assistant says the opposite of an earlier one: then that was a guess."""
-    if one.by_user or replacement.denies(one.text):
-        return False
-    return any(later.turn > one.turn and len(one.keys & later.keys) >= _OPPOSITE * len(later.keys) for later in denials)
-
-
-def _is_outdated(one: WorkStatement, later: WorkStatement) -> bool:
-    """Return True if a later statement says an earlier one with another number; the user's, only by the user's."""
-    is_later = later.turn > one.turn and (later.by_user or not one.by_user)
-    is_near = is_later and 2 * len(one.keys & later.keys) >= max(2, len(one.keys), len(later.keys))
-    return is_near and replacement.is_outdated_by(later.text, one.text)
 
 
 class _WorkReading:

@@ -32,6 +32,17 @@ DONE = re.compile(
     r"wired|extended|made|set up)\b|^(?:已|新增)",
     re.IGNORECASE,
 )
+# That something has been changed, and wording that tells of a time before, or why: that stays so.
+CHANGES = re.compile(
+    r"\b(?:now|no longer|fix(?:ed|es)?|added|implemented|replaced|removed|changed|switched|updated|restored|moved"
+    r"|migrated|converted|refactored|simplified)\b",
+    re.IGNORECASE,
+)
+PAST = re.compile(
+    r"\b(?:was|were|had|did|didn't|wasn't|weren't|couldn't|fixed|added|implemented|replaced|removed|changed|switched"
+    r"|updated|because|due to|since)\b",
+    re.IGNORECASE,
+)
 ABANDONED = re.compile(
     r"\b(?:revert(?:ed|ing)|rolled back|abandoned (?:it|this|that|the|after|because)|gave up"
     r"|didn't (?:work|help)|did not (?:work|help)|doesn't work"

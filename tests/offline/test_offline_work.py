@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memoryd.offline import work, work_texts
 from memoryd.offline.sentences import number_sentences
 from memoryd.offline.statements import REPORTER, ConversationMessage
+from memoryd.offline.work_statement import WorkStatement
 from memoryd.tiers.session_summary import Section
 
 ROOM = 10_000  # words, more than there are
@@ -27,11 +28,11 @@ def talk(*said: str) -> list[ConversationMessage]:
     return found
 
 
-def lines(*said: str, own: dict[str, set[int]] | None = None) -> list[work.WorkStatement]:
+def lines(*said: str, own: dict[str, set[int]] | None = None) -> list[WorkStatement]:
     return work.list_work(talk(*said), own or {})
 
 
-def texts(found: list[work.WorkStatement], section: Section | None = None) -> list[str]:
+def texts(found: list[WorkStatement], section: Section | None = None) -> list[str]:
     return [one.text for one in found if section in {None, one.section}]
 
 
@@ -192,6 +193,30 @@ def test_near_copies_are_told_once_and_a_request_and_its_answer_are_two():
     found = work.choose_work(lines(REQUEST, ANSWER, "Go on with the depot.", again, "And the depot?", echo), ROOM)
     assert sum("Windows" in one.text for one in found) == 1
     assert {one.by_user for one in found if REQUEST.rstrip(".") in one.text} == {True, False}
+
+
+STATE_BEFORE = "The parser of depots reads `LF` files alone and drops the rest."
+CHANGED = "Assistant: The parser of depots now reads `CRLF` files as well as `LF`."
+
+
+def test_how_something_was_before_it_was_changed_is_told_no_more():
+    told = talk(REQUEST, f"Assistant: {STATE_BEFORE}", "And then?", CHANGED)
+    chosen, _ = work.choose_lines(told, {}, (), ROOM)
+    assert STATE_BEFORE not in texts(chosen)
+    assert CHANGED.removeprefix("Assistant: ") in texts(chosen)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (STATE_BEFORE, "Assistant: Removed the old manual of Riga and its pictures."),  # something else
+        ("The parser of depots was dropping `CRLF` files without a word.", CHANGED),  # tells that it was before
+        ("The parser of depots drops `CRLF` files because the split is at `LF`.", CHANGED),  # a cause
+    ],
+)
+def test_what_no_later_line_changes_and_what_was_or_why_stays(before, after):
+    chosen, _ = work.choose_lines(talk(REQUEST, f"Assistant: {before}", "And then?", after), {}, (), ROOM)
+    assert before in texts(chosen)
 
 
 SENTENCES = [

@@ -1,0 +1,83 @@
+"""A statement of a working session: a possible line, which may repeat another, and which a later one may outdate.
+
+Words are compared, without their order; what was mended or taken back is told by wording besides (`work_cues`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.offline import replacement, work_cues
+from memoryd.text import prose
+from memoryd.tiers.session_summary import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SAME = 0.7  # share of its words that lines taken before already have
+_CHANGED = 0.6  # … or words of a later change
+_OPPOSITE = 0.6  # … or an earlier one that it denies
+
+
+class WorkStatement(NamedTuple):
+    """Hold one possible line."""
+
+    turn: int  # index of its message
+    id: str  # of its message
+    numbers: tuple[int, ...]  # of its sentences
+    speaker: str  # "User", "Assistant", or the reporter
+    text: str
+    section: Section
+    keys: frozenset[str]  # content words
+    weight: float
+    is_wish: bool = False  # the user says what is to be
+    is_guess: bool = False  # hedged, refuted by what the user said next, or acted upon at once
+    asked: str = ""  # the question, where the answer does not stand alone
+    asked_id: str = ""
+
+    @property
+    def by_user(self) -> bool:
+        """Return True if the user said it."""
+        return self.speaker == "User"
+
+    @property
+    def cost(self) -> int:
+        """Return its words, with the mark before it."""
+        return prose.count_words(self.text) + prose.count_words(self.asked) + 1
+
+
+def repeats(one: WorkStatement, other: WorkStatement) -> bool:
+    """Return True if a line says little that another does not; a request and its answer are two things."""
+    shared = len(one.keys & other.keys)
+    return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
+
+
+def echoes(one: WorkStatement, other: WorkStatement) -> bool:
+    """Return True if a line of the assistant says back what the user has said: "Noted: orders stay in Postgres"."""
+    return other.by_user and not one.by_user and len(one.keys & other.keys) >= _SAME * len(one.keys)
+
+
+def is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
+    """Return True if a later statement of the assistant says the opposite of an earlier one: then that was a guess."""
+    if one.by_user or replacement.denies(one.text):
+        return False
+    return any(later.turn > one.turn and len(one.keys & later.keys) >= _OPPOSITE * len(later.keys) for later in denials)
+
+
+def drop_mended(found: Sequence[WorkStatement]) -> list[WorkStatement]:
+    """Return the statements without what the assistant says of how something is, and later says it has changed."""
+    changes = [one for one in found if not one.by_user and work_cues.CHANGES.search(one.text)]
+    return [one for one in found if not any(_changes(later, one) for later in changes)]
+
+
+def _changes(later: WorkStatement, one: WorkStatement) -> bool:
+    if later.turn <= one.turn or one.section is not Section.FOUND or work_cues.PAST.search(one.text):
+        return False
+    return len(one.keys & later.keys) >= max(2, _CHANGED * min(len(one.keys), len(later.keys)))
+
+
+def is_outdated(one: WorkStatement, later: WorkStatement) -> bool:
+    """Return True if a later statement says an earlier one with another number; the user's, only by the user's."""
+    is_later = later.turn > one.turn and (later.by_user or not one.by_user)
+    is_near = is_later and 2 * len(one.keys & later.keys) >= max(2, len(one.keys), len(later.keys))
+    return is_near and replacement.is_outdated_by(later.text, one.text)
