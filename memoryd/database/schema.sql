@@ -281,6 +281,7 @@ CREATE TABLE session (
   counted_seq INTEGER NOT NULL,
   slept_at VARCHAR,
   facts_look VARCHAR,
+  branch VARCHAR,
   PRIMARY KEY (id),
   FOREIGN KEY(agent_id) REFERENCES agent (id)
 );

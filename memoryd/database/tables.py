@@ -71,6 +71,7 @@ class SessionRow(SQLModel, table=True):
     counted_seq: int = 0
     slept_at: str | None = None
     facts_look: str | None = None  # what the session was like when it was last looked through for facts
+    branch: str | None = None  # of the repository, as the last record that names one says
 
 
 class TranscriptRow(SQLModel, table=True):

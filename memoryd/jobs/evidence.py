@@ -43,14 +43,18 @@ class SleepEvidence:
 
 
 def gather(
-    turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo, earlier: Sequence[StoredTurn] = ()
+    turns: Sequence[StoredTurn],
+    folder: str | None,
+    tz: tzinfo,
+    earlier: Sequence[StoredTurn] = (),
+    branch: str | None = None,
 ) -> SleepEvidence:
     """Return the evidence of `turns`; paths inside `folder` are given relative to it, times in `tz`.
 
     The state of the work has only changes since `earlier`, the turns of the session before these. Notes have only
     statements that those turns do not have.
     """
-    reports = Reports(turns, folder, earlier)
+    reports = Reports(turns, folder, earlier, branch)
     notes = find_notes(turns, earlier)
     last_of_subagents = _last_words(turns)
     counts: Counter[str] = Counter()

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.check_runs import has_failed, has_passed
+from memoryd.jobs.git_state import BRANCH
 from memoryd.jobs.shell import extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
-from memoryd.jobs.work_state import WorkState, list_changes
+from memoryd.jobs.work_state import STATE, WorkState, list_changes
 from memoryd.text.neutral import neutralize
 from memoryd.transcripts.fields import CUT_MARK
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
@@ -81,8 +82,17 @@ _DECLINED = re.compile(
 class Reports:
     """One pass over a session's turns; each changed file and each error is told once."""
 
-    def __init__(self, turns: Sequence[StoredTurn], folder: str | None, earlier: Sequence[StoredTurn] = ()) -> None:
-        """Prepare for `turns`, which follow upon `earlier`; paths inside `folder` are given relative to it."""
+    def __init__(
+        self,
+        turns: Sequence[StoredTurn],
+        folder: str | None,
+        earlier: Sequence[StoredTurn] = (),
+        branch: str | None = None,
+    ) -> None:
+        """Prepare for `turns`, which follow upon `earlier`; paths inside `folder` are given relative to it.
+
+        `branch` is the branch that the session's records name last.
+        """
         main = [turn for turn in (*earlier, *turns) if not turn.sidechain]
         calls = {turn.tool_call_id: turn for turn in main if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id}
         self._tools = {call: turn.tool_name or "" for call, turn in calls.items()}
@@ -103,6 +113,7 @@ class Reports:
                 self._passed |= passed
                 self._runners |= {name for kind, name in passed if kind == _ALL}
         self._asked = [turn.seq for turn in main if turn.kind is TurnKind.MESSAGE and turn.origin is Origin.USER]
+        self._branch = branch
         self._state = self._follow(results, calls, earlier[-1].seq if earlier else 0)
 
     def fact(self, turn: StoredTurn) -> str | None:
@@ -138,6 +149,8 @@ class Reports:
         facts: dict[int, list[str]] = {}
         for seq, fact in list_changes(before, work.tell(), since, last) if last > since else ():
             facts.setdefault(seq, []).append(fact)
+        if self._branch and last > since:  # the records know better than what commands printed
+            facts.setdefault(last, []).append(f"{STATE}{BRANCH}: `{self._branch}`")
         return facts
 
     def _pass_on(self, work: WorkState, call: StoredTurn, result: StoredTurn) -> None:

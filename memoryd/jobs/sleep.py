@@ -121,6 +121,7 @@ class SleepInputs:
     judges: Judges
     daily_share: float = DAILY_SHARE
     program: str | None = None  # whose session it is, as people call it; None where its transcript does not tell
+    branch: str | None = None  # that the session's records name last
     earlier: tuple[StoredTurn, ...] = ()  # of the session, before those covered: where a word first occurs
     unscanned: int = 0  # turns among them whose text could not be scanned for secrets, and is empty for now
 
@@ -142,7 +143,7 @@ def decide(inputs: SleepInputs) -> job.Steps:
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
     yield job.EnterPhase("process")
-    gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz, inputs.earlier)
+    gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz, inputs.earlier, inputs.branch)
     if not any(quoted.origin != REPORT for quoted in gathered.material):
         why = "nothing was said that may be remembered"
         counted = {"unscanned": inputs.unscanned, **gathered.counts}

@@ -38,7 +38,14 @@ FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scan of at
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
 _BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
 _OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
-_NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of a turn, which a transcript decides
+_NAMES = (
+    "record_id",
+    "message_id",
+    "model",
+    "tool_call_id",
+    "tool_name",
+    "branch",
+)  # of a turn, which a transcript decides
 _GET_NAMES = attrgetter(*_NAMES)
 
 
@@ -436,7 +443,7 @@ class _SessionState:
         self.seq = row["last_seq"]
         self.turns = row["turns"]
         self.gauge = live.Gauge(**json.loads(row["gauge"]))
-        self.model = row["model"]
+        self.model, self.branch = row["model"], row["branch"]
         self.started_at = row["started_at"]
         self.latest = ""
         self.file_time = 0
@@ -449,6 +456,8 @@ class _SessionState:
         self.gauge = live.advance(self.gauge, turn, self.seq)
         if turn.model and not turn.sidechain and not turn.model.startswith("<"):
             self.model = turn.model
+        if turn.branch and not turn.sidechain:
+            self.branch = turn.branch
         at = turn.at or text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))
         if at > self.latest:
             self.latest, self.file_time = at, mtime_ns
@@ -467,9 +476,9 @@ class _SessionState:
         last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
         query.run(
             connection,
-            "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, last_turn_at = ?5, state = 'active',"
-            " started_at = coalesce(started_at, ?5), ended_at = NULL WHERE id = ?",
-            self.seq, self.turns, json.dumps(gauge, sort_keys=True), self.model, last, self.id,
+            "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, branch = ?, last_turn_at = ?6,"
+            " state = 'active', started_at = coalesce(started_at, ?6), ended_at = NULL WHERE id = ?",
+            self.seq, self.turns, json.dumps(gauge, sort_keys=True), self.model, self.branch, last, self.id,
         )  # fmt: skip
 
 

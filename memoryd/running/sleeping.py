@@ -363,6 +363,7 @@ def make_inputs(
         session_id=row["id"],
         program=program_of(row["format"]),
         folder=row["folder"],
+        branch=row["branch"],
         reason=run.options.get("reason", NOTES),
         turns=set_aside_scheduled(check_times(covered, row)),
         live=(),

@@ -47,6 +47,7 @@ from memoryd.transcripts.record_text import (
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
+_BRANCH, _DETACHED = re.compile(r"[\w./+@#-]{1,100}", re.ASCII), "HEAD"
 SYNTHETIC = "<synthetic>"  # the model's name on what the program says in its place, such as API errors
 
 _SESSION_TYPES = frozenset({
@@ -131,7 +132,7 @@ class ClaudeCode(LineFormat):
         at = read_time(value.get("timestamp"))
         record_id = read_word(value.get("uuid")) or derived_id(record, meetings, stamped=at is not None)
         sidechain = identity.sidechain or value.get("isSidechain") is True
-        return RecordTurns(turns_of(said, Envelope(record_id, at, sidechain, message_id, model), usage))
+        return RecordTurns(turns_of(said, Envelope(record_id, at, sidechain, message_id, model, _branch(value)), usage))
 
 
 def _parent_by_path(path: PurePosixPath) -> str | None:
@@ -233,6 +234,12 @@ def _answer(block: dict[str, Any]) -> RecordText | None:
 
 def _is_synthetic(value: dict[str, Any]) -> bool:
     return value.get("isApiErrorMessage") is True or read_mapping(value.get("message")).get("model") == SYNTHETIC
+
+
+def _branch(value: dict[str, Any]) -> str | None:
+    """Return the branch that the agent worked on; None where the repository is on none."""
+    branch = value.get("gitBranch")
+    return branch if type(branch) is str and _BRANCH.fullmatch(branch) and branch != _DETACHED else None
 
 
 def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | None, int | None]:

@@ -37,6 +37,7 @@ class Envelope(NamedTuple):
     sidechain: bool = False
     message_id: str | None = None
     model: str | None = None
+    branch: str | None = None
 
 
 def read_message(text: str, *, program: bool) -> RecordText:
@@ -84,7 +85,7 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
     Parts that memoryd injected become turns of their own; blank texts are dropped unless they pair a tool call with its
     result; what is said on a side chain is a subagent's. The usage goes on the first turn, an empty one if need be.
     """
-    record_id, at, sidechain, message_id, model = envelope
+    record_id, at, sidechain, message_id, model, branch = envelope
     parts: list[RecordText] = []
     for one in said:
         rest, injected = strip(one.text)
@@ -96,7 +97,7 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
     return [
         Turn(
             record_id, number, role, Origin.SUBAGENT if sidechain and spoken in _SPOKEN else spoken, kind, text, at,
-            message_id, None if number else usage, model, sidechain, call, tool,
+            message_id, None if number else usage, model, sidechain, call, tool, None, branch,
         )
         for number, (role, spoken, kind, text, call, tool) in enumerate(parts)
     ]  # fmt: skip

@@ -79,6 +79,9 @@ def work(scratch, statements, name):
             scratch.append(records, name)
             read_all(app)
             loop._consider(loop._find_changed_keys())
+            for counting in [*loop.counts.values()]:
+                counting.result()
+            loop._consider(loop._find_changed_keys())
             loop._reconsider_all()
             loop.importer.tend()
             loop._tend(1)

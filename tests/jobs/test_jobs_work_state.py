@@ -303,6 +303,13 @@ def test_a_later_sleep_tells_what_has_changed_since_the_earlier_one() -> None:
     ]
 
 
+def test_the_branch_of_the_records_counts_before_that_of_a_command() -> None:
+    turns = traffic(("git checkout -b fix/a", "Switched to a new branch 'fix/a'"), ("ls", "a.py"))
+    reports = Reports(turns, "/srv", (), "fix/b")
+    told = [line for turn in turns for line in (reports.fact(turn) or "").splitlines()]
+    assert [line for line in told if "Branch" in line][-1] == "state Branch: `fix/b`"
+
+
 def test_several_facts_of_a_turn_are_lines_of_one_text() -> None:
     reports = Reports(turns := traffic(("git commit -m x", COMMITTED)), "/srv")
     assert reports.fact(turns[1]) == "state Last commit: `70f2781` Read tar archives\nstate Branch: `main`"

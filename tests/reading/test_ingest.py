@@ -92,6 +92,16 @@ def test_a_last_line_without_an_end_is_taken_once_the_file_has_rested_also_after
     world.check_spans()
 
 
+def test_a_session_keeps_the_last_branch_that_a_record_names_without_secrets(world):
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    for branch, kept in (("main", "main"), ("fix/a", "fix/a"), ("HEAD", "fix/a"), (f"x/{token}", None)):
+        record = json.loads(claude(len(world.texts()) + 1, "text")) | {"gitBranch": branch}
+        world.append(LOG, lines([json.dumps(record).encode()]))
+        world.poll()
+        (row,) = world.query("SELECT branch FROM session")
+        assert row["branch"] == kept if kept else token not in row["branch"]
+
+
 def test_a_file_larger_than_one_stretch_is_read_to_its_end_without_growing(world, monkeypatch):
     monkeypatch.setattr(ingesting, "READ_LIMIT", 1000)
     monkeypatch.setattr(reading, "CHUNK", 500)

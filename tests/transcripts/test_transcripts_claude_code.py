@@ -215,6 +215,15 @@ def test_errors_in_the_models_name_are_the_programs() -> None:
         assert (turn.role, turn.origin, turn.usage, turn.model) == (*PROGRAM, None, SYNTHETIC)
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("feat/a-1", "feat/a-1"), ("HEAD", None), ("", None), (7, None), ("a b", None), ("<x>", None), ("é" * 300, None)],
+)
+def test_a_branch_is_kept_where_the_record_names_one(given: object, kept: str | None) -> None:
+    (turn,) = read(user("Hello.", gitBranch=given)).turns
+    assert turn.branch == kept
+
+
 def test_long_arguments_are_cut_and_say_so() -> None:
     (turn,) = read(answer({"type": "tool_use", "id": "t", "name": "Write", "input": {"content": "x" * 9000}})).turns
     assert len(turn.text) < 4100
