@@ -35,6 +35,7 @@ def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]])
 
 def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> Ask:
     shown: dict[str, QuotedPiece] = {}
+    sources: dict[str, str] = {}  # of an entry, the words of the session on which it stands: a claim is read by those
     lines = []
     for one in refused:
         cites = ", ".join(line.id for line in one.lines) or "nothing"
@@ -43,7 +44,10 @@ def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> A
         for held in one.cited:
             first = held.piece.lines[0]
             shown[held.piece.id] = QuotedPiece(held.piece.id, first.speaker, "", first.at or None, held.piece.text)
-    return Ask(REPAIR, f"{instructions.strip()}\n\n{form}", tuple(shown.values()), (("refused", "\n".join(lines)),))
+            if held.piece.behind:
+                sources[held.piece.id] = " ".join(line.text for line in held.evidence)
+    context = [("refused", "\n".join(lines)), *((f"source of {name}", text) for name, text in sources.items())]
+    return Ask(REPAIR, f"{instructions.strip()}\n\n{form}", tuple(shown.values()), tuple(context))
 
 
 def pair_claims(refused: Sequence[JudgedClaim], claims: Iterable[Claim]) -> list[Claim]:

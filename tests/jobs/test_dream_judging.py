@@ -372,6 +372,14 @@ def test_a_refused_claim_goes_back_once_with_its_reason_and_accepted_ones_stay()
     ]  # fmt: skip
 
 
+def test_who_words_a_claim_anew_is_shown_the_words_behind_the_entry_by_which_it_was_read():
+    turn = piece_of_text("t4", "I can move the wiki to Trillian.", Lane.ASSISTANT, "assistant", "2026-03-09", "")
+    ledger = of((OLD, {}), reader=believing(), behind={"d1": ((turn, (1,)),)})
+    ledger.dream(reply(f"- {WRONG} [m2, d1]"), entry(1, NEW, "assistant"))
+    (question,) = ledger.repairs
+    assert dict(question.context)["source of d1"] == "I can move the wiki to Trillian."
+
+
 def test_what_is_refused_again_stays_refused_and_is_told():
     ledger = of((OLD, {}), reader=believing(), repaired=f"[MEMORY]\n- {WRONG} Indeed. [m2, d1]\n")
     step = ledger.dream(reply(f"- {WRONG} [m2, d1]"), entry(1, NEW, "assistant"))
