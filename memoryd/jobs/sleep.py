@@ -19,7 +19,7 @@ from typing import Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, job, reply
-from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, count_claims, note_of
+from memoryd.jobs.claims import Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges, count_claims, note_of
 from memoryd.jobs.corrections import CorrectingLines, collect_known, find_corrected
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.evidence import NOTE, REPORT, SleepEvidence
@@ -294,7 +294,12 @@ def _build_result(
 
 
 def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
-    """Return the lines for the day: those of the summary, and what the memories say beside them."""
+    """Return the lines for the day: those of the summary, and what the memories say beside them.
+
+    A line that says what the reader found false of a memory is left out.
+    """
+    false = {normal.normalize(one.claim.origin.text) for one in judged if _is_false_memory(one)}
+    judged = [one for one in judged if one.claim.core or normal.normalize(one.claim.text) not in false]
     told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
     # In a talk nobody asks, decides or finds out: a line there says who said it instead.
     in_sections = any(_section_of(one.claim.origin) for one in told)
@@ -302,6 +307,13 @@ def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.
     cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
     kept = [line for one, line in found if one in told or line.required or not cited.issuperset(one.claim.cites)]
     return _require_last_request(kept)
+
+
+def _is_false_memory(judged: JudgedClaim) -> bool:
+    """Return True if the reader did not find a memory true as its author worded it first."""
+    is_read = judged.step is ClaimStep.READER and judged.why != reasons.NOT_READ
+    is_refused = judged.outcome is ClaimOutcome.REFUSED and is_read
+    return isinstance(judged.claim.origin, job.NewMemory) and (is_refused or judged.claim.repaired)
 
 
 def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:

@@ -285,6 +285,22 @@ def test_a_wording_of_the_assistants_work_reaches_the_core_only_with_a_second_re
     assert core(step) == []
 
 
+def test_a_line_that_says_what_the_reader_found_false_of_a_memory_is_left_out():
+    false, true = "callers relied on parse() accepting nothing", "callers relied on parse() accepting empty input"
+
+    def judge(question):
+        return "not-said" if question["ask"] == "support" and question["claim"] == false else honest(question)
+
+    given = "\n".join(("[SUMMARY]", *(f"- [t2] {one}" for one in (false, true)), "[MEMORIES]"))
+    memories = [f"- learning 0.70 [t2] {one}" for one in (false, true)]
+    step, _ = run(inputs(), "\n".join((given, *memories)), reads(judge))
+    assert core(step) == [true]
+    assert daily(step) == f"- Assistant: {true}"
+    step, _ = run(inputs(), "\n".join((given, *memories)), unread)
+    assert core(step) == []
+    assert false in daily(step)  # nobody has read it
+
+
 def test_what_was_said_for_one_task_stays_in_the_daily_file():
     memory = "fact 0.75 [t1] The importer in Lisbon sends empty input."
 
