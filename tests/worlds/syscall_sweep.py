@@ -244,7 +244,7 @@ def one_point(server: Server, calls: list[Call], index: int, how: str) -> None:
         if hit := server.hit(call):
             break
         # The interpreter made more or fewer calls than before: take the number from a new log.
-        others = undisturbed(server)[1]
+        others = undisturbed(server)
         if (moved := _find_same(call, calls, others)) is not None:
             calls, index, call = others, moved, others[moved]
     said = server.stderr.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -265,17 +265,17 @@ def _find_same(call: Call, calls: list[Call], others: list[Call]) -> int | None:
     return same[before] if before < len(same) else None
 
 
-def undisturbed(server: Server) -> tuple[int, list[Call]]:
+def undisturbed(server: Server) -> list[Call]:
     """Run the job until two runs in a row make the same calls: the interpreter has some of its own, now and then."""
     before: list[Call] = []
     for _ in range(TRIES + 1):
         server.lay_out()
-        code = server.traced([])
+        server.traced([])
         calls = server.calls()
         if calls == before:
             break
         before = calls
-    return code, calls
+    return calls
 
 
 def main() -> None:
@@ -289,7 +289,9 @@ def main() -> None:
     module, _, name = given.job.partition(":")
     server = Server(getattr(importlib.import_module(module), name), given.folder)
     server.warm_up()
-    code, calls = undisturbed(server)
+    server.lay_out()
+    code = server.traced([])
+    calls = server.calls()  # what moves in later runs, each point looks up for itself
     every = {how: int(each or 1) for how, _, each in (one.partition("/") for one in given.hows)}
     points = {how: points_of(calls, how, server.job.is_state) for how in every}
     again = server.plain(1)
