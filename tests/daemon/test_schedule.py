@@ -53,7 +53,10 @@ def slots_between(settings, start, end, step=timedelta(minutes=10)):
 def test_a_clock_change_gives_each_local_date_one_slot(tmp_path, zone, night, line):
     _, settings = settings_for(tmp_path, zone, line)
     middle = datetime.fromisoformat(CHANGES[zone][night]).replace(hour=12, tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    met = slots_between(settings, middle - 3 * DAY, middle + 2 * DAY)
+    hour = timedelta(hours=1)
+    met = slots_between(settings, middle - 3 * DAY, middle - DAY, hour)
+    met |= slots_between(settings, middle - DAY, middle)
+    met |= slots_between(settings, middle, middle + 2 * DAY, hour)
     dates = sorted(slot[:10] for slot in met)
     assert dates == sorted(set(dates)), met
     first, last = (datetime.fromisoformat(dates[end]).date() for end in (0, -1))

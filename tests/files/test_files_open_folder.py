@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -357,6 +358,15 @@ def shared() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+DROP = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, "-c"]
+
+
+@cache
+def nobody_reaches_python() -> bool:
+    command = [*DROP, "import memoryd, hypothesis"]
+    return subprocess.run(command, capture_output=True, check=False, cwd="/").returncode == 0
+
+
 def as_nobody(workspace: Path) -> dict[str, object]:
     script = """
 import json, sys
@@ -370,10 +380,9 @@ try:
 except MemorydError as error:
     print(json.dumps({"error": str(error)}))
 """
-    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, "-c"]
-    if subprocess.run([*drop, "import memoryd, hypothesis"], capture_output=True, check=False, cwd="/").returncode:
+    if not nobody_reaches_python():
         pytest.skip("this interpreter is out of other users' reach")
-    command = [*drop, script, str(workspace), str(Path(__file__).parent), str(WORLDS)]
+    command = [*DROP, script, str(workspace), str(Path(__file__).parent), str(WORLDS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     assert done.stdout, done.stderr
     answer: dict[str, object] = json.loads(done.stdout)
