@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 from planted_secrets import planted
 from rolled_world import HOUR, ROLLS, World
-from scratch import message, recent, until
+from scratch import STARTED, message, recent, until
 from sweep import KILLED, Point, forked
 
 from memoryd.changing import forgetting, ledger_runs, rescrub
@@ -162,13 +163,10 @@ def test_the_archive_keeps_the_part_of_each_session_of_a_day(world):
 # --- stopped at any step ---
 
 
-def stopped(root, number, edited):
-    """Stop a rollover at one of its steps, edit a file if wanted, and start again; the names of the steps."""
-    world = World(root)
-    world.session("billing")
-    world.speak("search", "search")
-    world.once(0.1)
-    names = root / "names"
+def stopped(world, pristine, number, edited):
+    """Stop a rollover at one of its steps, edit a file if wanted, and start again; the exit code of the first."""
+    world.scratch, world.now = world.scratch.copied(pristine), STARTED + 3.2 * HOUR
+    names = world.scratch.root / "names"
 
     def first():
         def step(name):
@@ -203,8 +201,14 @@ def stopped(root, number, edited):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("edited", [False, True])
 def test_one_that_is_stopped_at_any_step_comes_to_the_same(tmp_path, edited):
+    world, pristine = World(tmp_path / "scratch"), tmp_path / "pristine"
+    world.session("billing")
+    world.speak("search", "search")
+    world.once(0.1)
+    assert world.now == STARTED + 3.2 * HOUR
+    shutil.copytree(world.scratch.root, pristine)
     number = begun = 1 + 6 * edited
-    while stopped(tmp_path / str(number), number, edited) == KILLED:
+    while stopped(world, pristine, number, edited) == KILLED:
         number += 1 if SOAK else 12  # the two together meet every sixth step
     assert number > begun + 15
 
