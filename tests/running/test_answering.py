@@ -262,6 +262,7 @@ def test_a_reply_that_is_cut_off_even_for_one_piece_blocks_the_run(world):
     assert not (world.workspace / "memory").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "most"),
     [
@@ -545,6 +546,7 @@ def test_retry_after_is_honoured_and_capped(world):
 # --- the offline backend steps in -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("part", "llm", "attempts", "why"),
     [
@@ -574,6 +576,7 @@ def test_the_offline_backend_steps_in_and_the_run_says_so(world, part, llm, atte
     assert "Marvin" in world.dailies
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("part", "llm", "remedy"),
     [

@@ -96,6 +96,7 @@ BREAKS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", BREAKS)
 def test_the_stage_that_breaks_is_named_until_a_fact_comes_through_again(world, stage):
     with pytest.MonkeyPatch.context() as patch:
@@ -178,6 +179,7 @@ def test_its_tokens_are_counted_and_none_are_taken_that_are_not_there(world, mon
     assert world.alarms() == []
 
 
+@pytest.mark.long
 def test_its_alarm_is_of_a_model_and_over_with_it_or_where_no_test_is_to_be_made(world):
     """Another agent that is answered by the same model clears it; so does whoever switches canaries off."""
     settings = world.app.settings
@@ -264,6 +266,7 @@ def changed(**more):
     return {"dream": INPUT["dream"] | more}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("state", "receipt"),
     [

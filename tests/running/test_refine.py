@@ -339,6 +339,7 @@ def test_a_guard_that_broke_it_takes_all_back_though_the_process_ends_first(fres
             assert (world.text(), world.problems(), len(server.requests)) == (text, [], asked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unfinished", ["keep", "rollback"])
 def test_cancelled_or_given_up_behind_its_changes_it_still_ends_in_good_order(fresh, dies, unfinished):
     def refuse_all(*_):
@@ -375,6 +376,7 @@ def test_cancelled_or_given_up_behind_its_changes_it_still_ends_in_good_order(fr
                 assert (world.row(run_id)["state"], world.text(), world.problems()) == ("failed", text, [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", [2, 3], ids=["a change", "the end"])
 def test_cancelled_in_the_midst_of_a_commit_it_ends_in_good_order(fresh, monkeypatch, at):
     commit, commits = refining.committing.commit, []

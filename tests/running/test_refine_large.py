@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from chat_server import ChatServer
 from refine_world import World, call, done, id_in, is_verify, plays
 
@@ -83,6 +84,7 @@ def refines(request):
 TEXTS = episodes()
 
 
+@pytest.mark.long
 def test_a_core_of_fifty_memories_reaches_its_target_in_one_honest_refinement(tmp_path):
     summary = "I made 3 laws of 20 episodes and protected my 5 promises."
     with ChatServer(plays(refines, [done(summary)], reads=reads)) as server:

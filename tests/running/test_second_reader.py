@@ -139,6 +139,7 @@ def test_the_same_question_is_asked_once_across_runs(world, model, job):
     assert "reader" not in run["receipt"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("judge", [credulous, last_label])
 def test_an_unfit_reader_is_not_believed_and_tested_again_after_a_day(world, model, job, judge):
     model.judge = judge
