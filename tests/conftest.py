@@ -4,6 +4,7 @@ Tests marked `soak` run only with the second, those marked `browser` then or if 
 `real_model`, `hybrid` or `fleet` only if `-m` names them.
 """
 
+import contextlib
 import gc
 import os
 import sys
@@ -29,12 +30,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _forked_children():
-    """Start the child processes of workers as forks: a new process needs a second."""
+def pytest_configure(config):
+    """Start commands, daemons and the children of workers as forks: a new process needs a second."""
     import forks
 
     forks.install()
+    if not hasattr(config, "workerinput"):  # one server for all processes of a test run
+        stack = contextlib.ExitStack()
+        stack.enter_context(forks.server())
+        config.add_cleanup(stack.close)
 
 
 @pytest.fixture
@@ -45,15 +49,6 @@ def new_children(monkeypatch):
     from memoryd.worker.client import Worker
 
     monkeypatch.setattr(Worker, "_start", forks.new_child)
-
-
-@pytest.fixture
-def kept_children():
-    """Let what this test opens use the workers' children that commands of other tests have started."""
-    from kept_children import kept_children
-
-    with kept_children():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,12 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
 import click
+import forks
 import platformdirs
 import pytest
 from click.testing import CliRunner
@@ -228,11 +227,8 @@ def test_the_python_example_runs_as_it_is_shown(tmp_path, page, added):
     (tmp_path / ".config" / "memoryd").mkdir(parents=True)
     for folder in (tmp_path, tmp_path / ".config" / "memoryd"):
         (folder / "memoryd.yaml").write_text(snippet(README, "yaml", "id: shop"))
-    done = subprocess.run(
-        [sys.executable, "-c", snippet(page, "python", "memory.flush")],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = forks.run(
+        ["-c", snippet(page, "python", "memory.flush")],
         # The scanner's compiled rules are the user's: without them they would be compiled again.
         env={
             **os.environ,

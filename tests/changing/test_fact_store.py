@@ -1,11 +1,13 @@
 """The fact store on a real database: batches, a writer beside it, a full store, what the owner does and takes back."""
 
 import json
-import multiprocessing
-from contextlib import contextmanager
+import subprocess
+from contextlib import ExitStack, contextmanager
 
+import forks
 import pytest
 from facts_world import NOW, store_in
+from places import WORLDS
 from scratch import Scratch, recent, said
 from sqlalchemy.exc import IntegrityError
 
@@ -140,24 +142,30 @@ def test_another_agents_facts_are_never_seen(tmp_path):
     assert ours.create([NewFact("a secret of the other")]).outcomes[0].created
 
 
-def _write_many(folder, number, ready):
-    store = store_in(folder, max_facts=1000)
-    ready.wait()
-    for start in range(0, 60, 6):
-        store.create([NewFact(f"Fact {one}") for one in range(start, start + 6)] + [NewFact(f"own {number} {start}")])
+WRITING = """
+import sys
+sys.path.append(sys.argv[1])
+from pathlib import Path
+from facts_world import store_in
+from memoryd.ledger.facts import NewFact
+store, number = store_in(Path(sys.argv[2]), max_facts=1000), sys.argv[3]
+print("ready", flush=True)
+sys.stdin.read()
+for start in range(0, 60, 6):
+    store.create([NewFact(f"Fact {one}") for one in range(start, start + 6)] + [NewFact(f"own {number} {start}")])
+"""
 
 
 def test_two_processes_that_store_the_same_facts_store_each_once(tmp_path):
     store = store_in(tmp_path, max_facts=1000)
-    context = multiprocessing.get_context("spawn")
-    ready = context.Event()
-    children = [context.Process(target=_write_many, args=(tmp_path, number, ready)) for number in range(2)]
-    for child in children:
-        child.start()
-    ready.set()
-    for child in children:
-        child.join(60)
-        assert child.exitcode == 0
+    words = ["-c", WRITING, WORLDS, tmp_path]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with ExitStack() as stack:
+        children = [stack.enter_context(forks.start([*words, number], **pipes)) for number in ("1", "2")]
+        assert [child.stdout.readline() for child in children] == [b"ready\n"] * 2
+        for child in children:
+            child.stdin.close()
+        assert [child.wait(60) for child in children] == [0, 0]
     assert len(store.all()) == 60 + 20
     assert len(contents(store)) == 80
     assert problems(store, tmp_path) == []

@@ -10,10 +10,9 @@ import resource
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
+import forks
 import pytest
 from planted_secrets import planted
 from scratch import Model, Scratch, filler, in_process, message, recent, said, until
@@ -279,10 +278,7 @@ def test_killed_at_any_moment_it_is_done_by_the_next(scratch):
             f"{moment} = lambda *_, **__: os.kill(os.getpid(), 9);"
             "from memoryd.interfaces.cli import main; main(sys.argv[1:])"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code, "--config", str(scratch.config), "scrub", "--again"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = forks.run(["-c", code, "--config", str(scratch.config), "scrub", "--again"])
         assert done.returncode == -signal.SIGKILL, (moment, done.stderr)
     scratch.json("scrub", "--again")
     assert holders(scratch) == []

@@ -28,8 +28,6 @@ from memoryd.offline.cue_judge import CueJudge
 from memoryd.recall.query import parse
 from memoryd.requests import jobs_by_hand, memory_changes, waiting
 
-pytestmark = pytest.mark.usefixtures("kept_children")
-
 
 @pytest.fixture(scope="module")
 def slept(tmp_path_factory):

@@ -12,6 +12,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import forks
 import pytest
 from chat_server import ChatServer, good
 from scratch import Scratch, filler, message, recent, said, until
@@ -39,7 +40,7 @@ def has_slept(scratch, times=1):
 
 
 def test_what_is_appended_is_read_and_a_full_context_becomes_memory(scratch):
-    with scratch.daemon():
+    with scratch.daemon(start=forks.new):
         scratch.append(said(at=recent()))
         until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
         assert scratch.query("SELECT count(*) FROM job_run") == [(0,)]
@@ -99,7 +100,7 @@ def stopped(process, name):
 @pytest.mark.parametrize("name", ["worker", pytest.param("scanner", marks=pytest.mark.soak)])
 def test_it_ends_in_time_though_a_child_hangs(scratch, name):
     scratch.write_config(scrub={"secrets": "redact" if name == "scanner" else "off"})
-    with scratch.daemon() as process:
+    with scratch.daemon(start=forks.new) as process:
         scratch.append(said(at=recent()))
         until(lambda: scratch.query("SELECT counted_seq FROM session") == [(6,)], why="the tokens are counted")
         assert stopped(process, name)
@@ -152,8 +153,8 @@ def test_a_reload_takes_a_good_file_and_keeps_the_old_settings_over_a_bad_one(sc
 
 
 def started(scratch, *more, **options):
-    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "run", *more]
-    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True, **options)
+    words = ["-m", "memoryd", "--config", str(scratch.config), "run", *more]
+    return forks.start(words, start_new_session=True, stderr=subprocess.PIPE, text=True, **options)
 
 
 def test_a_start_that_may_wait_takes_over_when_the_one_before_has_ended(scratch):
@@ -323,9 +324,8 @@ def test_no_name_of_a_file_forges_a_line_anywhere(scratch):
 
 
 def test_of_many_simultaneous_starts_one_wins(scratch):
-    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "run"]
-    null = subprocess.DEVNULL
-    many = [subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True) for _ in range(STARTS)]
+    words, null = ["-m", "memoryd", "--config", str(scratch.config), "run"], subprocess.DEVNULL
+    many = [forks.start(words, stdout=null, stderr=null, start_new_session=True) for _ in range(STARTS)]
     try:
         until(lambda: sum(one.poll() is None for one in many) == 1, seconds=100, why="one is left")
         assert sorted(one.poll() or 0 for one in many) == [0] + [5] * (STARTS - 1)
@@ -462,8 +462,8 @@ def test_the_log_tells_what_happened_and_can_be_followed(scratch):
         until(lambda: [one for one in scratch.log() if one["event"] == "run finished"])
         events = [one["event"] for one in scratch.json("logs", "--run", run_id)]
         assert "run started" in events
-        command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "logs", "-f", "--json"]
-        follower = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        words = ["-m", "memoryd", "--config", str(scratch.config), "logs", "-f", "--json"]
+        follower = forks.start(words, stdout=subprocess.PIPE, text=True)
         try:
             assert json.loads(follower.stdout.readline())["event"]
         finally:

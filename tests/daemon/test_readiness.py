@@ -4,10 +4,10 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 
+import forks
 import pytest
 from scratch import Scratch, said, until
 
@@ -57,15 +57,9 @@ def service(scratch, manager, *, watchdog=None, script=None):
     environment = os.environ | {"NOTIFY_SOCKET": manager.address}
     if watchdog:
         environment |= {"WATCHDOG_USEC": str(int(watchdog * 1_000_000))}
-    command = [
-        sys.executable,
-        *(["-c", script] if script else ["-m", "memoryd"]),
-        "--config",
-        str(scratch.config),
-        "run",
-    ]
     with (scratch.root / "stderr.txt").open("ab") as errors:
-        process = subprocess.Popen(command, stderr=errors, env=environment, start_new_session=True)
+        words = [*(["-c", script] if script else ["-m", "memoryd"]), "--config", str(scratch.config), "run"]
+        process = forks.start(words, stderr=errors, env=environment, start_new_session=True)
     try:
         yield process
     finally:

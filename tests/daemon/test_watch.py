@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import forks
 import pytest
 from ingest_world import claude
 from places import ROOT, WORLDS
@@ -251,10 +252,8 @@ class Daemon:
             "modes: {sleep: 'off'}\n"
         )
         self.database = folder / "state" / "memoryd.db"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "memoryd", "--config", self.config, "run"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        words = ["-m", "memoryd", "--config", self.config, "run"]
+        self.process = forks.start(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.until(lambda: self.count("daemon") == 1)
 
     def count(self, table: str) -> int:

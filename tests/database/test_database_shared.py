@@ -2,9 +2,9 @@
 
 import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import forks
 import pytest
 from sqlalchemy import event
 
@@ -37,10 +37,8 @@ engine.dispose()
 def test_two_processes_that_read_and_write_at_once_never_fail_and_never_lose_a_row(tmp_path):
     path = tmp_path / "memoryd.db"
     opened = schema.open_database(path, now=NOW)
-    command = [sys.executable, "-c", HAMMER, str(path)]
-    both = [
-        subprocess.Popen([*command, name, str(ROUNDS)], stderr=subprocess.PIPE, text=True) for name in ("one", "two")
-    ]
+    words = ["-c", HAMMER, path]
+    both = [forks.start([*words, name, str(ROUNDS)], stderr=subprocess.PIPE, text=True) for name in ("one", "two")]
     assert [(process.communicate()[1], process.returncode) for process in both] == [("", 0)] * 2
     with sqlite.begin_read(opened.engine) as connection:
         found = connection.exec_driver_sql("SELECT text FROM alarm ORDER BY id").scalars().all()

@@ -1,10 +1,9 @@
 """The commit rule: a sleep stopped or disturbed at each of its steps comes to the same as one that was left alone."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 
+import forks
 import pytest
 from places import WORLDS
 from sweep import DAILY, KILLED, OLD, WRITERS
@@ -20,13 +19,7 @@ TRANSACTIONS = ("before:import", "after:import", "before:intent", "after:intent"
 
 
 def sweep(folder, *modes):
-    done = subprocess.run(
-        [sys.executable, str(WORLDS / "sweep.py"), str(folder), *modes],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=590,
-    )
+    done = forks.run([WORLDS / "sweep.py", folder, *modes], timeout=590)
     assert done.returncode == 0, done.stderr
     points = [json.loads(line) for line in done.stdout.splitlines()]
     undisturbed = {point["daily"]: point for point in points if point["number"] == 0}

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import pytest
 from scratch import Scratch, filler, message, recent, said, until
 
@@ -34,6 +35,15 @@ for line in sys.stdin:
     except Exception:
         found = []
     print(json.dumps(found), flush=True)
+"""
+# memoryd in the mount namespace of another process.
+ENTERING = """
+import ctypes, os, sys
+from memoryd.interfaces.cli import main
+with open(f"/proc/{sys.argv.pop(1)}/ns/mnt") as namespace:
+    if ctypes.CDLL(None).setns(namespace.fileno(), 0):
+        sys.exit("the namespace cannot be entered")
+main()
 """
 
 
@@ -111,23 +121,20 @@ class Daemon:
         (disk.inside / "workspace").mkdir()
         self.scratch.write_config(state_dir=str(self.state))
         self.workspace = disk.inside / "workspace"
-        self.command = [sys.executable, "-m", "memoryd", "--config", str(self.scratch.config)]
+        self.words = ["-c", ENTERING, str(disk.holder.pid), "--config", str(self.scratch.config)]
         self.said = root / "stderr.txt"
         self.start()
 
     def start(self) -> None:
         with self.said.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*self.disk.enter(), *self.command, "run"],
-                stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
-            )  # fmt: skip
+            files = {"stdout": subprocess.DEVNULL, "stderr": errors}
+            self.process = forks.start([*self.words, "run"], start_new_session=True, **files)
 
     def rows(self, sql: str) -> list[tuple]:
         return self.disk.query(self.state / "memoryd.db", sql)
 
     def status(self) -> dict:
-        command = [*self.disk.enter(), *self.command, "--json", "status"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = forks.run([*self.words, "--json", "status"])
         return json.loads(done.stdout)["data"] if done.returncode == 0 else {"alarms": [], "daemon": None}
 
     def alarms(self) -> set[str]:

@@ -6,10 +6,9 @@ In `make soak` all the states that `power_loss.py` works out, thousands of start
 import json
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import power_loss
 import pytest
 import syscall_sweep
@@ -26,8 +25,8 @@ WHY_NOT = syscall_sweep.available()
 @pytest.mark.parametrize("job", JOBS if SOAK else JOBS[:1])
 def test_whatever_of_the_unsynced_is_lost_a_start_comes_to_the_same(tmp_path, record_property, job):
     script = Path(power_loss.__file__)
-    command = [sys.executable, str(script), job, str(tmp_path), "--seed", str(SEED), *([] if SOAK else ["--most", "3"])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
+    words = [script, job, str(tmp_path), "--seed", str(SEED), *([] if SOAK else ["--most", "3"])]
+    done = forks.run(words, timeout=None, cwd=script.parent)
     assert done.returncode == 0, done.stderr
     first, *found = map(json.loads, done.stdout.splitlines())
     covered = f"{len(found)} of {first['states']} states after {first['changes']} changes, seed {SEED}"

@@ -7,11 +7,10 @@ In `make test` a sample of the points, chosen by a seed that is printed (and can
 import json
 import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
+import forks
 import pytest
 import swept_commands
 import swept_ledger
@@ -39,8 +38,8 @@ def often(how, each):
 
 def sweep(folder, *hows, job=JOB, record_property, seed=SEED):
     script = Path(syscall_sweep.__file__)
-    command = [sys.executable, str(script), job, str(folder), *hows, "--seed", str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
+    words = [script, job, str(folder), *hows, "--seed", str(seed)]
+    done = forks.run(words, timeout=None, cwd=script.parent)
     assert done.returncode == 0, done.stderr
     first, *points = map(json.loads, done.stdout.splitlines())
     assert (first["code"], first["again"]) == (0, 0)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import forks
 import pytest
 from scratch import Scratch, said, until
 
@@ -100,7 +101,7 @@ def embedded(scratch: Scratch) -> dict[str, int]:
 
 
 def test_a_daemon_embeds_beside_it_all_and_answers_searches(scratch: Scratch) -> None:
-    with scratch.daemon() as daemon:
+    with scratch.daemon(start=forks.new) as daemon:  # whose children are known by their names
         until(lambda: (found := embedded(scratch))["done"] == found["of"] >= 7, seconds=60)
         (hit, *_) = scratch.json("search", "where does the doctor practise now")
         assert (hit["path"], hit["why"]) == ("MEMORY.md", "by meaning 1")

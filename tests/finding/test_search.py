@@ -3,12 +3,11 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from datetime import date, timedelta
 
+import forks
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -478,7 +477,7 @@ def test_killed_in_the_middle_it_is_consistent(tmp_path, steps):
         world.turn(f"kumquat {number}", session=f"s{number}")
     world.facts().create([NewFact("Likes kumquat", "context", 0.9)])
     folder = str(WORLDS)
-    done = subprocess.run([sys.executable, "-c", KILLED, folder, str(tmp_path), str(steps)], check=False)
+    done = forks.run(["-c", KILLED, folder, tmp_path, str(steps)])
     assert done.returncode == -signal.SIGKILL
     assert len(world.search("kumquat", limit=50)) == 7
     assert world.recall.indexer.problems(world.agent) == []

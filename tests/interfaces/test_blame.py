@@ -10,8 +10,6 @@ from scratch import SAID, Scratch, filler, said, until
 import memoryd
 from memoryd.errors import RefusedError
 
-pytestmark = pytest.mark.usefixtures("kept_children")
-
 TABS = SAID[4][1]
 
 

@@ -23,8 +23,6 @@ from memoryd.requests import context, projects, status
 from memoryd.transcripts.injected import CLOSE, OPEN
 from memoryd.worker.client import Worker
 
-pytestmark = pytest.mark.usefixtures("kept_children")
-
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 
 

@@ -15,8 +15,6 @@ from memoryd.interfaces import continuum
 from memoryd.interfaces.continuum import find_workspace
 from memoryd.tiers.archive import FOLDER
 
-pytestmark = pytest.mark.usefixtures("kept_children")
-
 
 class Shell:
     """Runs the command in a folder, under a home of its own."""

@@ -2,8 +2,8 @@
 
 import json
 import subprocess
-import sys
 
+import forks
 import pytest
 from admin_world import free_port
 from scratch import Scratch, said
@@ -151,7 +151,8 @@ def test_a_command_about_an_agent_says_how_to_get_the_first(tmp_path):
 def test_the_admin_page_needs_no_daemon_to_have_run_before(tmp_path):
     scratch = Scratch(tmp_path / "scratch", admin={"listen": f"127.0.0.1:{free_port()}"})
     assert not scratch.state.exists()
-    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "admin"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as page:
+    with forks.start(
+        ["-m", "memoryd", "--config", str(scratch.config), "admin"], stdout=subprocess.PIPE, text=True
+    ) as page:
         assert "/enter/" in page.stdout.readline()
         page.terminate()

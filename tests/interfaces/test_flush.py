@@ -19,8 +19,6 @@ from memoryd.reading import recording
 from memoryd.requests import daemon_client, flushing, memory_changes, opening, waiting
 from memoryd.worker import client
 
-pytestmark = pytest.mark.usefixtures("kept_children")
-
 TALK = [{"role": role, "content": text} for role, text in SAID]
 LATER = {"role": "user", "content": "We decided to ship the parser on Monday, because the Friday build failed."}
 SECRET = next(one for one in planted("said to a program") if one.name == "github-classic").secret

@@ -5,9 +5,9 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
+import forks
 import pytest
 from chat_server import ChatServer, speak, usage
 from hypothesis import given
@@ -184,9 +184,9 @@ def test_the_status_shows_how_far_it_is(scratch):
 def test_it_goes_on_after_a_kill(scratch, has_daemon):
     for number in range(12):
         old(scratch, f"more-{number:02}", 60 + number)
-    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "--json", "import"]
+    words = ["-m", "memoryd", "--config", str(scratch.config), "--json", "import"]
     daemon = scratch.start() if has_daemon else None
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as importing:
+    with forks.start(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as importing:
         until(lambda: (scratch.state / "memoryd.db").exists() and slept_safely(scratch), why="a session was written")
         (daemon or importing).send_signal(signal.SIGKILL)
         (daemon or importing).wait()

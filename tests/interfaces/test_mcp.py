@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 import anyio
+import forks
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,7 +182,7 @@ def test_who_closes_the_input_is_answered_all_the_same(tmp_path):
 
 def serve(made):
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, *arguments(made)], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+    return forks.start(arguments(made), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
 
 
 def session(number):

@@ -13,8 +13,6 @@ import memoryd
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.ledger.facts import NewFact
 
-pytestmark = pytest.mark.usefixtures("kept_children")
-
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):

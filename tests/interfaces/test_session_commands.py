@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forks
 import pytest
 from scratch import Scratch
 
@@ -137,9 +138,8 @@ def test_what_is_private_is_not_shown(scratch):
 def test_a_wrapped_command_ends_its_session_and_passes_on_its_exit_code(scratch, code, stop):
     if code == "wait":
         code = "import signal; print('up', flush=True); signal.pause()"
-    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "session", "start", "--"]
-    with subprocess.Popen(
-        [*command, sys.executable, "-c", code],
+    with forks.start(
+        ["-m", "memoryd", "--config", str(scratch.config), "session", "start", "--", sys.executable, "-S", "-c", code],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,13 +6,12 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import forks
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,9 +57,8 @@ def on_terminal(scratch, *arguments, width=80, **environment):
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "LINES"}}
     given = {**kept, "TERM": "xterm-256color", "PYTHONPATH": str(Path(memoryd.__file__).parents[1]), **environment}
-    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), *arguments]
-    shown = b""
-    with subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, env=given) as process:
+    words, shown = ["-m", "memoryd", "--config", str(scratch.config), *arguments], b""
+    with forks.start(words, stdout=theirs, stderr=theirs, stdin=theirs, env=given) as process:
         os.close(theirs)
         with contextlib.suppress(OSError):  # Linux reports so that the other end is closed
             while data := os.read(ours, 65536):

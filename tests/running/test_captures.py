@@ -5,7 +5,7 @@ from rolled_world import World
 
 from memoryd.tiers import now
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("kept_children")]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

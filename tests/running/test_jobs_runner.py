@@ -5,11 +5,11 @@ import errno
 import json
 import os
 import subprocess
-import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import forks
 import pytest
 from scratch import SAID, STARTED, Scratch, filler, in_process, message, said, until
 from sweep import forked
@@ -110,8 +110,8 @@ CLAIMER = CLAIMER.replace(
 def test_two_processes_claim_each_run_once_and_never_two_of_an_agent(opened, scratch):
     for number in range(40):
         assert queue(opened, number=number)
-    command = [sys.executable, "-c", CLAIMER, str(scratch.state / "memoryd.db")]
-    both = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in ("a", "b")]
+    words = ["-c", CLAIMER, scratch.state / "memoryd.db"]
+    both = [forks.start([*words, name], stdout=subprocess.PIPE, text=True) for name in ("a", "b")]
     taken = [one.communicate(timeout=60)[0].split() for one in both]
     assert [one.returncode for one in both] == [0, 0]  # the unique index would refuse a second running one
     assert sorted(taken[0] + taken[1]) == sorted(row[0] for row in rows(opened, "id"))
@@ -318,6 +318,7 @@ def test_an_agent_whose_files_cannot_be_completed_holds_up_nobody_else(tmp_path,
         assert sorted(rows(app, "agent_id, state")) == [("demo", "succeeded"), ("other", "succeeded")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", ["dead", "cancelled", "interrupted", "queued"])
 def test_a_run_that_has_begun_to_change_files_is_completed_whatever_its_row_says(opened, scratch, state):
     scratch.append([filler()])
@@ -667,6 +668,7 @@ def test_a_failing_hook_fails_nothing(hooked, scratch):
     assert rows(app, "state, json_extract(receipt, '$.on_summary')") == [("succeeded", "failed: exit code 3")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["after:intent", "after:append", "before:rows", "after:rows"])
 def test_the_hook_is_told_after_a_stop_between_commit_and_hook(hooked, scratch, time, name):
     app, out = hooked

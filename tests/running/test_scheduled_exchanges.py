@@ -12,8 +12,6 @@ from memoryd import app
 from memoryd.interfaces import python_api as doors
 from memoryd.worker import client
 
-pytestmark = pytest.mark.usefixtures("kept_children")
-
 
 @pytest.fixture
 def scratch(tmp_path):
@@ -30,6 +28,7 @@ def scratch(tmp_path):
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_a_scheduled_exchange_stays_out_of_memory(scratch, in_parts):
     at = recent()

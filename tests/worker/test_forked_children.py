@@ -1,6 +1,7 @@
-"""The forks that tests use as a worker's children answer as the new processes of memoryd do, and are as easily lost."""
+"""Forks answer as the new processes of memoryd do, end as they do, and are as easily lost."""
 
 import signal
+import subprocess
 
 import forks
 import pytest
@@ -25,16 +26,30 @@ def test_a_forked_child_answers_as_a_new_one(tmp_path, monkeypatch):
     assert (counts, scanned) == answers(tmp_path)
 
 
-def test_a_fork_ends_by_signals_and_codes_as_a_process_does():
-    def leave():
-        raise SystemExit(3)
+@pytest.mark.parametrize("words", [["--help"], ["no-such-command"], ["--config", "none.yaml", "status"]])
+def test_a_forked_command_prints_and_ends_as_a_new_one(tmp_path, words):
+    words = ["-m", "memoryd", *words]
+    forked, new = (forks.run(words, start=start, cwd=tmp_path) for start in (forks.start, forks.new))
+    assert (forked.returncode, forked.stdout, forked.stderr) == (new.returncode, new.stdout, new.stderr)
 
-    assert forks.Fork(leave).wait(20) == 3
-    assert forks.Fork(lambda: None).wait(20) == 0
-    assert forks.Fork(lambda: 1 / 0).wait(20) == 1
-    waiting = forks.Fork(signal.pause)
-    assert waiting.poll() is None
-    waiting.terminate()
-    assert waiting.wait(20) == -signal.SIGTERM
-    with pytest.raises(ChildProcessError):
-        forks.os.waitpid(waiting.pid, 0)
+
+def test_a_fork_has_what_it_is_given_and_ends_by_signals_and_codes(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "print(os.getcwd(), [*os.environ], os.umask(0), sys.argv[1:], sys.stdin.read(), flush=True)\n"
+        "signal.pause() if sys.argv[1:] else sys.exit(3)\n"
+    )
+    with forks.start([script], stdin=subprocess.DEVNULL) as ended:
+        assert ended.wait(20) == 3
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    before = forks.os.umask(0o027)
+    with forks.start([script, "a"], cwd=tmp_path, env={"ONE": "1"}, start_new_session=True, **pipes) as waiting:
+        forks.os.umask(before)
+        waiting.stdin.write("given")
+        waiting.stdin.close()
+        assert waiting.stdout.readline() == f"{tmp_path} ['ONE'] {0o027} ['a'] given\n"
+        assert forks.os.getsid(waiting.pid) == waiting.pid
+        assert waiting.poll() is None
+        waiting.terminate()
+        assert waiting.wait(20) == -signal.SIGTERM

@@ -32,8 +32,6 @@ from memoryd.worker import client, embedder
 from memoryd.worker.__main__ import list_operations, serve
 from memoryd.worker.client import LostError, TokenCounts, Worker, WorkerError
 
-pytestmark = pytest.mark.usefixtures("new_children")
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -69,6 +67,7 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
         yield made
 
 
+@pytest.mark.usefixtures("new_children")
 def test_it_counts_in_order_and_stays_for_the_next_request(worker: Worker) -> None:
     assert worker.pid is None
     assert worker.count([]) == TokenCounts([], "tiktoken")
@@ -98,6 +97,7 @@ def test_threads_take_turns(worker: Worker) -> None:
     assert results == {number: [1] * number for number in range(1, 9)}
 
 
+@pytest.mark.usefixtures("new_children")
 def test_a_killed_child_is_replaced(worker: Worker) -> None:
     worker.count(["a"])
     first = worker.pid
@@ -309,6 +309,7 @@ def test_the_offline_backend_answers(worker: Worker) -> None:
     assert (reply.backend, reply.finish_reason) == ("offline", "stop")
 
 
+@pytest.mark.usefixtures("new_children")
 def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("memoryd", "tiktoken", "json", "regex"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken over')")

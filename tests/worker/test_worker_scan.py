@@ -20,8 +20,6 @@ from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
 from memoryd.worker.scanner import SecretScanner, cache_folder, rule_name
 
-pytestmark = pytest.mark.usefixtures("new_children")
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -210,6 +208,7 @@ def test_texts_that_hang_hold_their_caller_for_a_bounded_time_and_the_others_get
 
 
 @pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("new_children")
 def test_a_child_killed_from_outside_costs_nothing(worker: Worker) -> None:
     worker.scan(["a"], REDACT)
     assert worker.pid is not None
@@ -217,6 +216,7 @@ def test_a_child_killed_from_outside_costs_nothing(worker: Worker) -> None:
     assert worker.scan(["b", TOKEN], REDACT)[0] == ScrubbedText("b", ())
 
 
+@pytest.mark.usefixtures("new_children")
 def test_a_worker_that_cannot_be_started_is_an_error_of_all(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(WorkerError):

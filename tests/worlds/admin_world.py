@@ -8,10 +8,10 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.parse
 
+import forks
 from scratch import Scratch, said, until
 
 from memoryd import config
@@ -221,8 +221,8 @@ def audited(scratch, like="%"):
 @contextlib.contextmanager
 def served(scratch):
     """The page in a process of its own; a function that makes a link."""
-    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config)]
-    process = subprocess.Popen([*command, "admin", "--serve"], stdout=subprocess.DEVNULL)
+    words = ["-m", "memoryd", "--config", str(scratch.config), "admin", "--serve"]
+    process = forks.start(words, stdout=subprocess.DEVNULL)
     address = urllib.parse.urlsplit("//" + scratch.settings["admin"]["listen"])
 
     def is_up():

@@ -1,154 +1,270 @@
-"""Children of workers that begin as forks of the test's process, without what takes time.
+"""Processes of memoryd as forks of one that has imported it: commands, daemons, and the children of workers.
 
-A new child imports memoryd and loads the vocabulary, or the rules of the scanner: that takes a second. A fork has all
-of that, and is otherwise a process like any other. What is to be shown of a start itself, and a daemon's own workers,
-take new processes; for the first there is the fixture `new_children`.
+A new interpreter needs one to two seconds to import memoryd, and a worker's child another to load the vocabulary, or
+the rules of the scanner. The server of forks has all of that: one process without threads for all tests, which opens
+no database. A fork has files, signals, environment, folder and session of its own. At its end it waits for its threads
+and does what was registered for then, but does not take the interpreter apart.
 
-A fork lets go of the files that are open here. So it must open no database: SQLite keeps a list of its open files, and
-of those the fork would have the list without the files.
+What is to be shown of a start itself, of imports, or of who is whose parent takes new processes: by `subprocess`, by
+`start=new` of `Scratch.daemon`, and by the fixture `new_children` for the workers of this process.
 """
 
+import atexit
 import contextlib
 import gc
+import inspect
+import json
 import os
+import runpy
+import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
-import warnings
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
 
 from memoryd.worker.client import Worker
 
 new_child = Worker._start
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGVTALRM)
-_CONNECTION = 3
+VARIABLE = "MEMORYD_TEST_FORKS"
+SERVER = os.environ.get(VARIABLE)  # its socket; a fork may get an environment that does not name it
 
 
-class Fork:
-    """An action in a fork of this process; for its starter as a `subprocess.Popen`."""
+class Fork(subprocess.Popen):
+    """The process of a command line of Python, with the options of `subprocess.Popen` for its files, environment,
+    folder and session; those of Python itself, but `-c` and `-m`, mean nothing.
+    """
 
-    stdout = None
+    def _execute_child(self, *given):
+        asked = inspect.signature(super()._execute_child).bind(*given).arguments
+        order = {
+            "words": [os.fspath(word) for word in asked["args"][1:]],
+            "folder": os.fspath(asked["cwd"] or Path.cwd()),
+            "environ": dict(os.environ if asked["env"] is None else asked["env"]),
+            "has_session": asked["start_new_session"],
+            "umask": _umask(),
+        }
+        files = [asked[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(SERVER)
+        socket.send_fds(self._server, [b"{"], [number if file == -1 else file for number, file in enumerate(files)])
+        self._server.sendall(json.dumps(order).encode()[1:])
+        self._server.shutdown(socket.SHUT_WR)
+        self.pid = self._read()
+        self._child_created = True
+        pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(asked[name] for name in pipes))
 
-    def __init__(self, action, connection=None):
-        self.returncode = None
-        self._turn = threading.Lock()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: the fork has none of them
-            self.pid = os.fork()
-        if self.pid == 0:
-            code = 1
+    def _read(self, how=0):
+        data = self._server.recv(4, how)
+        assert data, "the server of forks has ended"
+        return int.from_bytes(data, "little")
+
+    def _internal_poll(self, *_, **__):
+        if self.returncode is None and self._waitpid_lock.acquire(blocking=False):
             try:
-                _let_go(connection)
-                action()
-                code = 0
-            except SystemExit as ended:
-                code = ended.code or 0
-            except BaseException:  # noqa: BLE001 - the fork must never return into its parent's code
-                traceback.print_exc()
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid:
+                    self._handle_exitstatus(status)
             finally:
-                with contextlib.suppress(OSError):
-                    sys.stderr.flush()
-                os._exit(code)
-
-    def poll(self):
-        with self._turn:
-            if self.returncode is None and (found := os.waitpid(self.pid, os.WNOHANG))[0]:
-                self.returncode = os.waitstatus_to_exitcode(found[1])
+                self._waitpid_lock.release()
         return self.returncode
 
-    def wait(self, timeout=None):
-        end = time.monotonic() + (timeout or 600)
-        while self.poll() is None:
-            if time.monotonic() > end:
-                raise subprocess.TimeoutExpired(f"fork {self.pid}", timeout)
-            time.sleep(0.002)
-        return self.returncode
-
-    def send_signal(self, number):
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self):
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self):
-        self.send_signal(signal.SIGKILL)
+    def _try_wait(self, wait_flags):
+        try:
+            status = self._read(socket.MSG_DONTWAIT if wait_flags else 0)
+        except BlockingIOError:
+            return 0, 0
+        self._server.close()
+        return self.pid, status
 
 
-def _let_go(connection):
-    """Let go of what a new process would not have: handlers of signals, open files, garbage whose end closes files."""
-    gc.freeze()
-    signal.set_wakeup_fd(-1)
-    for number in _HANDLED:
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in range(_CONNECTION):
-        os.dup2(nothing, number)
-    if connection is not None:
-        os.dup2(connection.fileno(), _CONNECTION)
-    os.closerange(_CONNECTION + (connection is not None), 65_536)
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace")  # noqa: SIM115
+def _umask():
+    os.umask(umask := os.umask(0o077))
+    return umask
 
 
-@cache
-def operations():
-    """What a child needs to count and to answer, loaded here once."""
-    from memoryd.llm import openai_chat  # noqa: F401
-    from memoryd.offline import backend  # noqa: F401
-    from memoryd.worker.tokens import TokenCounter
-
-    counter = TokenCounter()
-    counter.count(["once"])
-    return counter
+def start(words, **options):
+    """Start `python WORDS` as a fork; as a new process in a script that no server serves."""
+    return new(words, **options) if SERVER is None else Fork([sys.executable, *words], **options)
 
 
-@cache
-def _formats(folder):
-    """The rules of the scanner, as they are compiled in a folder."""
-    from memoryd.scrub import scan
-    from memoryd.scrub.policy import Policy
-    from memoryd.worker.scanner import KnownFormats
+def new(words, **options):
+    """Start `python WORDS` as a new process."""
+    return subprocess.Popen([sys.executable, *words], **options)
 
-    formats = KnownFormats(folder)
-    scan.scan(["once"], Policy(secrets="redact"), formats.find)
-    return formats
+
+def run(words, timeout=60, start=start, input=None, **options):  # noqa: A002 - as `subprocess.run`
+    """Carry `python WORDS` out to its end; its output, as text, and its code."""
+    pipes = ("stdout", "stderr", *(() if input is None else ("stdin",)))
+    options = dict.fromkeys(pipes, subprocess.PIPE) | {"text": True} | options
+    with start(words, **options) as process:
+        try:
+            out, err = process.communicate(input, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def fork_child(worker):
     """Start a worker's child as a fork: in the place of `Worker._start`."""
-    from multiprocessing import Pipe
-
-    from memoryd.worker.scanner import cache_folder
-
-    if worker._name not in {"worker", "model", "scanner"}:  # what an embedder loads is not loaded here
+    if SERVER is None:
         return new_child(worker)
-    counter = operations()
-    formats = _formats(cache_folder(worker._state_dir)) if worker._name == "scanner" else None
-    ours, theirs = Pipe()
-    with theirs:
-        child = Fork(lambda: _serve(worker._state_dir, counter, formats), theirs)
-    return child, ours
-
-
-def _serve(state_dir, counter, formats):
-    from multiprocessing.connection import Connection
-
-    from memoryd.worker import __main__ as served
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(served.NICENESS)
-    table = served.list_operations(state_dir) | {"count": counter.count}
-    if formats is not None:
-        table["scan"].__self__._formats = formats
-    served.serve(Connection(_CONNECTION), table)
+    # The same code, of which one name means something else; other threads may start children at the same time.
+    names = new_child.__globals__ | {"subprocess": SimpleNamespace(**vars(subprocess) | {"Popen": Fork})}
+    return FunctionType(new_child.__code__, names)(worker)
 
 
 def install():
     """Let workers of this process fork their children."""
     Worker._start = fork_child
+
+
+# --- the server -------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def server():
+    """Let the processes that this one starts have their forks; nothing is imported before the first is wanted."""
+    global SERVER  # noqa: PLW0603
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        SERVER = os.environ[VARIABLE] = f"{folder}/forks"
+        listener.bind(SERVER)
+        listener.listen(64)
+        with subprocess.Popen(
+            [sys.executable, __file__, str(listener.fileno())], stdin=subprocess.PIPE, pass_fds=[listener.fileno()]
+        ):
+            yield
+
+
+def serve(listener):
+    """Fork for each order, and report the pid and later how it ended; return an order only in its fork."""
+    woken, wake = socket.socketpair()
+    for one in (woken, wake):
+        one.setblocking(False)  # noqa: FBT003
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C it learns by the end of the tests
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake.fileno())
+    askers = {}
+    is_ready = False
+    while True:
+        waiting, _, _ = select.select([0, listener, woken], [], [])
+        if 0 in waiting:  # the tests have ended
+            return None
+        if woken in waiting:
+            woken.recv(4096)
+            _report_ends(askers)
+        if listener in waiting:
+            if not is_ready:
+                prepare()
+                is_ready = True
+            asker, _ = listener.accept()
+            data, files, _, _ = socket.recv_fds(asker, 65536, 3)
+            order = json.loads(data + b"".join(iter(partial(asker.recv, 65536), b"")))
+            pid = os.fork()
+            if pid == 0:
+                return order, files
+            for file in files:
+                os.close(file)
+            askers[pid] = asker
+            _send(asker, pid)
+
+
+def _report_ends(askers):
+    while askers:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        with askers.pop(pid) as asker:
+            _send(asker, status)
+
+
+def _send(asker, number):
+    with contextlib.suppress(OSError):  # who is gone need not know
+        asker.send(number.to_bytes(4, "little"))
+
+
+def prepare():
+    """Load what commands, daemons and children need."""
+    from memoryd.admin import server as _page  # noqa: F401
+    from memoryd.interfaces import serving  # noqa: F401
+    from memoryd.interfaces.mcp import server as _mcp  # noqa: F401
+    from memoryd.llm import openai_chat  # noqa: F401
+    from memoryd.offline import backend  # noqa: F401
+    from memoryd.scrub import scan
+    from memoryd.scrub.policy import Policy
+    from memoryd.worker import __main__ as _child  # noqa: F401
+    from memoryd.worker import scanner, tokens
+
+    install()
+    counter = tokens.TokenCounter()
+    counter.count(["once"])
+    tokens.TokenCounter = lambda: counter
+    scanner.KnownFormats = cache(scanner.KnownFormats)
+    formats = scanner.KnownFormats(scanner.cache_folder(Path.home()))
+    scan.scan(["once"], Policy(secrets="redact"), formats.find)
+    gc.freeze()
+
+
+def carry_out(order, files):
+    """Become the process that was ordered."""
+    if order["has_session"]:
+        os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    os.closerange(3, 65_536)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace")  # noqa: SIM115
+    os.umask(order["umask"])
+    os.chdir(order["folder"])
+    os.environ.clear()
+    os.environ.update(order["environ"])
+    time.tzset()
+    code = 0
+    try:
+        _run(order["words"])
+    except SystemExit as ended:
+        code = ended.code or 0
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)  # noqa: T201
+            code = 1
+    except BaseException:  # noqa: BLE001 - what an interpreter does with it
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(code)  # taking the interpreter apart copies what all forks share, which takes two tenths of a second
+
+
+def _run(words):
+    while words[0] in {"-B", "-P", "-u"}:
+        del words[0]
+    how = words.pop(0) if words[0] in {"-c", "-m"} else ""
+    what = words[0]
+    sys.argv[:] = words
+    sys.path[0] = str(Path(what).parent) if how == "" else ""
+    if how == "-c":
+        sys.argv[0] = how
+        exec(what, {"__name__": "__main__"})  # noqa: S102
+    elif how == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(what, run_name="__main__")
+
+
+if __name__ == "__main__":
+    ordered = serve(socket.socket(fileno=int(sys.argv[1])))
+    if ordered is not None:
+        carry_out(*ordered)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import forks
 from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolRequestParams
@@ -111,15 +112,12 @@ SAVE = json.dumps(CALL | {"params": {"name": "memory_save", "arguments": {"text"
 
 
 class Served:
-    """A server process on a free port."""
+    """A server process on a free port; a new one, whose environment and command line are its own."""
 
     def __init__(self, root):
         self.scratch = world(root)
-        self.process = subprocess.Popen(
-            [sys.executable, *arguments(self.scratch, "--json", "--http", "127.0.0.1:0")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        asked = arguments(self.scratch, "--json", "--http", "127.0.0.1:0")
+        self.process = forks.new(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         told = json.loads(self.process.stdout.readline())["data"]
         self.url = told["url"]
         self.port = int(self.url.rsplit(":", 1)[1].partition("/")[0])

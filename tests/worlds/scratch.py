@@ -8,13 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from kept_children import kept_children
+import forks
 
 STARTED = datetime(2026, 3, 4, 9, 0, tzinfo=UTC)
 SAID = (
@@ -119,8 +118,7 @@ class Scratch:
         given = [*(["--config", str(self.config)] if config else []), *arguments]
         if not options and (arguments[:1] != ("run",) or "--once" in arguments):
             return called(given)
-        command = [sys.executable, "-m", "memoryd", *given]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+        return forks.run(["-m", "memoryd", *given], **options)
 
     def json(self, *arguments, code=0):
         """The data of a command, or its error where `code` is not 0."""
@@ -152,9 +150,9 @@ class Scratch:
             connection.close()
 
     @contextlib.contextmanager
-    def daemon(self, stop=signal.SIGTERM):
+    def daemon(self, stop=signal.SIGTERM, start=forks.start):
         """A daemon that reads; ended at the end, by force where it must be."""
-        process = self.start()
+        process = self.start(start)
         try:
             yield process
         finally:
@@ -166,14 +164,10 @@ class Scratch:
                     process.kill()
             process.wait()
 
-    def start(self):
+    def start(self, start=forks.start):
         with (self.root / "stderr.txt").open("ab") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "memoryd", "--config", str(self.config), "run"],
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-            )
+            words = ["-m", "memoryd", "--config", str(self.config), "run"]
+            process = start(words, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         until(lambda: process.poll() is not None or self.is_up(process.pid), why="the daemon has started")
         assert process.poll() is None, (self.root / "stderr.txt").read_text(encoding="utf-8")
         return process
@@ -193,7 +187,7 @@ def called(arguments, main=None):
     from memoryd.interfaces import cli
 
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with kept_children(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             (main or cli.main)(list(arguments))
         except SystemExit as ended:
