@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
 
 from memoryd.jobs.job import QuotedPiece
-from memoryd.jobs.own_notes import find_notes
+from memoryd.jobs.own_notes import find_notes, is_recap
 from memoryd.jobs.pieces import Piece, piece_of_text, piece_of_turn
 from memoryd.jobs.reports import CHANGED, FAILED, Reports
 from memoryd.jobs.work_state import STATE
@@ -62,9 +62,11 @@ def gather(
     pieces: list[Piece] = []
     words = 0
     before: StoredTurn | None = None  # what the assistant said last
+    last_said = max((turn.seq for turn in turns if is_said(turn)), default=0)
     for turn in turns:
         report = _tell_subagent(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
-        quoted = _quote_turn(turn, tz) or (_quote(turn, report, tz, origin=REPORT) if report else None)
+        is_told = is_said(turn) or (turn.seq > last_said and is_recap(turn))
+        quoted = quote(turn, tz) if is_told else (_quote(turn, report, tz, origin=REPORT) if report else None)
         if note := _shorten(notes.get(turn.seq, "")):
             quoted = _quote(turn, f"{report}\n\n{note}" if report else note, tz, origin=NOTE)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
@@ -112,10 +114,6 @@ def is_said(turn: StoredTurn) -> bool:
     return spoken and turn.kind in SPOKEN and not turn.sidechain and bool(turn.text.strip())
 
 
-def _quote_turn(turn: StoredTurn, tz: tzinfo) -> QuotedPiece | None:
-    return quote(turn, tz) if is_said(turn) else None
-
-
 def quote(turn: StoredTurn, tz: tzinfo) -> QuotedPiece:
     """Return a turn of the user or the assistant as material, the middle of a very long one left out; times in `tz`."""
     return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value)
@@ -125,7 +123,7 @@ def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> QuotedPie
     at = parse_moment(turn.at)
     local = at.astimezone(tz).isoformat(timespec="minutes") if at else None
     role = turn.role if origin != REPORT or turn.role is not Role.USER else Role.ASSISTANT
-    role = Role.ASSISTANT if origin == NOTE else role
+    role = Role.ASSISTANT if origin in {NOTE, Origin.ASSISTANT.value} else role
     return QuotedPiece(f"t{turn.seq}", role.value, origin, local, text)
 
 

@@ -20,7 +20,7 @@ from memoryd.text.fences import without_fences
 from memoryd.text.private import is_private
 from memoryd.text.sentences import SentenceKind, split
 from memoryd.transcripts.fields import mappings, shown_arguments
-from memoryd.transcripts.turn import SPOKEN, Origin, StoredTurn, TurnKind
+from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 # What the program puts around a summary in the agent's name.
 _FRAME = re.compile(
@@ -102,8 +102,14 @@ class _SessionTalk:
         return Foreign([turn for turn in self._turns if turn.kind is not TurnKind.SUMMARY])
 
 
+def is_recap(turn: StoredTurn) -> bool:
+    """Return True if the agent tells a person who has been away where the work stands, in its own name."""
+    return turn.kind is TurnKind.SUMMARY and turn.role is Role.ASSISTANT and not turn.sidechain
+
+
 def _is_summary(turn: StoredTurn) -> bool:
-    return turn.kind is TurnKind.SUMMARY and turn.origin is Origin.ASSISTANT and not turn.sidechain
+    is_own = turn.origin is Origin.ASSISTANT and not turn.sidechain
+    return turn.kind is TurnKind.SUMMARY and is_own and not is_recap(turn)
 
 
 def _list_sentences(text: str) -> Iterator[str]:

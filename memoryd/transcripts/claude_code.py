@@ -47,6 +47,7 @@ from memoryd.transcripts.record_text import (
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
+_HINT = re.compile(r" \(disable recaps in /config\)\s*\Z")
 _BRANCH, _DETACHED = re.compile(r"[\w./+@#-]{1,100}", re.ASCII), "HEAD"
 SYNTHETIC = "<synthetic>"  # the model's name on what the program says in its place, such as API errors
 
@@ -270,6 +271,8 @@ def _system(value: dict[str, Any]) -> list[RecordText] | str:
     if subtype == "compact_boundary":
         return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, block_text(value.get("content")))]
     content = value.get("content")
+    if subtype == "away_summary":  # the model tells a person who comes back where the work stands
+        return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.SUMMARY, _HINT.sub("", block_text(content)))]
     if subtype == "local_command" and type(content) is str:
         return _split_authors(content, program=not _PROGRAM.match(content))
     return f"system/{type_name(subtype)}" if subtype else "system"

@@ -14,11 +14,12 @@ from memoryd.offline.cue_judge import CueJudge
 from memoryd.tiers.session_summary import Section, SessionSummary, parse_points
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
-SAYS = re.compile(r"(ASSISTANT|CALLS|TOOL): ")
+SAYS = re.compile(r"(ASSISTANT|CALLS|TOOL|RECAP): ")
 TURNS = {
     "": (Role.USER, Origin.USER, TurnKind.MESSAGE),
     "ASSISTANT": (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE),
     "CALLS": (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.TOOL_CALL),
+    "RECAP": (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.SUMMARY),
     "TOOL": (Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT),
 }
 
@@ -426,3 +427,14 @@ def test_a_rule_of_one_word_beside_its_verb_lasts():
         "Install the packages.", "ASSISTANT: `npm install` is running now.", "use pnpm.", program="Claude Code"
     )
     assert any("use pnpm." in text for text in core(step))
+
+
+RECAP = "The importer splits at CRLF and all is committed. Next: open the pull request for the depot of Gdansk."
+
+
+def test_where_the_work_stands_is_taken_from_the_last_recap_if_nothing_was_said_after_it():
+    said = ("Split at CRLF in src/load.py.", "ASSISTANT: Done: the importer splits at CRLF.", f"RECAP: {RECAP}")
+    step = slept(*said, program="Claude Code")
+    assert any("pull request for the depot of Gdansk" in point.text for point in sections(step).points)
+    step = slept(*said, "Thanks. Write the manual of the importer.", "ASSISTANT: Written.", program="Claude Code")
+    assert "depot of Gdansk" not in written(step)

@@ -224,6 +224,12 @@ def test_a_branch_is_kept_where_the_record_names_one(given: object, kept: str | 
     assert turn.branch == kept
 
 
+def test_what_a_person_who_was_away_is_told_is_the_assistants_summary() -> None:
+    recap = {"type": "system", "subtype": "away_summary", "uuid": UUID, "timestamp": AT}
+    (turn,) = read({**recap, "content": "All is committed. Next: push. (disable recaps in /config)"}).turns
+    assert (turn.origin, turn.kind, turn.text) == (Origin.ASSISTANT, TurnKind.SUMMARY, "All is committed. Next: push.")
+
+
 def test_long_arguments_are_cut_and_say_so() -> None:
     (turn,) = read(answer({"type": "tool_use", "id": "t", "name": "Write", "input": {"content": "x" * 9000}})).turns
     assert len(turn.text) < 4100
