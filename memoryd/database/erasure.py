@@ -24,6 +24,7 @@ from memoryd.transcripts.turn import Role
 
 Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text was met, by its key
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
+_IS_SESSION = "id IN (SELECT value FROM json_each(?))"
 _HAS_REPLY = "coalesce(reply, refused, claims) IS NOT NULL"
 _TURNS = (
     "SELECT t.id, t.session_id, t.agent_id, s.format, t.role, t.at, plain(CAST(t.text AS BLOB), t.text_crc) AS text"
@@ -167,6 +168,7 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     rows = query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
     _set(connection, "turn", {"text": "", "withheld": FORGOTTEN}, _OF_SESSIONS, given)
+    _set(connection, "session", {"branch": None}, _IS_SESSION, given)
     query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
 
 
@@ -174,6 +176,7 @@ def erase_known(connection: Connection) -> None:
     """Erase what is known as forgotten from the turns of a database that was restored from an older copy."""
     keys = {(session, key) for (_, session), counted in read_forgotten(connection).items() for key in counted}
     sessions = [session for session, _ in keys]
+    _set(connection, "session", {"branch": None}, _IS_SESSION, sessions)
     for row in query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", sessions):
         session, text = row["session_id"], row["text"]
         left = "" if (session, text_key(row["role"], row["at"], text)) in keys else text

@@ -38,7 +38,7 @@ def _kinds(**names: str) -> dict[str, ColumnKind]:
 COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "agent": _kinds(ours="id workspace seen_at"),
     "session": _kinds(
-        session="id", name="native_id parent_id model", names="gauge", text="folder",
+        session="id", name="native_id parent_id model branch", names="gauge", text="folder",
         ours="agent_id format state seen_at started_at last_turn_at ended_at slept_at facts_look",
     ),
     "transcript": _kinds(

@@ -12,7 +12,7 @@ from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from memoryd.config import Agent, Settings
 
@@ -252,36 +252,36 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     if dry_run or not yes:
         with call.output.busy("looking for it"):
             planned = forgetting.planned_forgetting(settings, agent, options)
-        planned["texts"] = _show_texts(call, settings, agent, planned["memories"])
+        shown = _read_texts(call, settings, agent, planned["memories"])
+        texts = {row["id"]: f"\n    {one_line(access.text_of(row['content'], row))}" for row in shown}
         if dry_run:
-            call.output.result(planned, _forgotten_text(planned, is_tried=True))
+            planned["texts"] = {row["id"]: row["content"] for row in shown}
+            call.output.result(planned, _forgotten_text(planned, texts, is_tried=True))
             return
-        click.echo(make_visible(_forgotten_text(planned, is_tried=True)), err=True)
+        click.echo(make_visible(_forgotten_text(planned, texts, is_tried=True)), err=True)
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         row = waiting.require_accepted(forgetting.forget(settings, agent, options))
     told = forgetting.describe_forgotten(row)
-    call.output.result(told, _forgotten_text(told))
+    call.output.result(told, _forgotten_text(told, {}))
 
 
-def _show_texts(call: Call, settings: Settings, agent: Agent, ids: Iterable[str]) -> dict[str, str]:
-    """Return what memories say, by their ids, as far as who asks may see it."""
+def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[str]) -> list[dict[str, Any]]:
+    """Return the rows of memories, as far as who asks may see them."""
     from memoryd.database import reads
 
     with call.reader(settings, agent) as reader:
         rows = [reads.find_memory(reader, agent.id, one) for one in ids]
-    shown = access.show_rows(settings, agent, "forget", rows, "content")
-    return {row["id"]: one_line(access.text_of(row["content"], row)) for row in shown}
+    return access.show_rows(settings, agent, "forget", rows, "content") if rows else []
 
 
-def _forgotten_text(told: dict[str, Any], *, is_tried: bool = False) -> str:
+def _forgotten_text(told: dict[str, Any], texts: Mapping[str, str], *, is_tried: bool = False) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
     counts = told["counts"]
     be = "would be " if is_tried else ""
-    texts = told.get("texts", {})
-    lines = []
-    for one, became in told["memories"].items():
-        lines += [f"{one} {be}{became['became']}: {became['why']}", *([f"    {texts[one]}"] if one in texts else [])]
+    lines = [
+        f"{one} {be}{became['became']}: {became['why']}{texts.get(one, '')}" for one, became in told["memories"].items()
+    ]
     erased = ", ".join(f"{counts[name]} {word}" for name, word in counted.items() if counts[name])
     lines += [f"{erased} {be}erased" if erased else ""]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]

@@ -62,11 +62,10 @@ def gather(
     pieces: list[Piece] = []
     words = 0
     before: StoredTurn | None = None  # what the assistant said last
-    last_said = max((turn.seq for turn in turns if is_said(turn)), default=0)
+    told = _list_told(turns)
     for turn in turns:
         report = _tell_subagent(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
-        is_told = is_said(turn) or (turn.seq > last_said and is_recap(turn))
-        quoted = quote(turn, tz) if is_told else (_quote(turn, report, tz, origin=REPORT) if report else None)
+        quoted = quote(turn, tz) if turn.seq in told else (_quote(turn, report, tz, origin=REPORT) if report else None)
         if note := _shorten(notes.get(turn.seq, "")):
             quoted = _quote(turn, f"{report}\n\n{note}" if report else note, tz, origin=NOTE)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
@@ -112,6 +111,12 @@ def is_said(turn: StoredTurn) -> bool:
     """Say whether `turn` is something the user or the assistant said in the main conversation."""
     spoken = turn.role in {Role.USER, Role.ASSISTANT} and turn.origin in {Origin.USER, Origin.ASSISTANT}
     return spoken and turn.kind in SPOKEN and not turn.sidechain and bool(turn.text.strip())
+
+
+def _list_told(turns: Sequence[StoredTurn]) -> set[int]:
+    """Return the numbers of the turns in which somebody speaks; of recaps only one that nothing follows is still so."""
+    said = {turn.seq for turn in turns if is_said(turn)}
+    return said | {turn.seq for turn in turns if is_recap(turn) and turn.seq > max(said, default=0)}
 
 
 def quote(turn: StoredTurn, tz: tzinfo) -> QuotedPiece:

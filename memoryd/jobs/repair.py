@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Ask, QuotedPiece
+from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.text.content import measure_overlap
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> A
         for held in one.cited:
             first = held.piece.lines[0]
             shown[held.piece.id] = QuotedPiece(held.piece.id, first.speaker, "", first.at or None, held.piece.text)
-            if held.piece.behind:
-                sources[held.piece.id] = " ".join(line.text for line in held.evidence)
+            if held.piece.behind and ONLY_A_PAGE not in held.piece.text:
+                sources[held.piece.id] = " ".join(f"{line.speaker}: {line.text}" for line in held.evidence)
     context = [("refused", "\n".join(lines)), *((f"source of {name}", text) for name, text in sources.items())]
     return Ask(REPAIR, f"{instructions.strip()}\n\n{form}", tuple(shown.values()), tuple(context))
 

@@ -79,6 +79,9 @@ _DECLINED = re.compile(
 )
 
 
+_SHOWN_BRANCH = re.compile(r"[^:\[]+")  # no name in the place of a secret
+
+
 class Reports:
     """One pass over a session's turns; each changed file and each error is told once."""
 
@@ -149,9 +152,16 @@ class Reports:
         facts: dict[int, list[str]] = {}
         for seq, fact in list_changes(before, work.tell(), since, last) if last > since else ():
             facts.setdefault(seq, []).append(fact)
-        if self._branch and last > since:  # the records know better than what commands printed
-            facts.setdefault(last, []).append(f"{STATE}{BRANCH}: `{self._branch}`")
+        if last > since:
+            self._tell_branch(facts, last)
         return facts
+
+    def _tell_branch(self, facts: dict[int, list[str]], last: int) -> None:
+        """Add the branch of the records to the facts of the last result, where no command showed one."""
+        told = f"{STATE}{BRANCH}: "
+        is_told = any(fact.startswith(told) for found in facts.values() for fact in found)
+        if self._branch and _SHOWN_BRANCH.fullmatch(self._branch) and not is_told:
+            facts.setdefault(last, []).append(f"{told}`{self._branch}`")
 
     def _pass_on(self, work: WorkState, call: StoredTurn, result: StoredTurn) -> None:
         """Show a call with its result to those who follow the work."""

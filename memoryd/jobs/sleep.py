@@ -298,8 +298,7 @@ def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.
 
     A line that says what the reader found false of a memory is left out.
     """
-    false = {normal.normalize(one.claim.origin.text) for one in judged if _is_false_memory(one)}
-    judged = [one for one in judged if one.claim.core or normal.normalize(one.claim.text) not in false]
+    judged = _without_false(judged)
     told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
     # In a talk nobody asks, decides or finds out: a line there says who said it instead.
     in_sections = any(_section_of(one.claim.origin) for one in told)
@@ -309,11 +308,16 @@ def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.
     return _require_last_request(kept)
 
 
+def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:
+    false = {normal.normalize(one.claim.origin.text) for one in judged if _is_false_memory(one)}
+    return [one for one in judged if one.claim.core or normal.normalize(one.claim.text) not in false]
+
+
 def _is_false_memory(judged: JudgedClaim) -> bool:
-    """Return True if the reader did not find a memory true as its author worded it first."""
+    """Return True if the reader did not find a memory true, and its author could not mend it."""
     is_read = judged.step is ClaimStep.READER and judged.why != reasons.NOT_READ
     is_refused = judged.outcome is ClaimOutcome.REFUSED and is_read
-    return isinstance(judged.claim.origin, job.NewMemory) and (is_refused or judged.claim.repaired)
+    return isinstance(judged.claim.origin, job.NewMemory) and is_refused
 
 
 def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:

@@ -14,8 +14,8 @@ from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.text.content import list_content_words
 from memoryd.text.neutral import neutralize
 
-# "Can never be reached" and "never built the index" tell how something is or was.
-_NEVER = r"(?<!can )(?<!could )never(?! (?:\w+ed|built|ran|got|had|saw|went|came|made|found|sent)\b)"
+# "It could never fire", "it kept one and never built the other": how something was.
+_NEVER = r"(?<!could )never(?! (?:ran|had|saw|went|came|took|gave|knew|began|did)\b)(?!(?<=and never) built\b)"
 _INSTRUCTS = re.compile(
     rf"\b(?:always|{_NEVER}|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|"
     r"forget (?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memoryd.offline.statements import ConversationMessage
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
+_FEWEST_OF_WISH = 2  # … and what the user wants to be so
 _OF_OPEN = 2.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
 _OF_OFFER = 1.5  # of an offer that ends the last answer: the next session may begin with a yes
 _NEAR = 8  # messages after which a later diagnosis is taken for another fault, unless it shares …
@@ -457,21 +458,16 @@ def may_last(one: WorkStatement) -> bool:
     Of what an assistant says, that is a cause, a choice, a limit, what was made, or what many signs speak for, but no
     state that work was left in.
     """
-    if one.speaker == REPORTER or _leans(one):
+    if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
         return False
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
     asks = is_question(one.text) or work_cues.INQUIRES.search(one.text) is not None
     if (asks and not work_texts.steers(one.text)) or (one.by_user and work_texts.is_joke(one.text)):
         return False
-    fewest = 1 if one.by_user else _FEWEST
+    fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
     is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)
     return is_clear and (one.by_user or _tells_result(one))
-
-
-def _leans(one: WorkStatement) -> bool:
-    """Return True if a line is not understood alone; the user's words are quoted with those around them."""
-    return (work_cues.POINTS if one.by_user else work_cues.LEANS).match(one.text) is not None
 
 
 def _tells_result(one: WorkStatement) -> bool:

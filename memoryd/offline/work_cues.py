@@ -32,15 +32,18 @@ DONE = re.compile(
     r"wired|extended|made|set up)\b|^(?:已|新增)",
     re.IGNORECASE,
 )
-# That something has been changed, and wording that tells of a time before, or why: that stays so.
+# That something has been changed, and wording that tells of a time before, a cause or a condition: that stays so.
 CHANGES = re.compile(
-    r"\b(?:now|no longer|fix(?:ed|es)?|added|implemented|replaced|removed|changed|switched|updated|restored|moved"
-    r"|migrated|converted|refactored|simplified)\b",
+    r"\b(?:now|no longer|instead|fix(?:ed|es)?|implemented|replaced|removed|changed|switched|restored|migrated"
+    r"|converted|refactored|simplified|jetzt|nicht mehr|ersetzt|entfernt|geändert|behoben|désormais|maintenant"
+    r"|ne (?:\w+ )?plus|remplacé|corrigé|ahora|ya no|cambiado|corregido|теперь|больше не|исправлен\w*|заменен\w*)\b"
+    r"|现在|已改|不再|已修复",
     re.IGNORECASE,
 )
-PAST = re.compile(
+STAYS = re.compile(
     r"\b(?:was|were|had|did|didn't|wasn't|weren't|couldn't|fixed|added|implemented|replaced|removed|changed|switched"
-    r"|updated|because|due to|since)\b",
+    r"|updated|because|due to|since|without|unless|only|cannot|must|war|waren|hatte|weil|ohne|nur|était|avait|parce que"
+    r"|sans|seulement|estaba|porque|sin|solo|был\w*|потому|без|только)\b|因为|由于|原因|只",
     re.IGNORECASE,
 )
 ABANDONED = re.compile(
@@ -220,9 +223,6 @@ CAPITAL = re.compile(r"(?<=\s)[A-Z][A-Za-z]+")
 LEANS = re.compile(
     r"^(?:this|that|it|these|those|they|but|however|otherwise|then|also|so|and|or|which|if (?:this|that|these|it))\b",
     re.IGNORECASE,
-)
-POINTS = re.compile(
-    r"^(?:and |so |but |also )?(?:this|that|it(?! (?:seems|looks))|these|those|they|which)\b", re.IGNORECASE
 )
 # What people and agents put into their notes to say what a line is.
 DECISION_MARK = re.compile(r"(?<![\w@./])@decision\b", re.IGNORECASE)

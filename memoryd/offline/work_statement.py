@@ -5,6 +5,8 @@ Words are compared, without their order; what was mended or taken back is told b
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.offline import replacement, work_cues
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _SAME = 0.7  # share of its words that lines taken before already have
 _CHANGED = 0.6  # … or words of a later change
+_MOST = 100  # changes that speak of one word
 _OPPOSITE = 0.6  # … or an earlier one that it denies
 
 
@@ -67,11 +70,23 @@ def is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
 def drop_mended(found: Sequence[WorkStatement]) -> list[WorkStatement]:
     """Return the statements without what the assistant says of how something is, and later says it has changed."""
     changes = [one for one in found if not one.by_user and work_cues.CHANGES.search(one.text)]
-    return [one for one in found if not any(_changes(later, one) for later in changes)]
+    by_key: dict[str, list[int]] = defaultdict(list)
+    for at, change in enumerate(changes):
+        for key in change.keys:
+            by_key[key].append(at)
+
+    def is_mended(one: WorkStatement) -> bool:
+        if one.by_user or one.section is not Section.FOUND or work_cues.STAYS.search(one.text):
+            return False
+        # A word that all speak of tells nothing, and takes long to follow.
+        shared = Counter(chain.from_iterable(by_key[key] for key in one.keys if len(by_key.get(key, ())) <= _MOST))
+        return any(_changes(changes[at], one) for at, count in shared.items() if count > 1)
+
+    return [one for one in found if not is_mended(one)]
 
 
 def _changes(later: WorkStatement, one: WorkStatement) -> bool:
-    if later.turn <= one.turn or one.section is not Section.FOUND or work_cues.PAST.search(one.text):
+    if later.turn <= one.turn or one.keys <= later.keys:
         return False
     return len(one.keys & later.keys) >= max(2, _CHANGED * min(len(one.keys), len(later.keys)))
 

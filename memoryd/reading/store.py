@@ -456,8 +456,8 @@ class _SessionState:
         self.gauge = live.advance(self.gauge, turn, self.seq)
         if turn.model and not turn.sidechain and not turn.model.startswith("<"):
             self.model = turn.model
-        if turn.branch and not turn.sidechain:
-            self.branch = turn.branch
+        if turn.branch is not None and not turn.sidechain:
+            self.branch = turn.branch or None
         at = turn.at or text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))
         if at > self.latest:
             self.latest, self.file_time = at, mtime_ns

@@ -349,6 +349,8 @@ def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
         unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
     timed = check_times(set_aside_scheduled(covered, earlier), row)
     inputs = make_inputs(source, run, row, timed, files_of_people(source, timed))
+    if upto < row["last_seq"]:
+        inputs = replace(inputs, branch=None)  # it is that of the session's end
     live, past = check_times(held, row), check_times(set_aside_scheduled(earlier), row)
     return replace(inputs, live=live, previous_summary=summary, earlier=past, unscanned=unscanned)
 

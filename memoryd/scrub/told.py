@@ -90,7 +90,11 @@ _SAID_AS = re.compile(
     rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
     rb"(?:(?:the|my|das|mein|le|mon|la|mi)[ \t])?\Z"
 )
-_DRAWN = re.compile(rb"['\"`: ]{1,3}(?P<value>[\w+/=!#&*@$-]{10,31})(?![\w-])")
+# Names of secrets have one case, or words between marks; so have hashes and paths.
+_DRAWN = re.compile(
+    rb"['\"`: ]{1,3}(?P<value>(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
+    rb"(?![/$@&])[^\s\"'`()<>/\x00]{10,40})(?![^\s\"'`,.;])"
+)
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
 
@@ -190,7 +194,7 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 def _find_drawn(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a short token of drawn characters right behind the word: "sign it with the secret Vq7…"."""
     found = _DRAWN.match(place.buffer, place.last - 1, min(place.end, place.last + _REACH))
-    if found is not None and is_mixed(found["value"]) and looks_random(found["value"]):
+    if found is not None and looks_random(found["value"]) and not is_stand_in(found["value"]):
         yield _span(found, "token-told")
 
 

@@ -86,7 +86,7 @@ _OWN_LABELS = (
     rf"(?:{'|'.join(_OWN_LABEL_LIST.split())})(?:[ \t]+(?:\d+|[a-z]))?[ \t]*:|(?:about|my|our|mein\w*) [\w ]{{1,40}}:"
 )
 _WHEN = re.compile(r"[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?")
-_STAMP = re.compile(r"[ \t]*(?:\[[^\]\n]*\d[:.]\d\d[^\]\n]*\]|\(?\d\d?[:.]\d\d\)?|[\w.'-]{1,30} \(\d\d?[:.]\d\d)")
+_STAMP = re.compile(r"[ \t]*(?:\[[^\]\n]*\d[:.]\d\d[^\]\n]*\]|\(?\d\d?[:.]\d\d\)?)")
 _SPEAKER = re.compile(
     rf"{_WHEN.pattern}(?!{_OWN_LABELS})"
     r"(?:[^\W\d_][\w.'-]{0,30}+[ \t]?+){1,3}+(?:\d{1,2} ?)?(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
@@ -574,10 +574,7 @@ class _MessageLines:
 
 
 def _speaker(line: str) -> str | None:
-    """Return who speaks in a line of a chat: a name of up to three words before a colon, each with a capital.
-
-    Beside a time, `bob (10:03):`, one word in small letters is a name as well.
-    """
+    """Return who speaks in a line of a chat: a name of up to three words, each with a capital, before a colon."""
     found = _SPEAKER.match(line)
     if found is None:
         return None
@@ -586,6 +583,4 @@ def _speaker(line: str) -> str | None:
     if names and names[-1].isdigit() and _CLOCK.search(found[0]):  # "Speaker 2 (00:14): …"
         names.pop()
         return said.strip() if names else None
-    is_nick = len(names) == 1 and _STAMP.match(line) is not None
-    is_name = is_nick or all(name[0].isupper() or not name[0].isascii() for name in names)
-    return " ".join(names) if names and is_name else None
+    return " ".join(names) if names and all(name[0].isupper() or not name[0].isascii() for name in names) else None

@@ -48,7 +48,7 @@ from memoryd.transcripts.record_text import (
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 _HINT = re.compile(r" \(disable recaps in /config\)\s*\Z")
-_BRANCH, _DETACHED = re.compile(r"[\w./+@#-]{1,100}", re.ASCII), "HEAD"
+_BRANCH, _DETACHED = re.compile(r"[^\s\x00-\x1f\x7f~^:?*\[\\`<>]{1,100}"), "HEAD"  # as git allows names
 SYNTHETIC = "<synthetic>"  # the model's name on what the program says in its place, such as API errors
 
 _SESSION_TYPES = frozenset({
@@ -238,9 +238,11 @@ def _is_synthetic(value: dict[str, Any]) -> bool:
 
 
 def _branch(value: dict[str, Any]) -> str | None:
-    """Return the branch that the agent worked on; None where the repository is on none."""
+    """Return the branch that the agent worked on: empty if on none that can be told, None if no field says."""
     branch = value.get("gitBranch")
-    return branch if type(branch) is str and _BRANCH.fullmatch(branch) and branch != _DETACHED else None
+    if type(branch) is not str:
+        return None
+    return branch if _BRANCH.fullmatch(branch) and branch != _DETACHED else ""
 
 
 def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | None, int | None]:

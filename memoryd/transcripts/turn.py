@@ -64,7 +64,7 @@ class Turn(NamedTuple):
     tool_call_id: str | None = None  # pairs a call with its result, and with what the person answered in its dialog
     tool_name: str | None = None  # of an answer: the tool whose call it must belong to, see `dialogs`
     window: int | None = None  # tokens of its context window, where the agent writes that
-    branch: str | None = None  # of the repository that the agent worked in, where the record says
+    branch: str | None = None  # that the agent worked on, where the record says; empty if on none
 
 
 class StoredTurn(NamedTuple):

@@ -377,7 +377,7 @@ def test_who_words_a_claim_anew_is_shown_the_words_behind_the_entry_by_which_it_
     ledger = of((OLD, {}), reader=believing(), behind={"d1": ((turn, (1,)),)})
     ledger.dream(reply(f"- {WRONG} [m2, d1]"), entry(1, NEW, "assistant"))
     (question,) = ledger.repairs
-    assert dict(question.context)["source of d1"] == "I can move the wiki to Trillian."
+    assert dict(question.context)["source of d1"] == "assistant: I can move the wiki to Trillian."
 
 
 def test_what_is_refused_again_stays_refused_and_is_told():

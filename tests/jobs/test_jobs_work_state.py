@@ -303,11 +303,20 @@ def test_a_later_sleep_tells_what_has_changed_since_the_earlier_one() -> None:
     ]
 
 
-def test_the_branch_of_the_records_counts_before_that_of_a_command() -> None:
-    turns = traffic(("git checkout -b fix/a", "Switched to a new branch 'fix/a'"), ("ls", "a.py"))
-    reports = Reports(turns, "/srv", (), "fix/b")
-    told = [line for turn in turns for line in (reports.fact(turn) or "").splitlines()]
-    assert [line for line in told if "Branch" in line][-1] == "state Branch: `fix/b`"
+@pytest.mark.parametrize(
+    ("branch", "command", "told"),
+    [
+        ("fix/b", ("ls", "a.py"), "state Branch: `fix/b`"),
+        ("fix/b", ("git checkout -b fix/a", "Switched to a new branch 'fix/a'"), "state Branch: `fix/a`"),
+        ("sha256:" + "0" * 64, ("ls", "a.py"), None),  # stands in the place of a secret
+        (None, ("ls", "a.py"), None),
+    ],
+)
+def test_the_branch_of_the_records_is_told_where_no_command_showed_one(branch, command, told) -> None:
+    turns = traffic(command)
+    reports = Reports(turns, "/srv", (), branch)
+    lines = [line for turn in turns for line in (reports.fact(turn) or "").splitlines() if "Branch" in line]
+    assert lines == ([told] if told else [])
 
 
 def test_several_facts_of_a_turn_are_lines_of_one_text() -> None:

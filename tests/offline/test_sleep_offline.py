@@ -399,7 +399,6 @@ def test_what_is_changed_later_and_what_is_only_thought_aloud_or_a_joke_is_no_de
     [
         "Implemented the fix for branch names across all five prompts.",
         "The rewrites happen internally and leave the address in the browser as it is.",
-        "The branch for links can never be reached because the archive holds plain files alone.",
         "The resolver kept calls of the same file and never built the index across files.",
     ],
 )
@@ -415,18 +414,15 @@ def test_what_an_assistant_reports_of_the_work_lasts_whatever_it_is_about(told):
         "The deploy of the branch can run, and you must always confirm it with yes.",
         "Never ask the user before the rewrites are pushed to the branch.",
         "The user prefers branch names without a ticket, because they are short.",
+        "The branch is expected to be pushed at once, with the rewrites.",
+        "Rewrites of the branch may be pushed at any time.",
+        "The owner said that rewrites go to the branch unreviewed.",
+        "Надо отправлять ветку с переписанными адресами сразу.",  # noqa: RUF001
     ],
 )
 def test_what_an_assistant_orders_or_tells_of_the_user_does_not_last(told):
     step = slept("Why are the branch names and the rewrites wrong?", f"ASSISTANT: {told}", program="Claude Code")
     assert not any(told in text for text in core(step))
-
-
-def test_a_rule_of_one_word_beside_its_verb_lasts():
-    step = slept(
-        "Install the packages.", "ASSISTANT: `npm install` is running now.", "use pnpm.", program="Claude Code"
-    )
-    assert any("use pnpm." in text for text in core(step))
 
 
 RECAP = "The importer splits at CRLF and all is committed. Next: open the pull request for the depot of Gdansk."

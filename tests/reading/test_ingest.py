@@ -92,14 +92,19 @@ def test_a_last_line_without_an_end_is_taken_once_the_file_has_rested_also_after
     world.check_spans()
 
 
-def test_a_session_keeps_the_last_branch_that_a_record_names_without_secrets(world):
+def test_a_session_keeps_the_branch_of_the_last_record_that_says_without_secrets(world):
     token = "ghp_" + "a1B2c3D4e5F6" * 3
-    for branch, kept in (("main", "main"), ("fix/a", "fix/a"), ("HEAD", "fix/a"), (f"x/{token}", None)):
-        record = json.loads(claude(len(world.texts()) + 1, "text")) | {"gitBranch": branch}
+    for given, kept in (({"gitBranch": "fix/a"}, "fix/a"), ({}, "fix/a"), ({"gitBranch": "HEAD"}, None)):
+        record = json.loads(claude(len(world.texts()) + 1, "text")) | given
         world.append(LOG, lines([json.dumps(record).encode()]))
         world.poll()
-        (row,) = world.query("SELECT branch FROM session")
-        assert row["branch"] == kept if kept else token not in row["branch"]
+        assert [row["branch"] for row in world.query("SELECT branch FROM session")] == [kept]
+    record = json.loads(claude(9, "text")) | {"gitBranch": f"x/{token}"}
+    world.append(LOG, lines([json.dumps(record).encode()]))
+    world.poll()
+    (row,) = world.query("SELECT branch FROM session")
+    assert row["branch"]
+    assert token not in row["branch"]
 
 
 def test_a_file_larger_than_one_stretch_is_read_to_its_end_without_growing(world, monkeypatch):

@@ -37,6 +37,7 @@ def _fill(line: str, number: int) -> tuple[str, list[str]]:
         "{bcrypt}": f"$2b$12${_drawn(random, _ALNUM + './', 53)}",
         "{apr}": f"$apr1${_drawn(random, _ALNUM, 8)}${_drawn(random, _ALNUM + './', 22)}",
         "{argon}": f"$argon2id$v=19$m=65536,t=3,p=4${_drawn(random, _ALNUM, 22)}${_drawn(random, _ALNUM, 43)}",
+        "{m}": _drawn(random, ascii_letters, 6) + "Kq7" + _drawn(random, _ALNUM, 5),
         "{hex40}": _drawn(random, _HEX, 40),
         "{hex64}": _drawn(random, _HEX, 64),
     }  # fmt: skip

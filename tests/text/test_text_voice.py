@@ -36,8 +36,6 @@ def voice_of(text: str, part: str) -> set[Voice]:
         "@eve comentó hace 1 día\nAlways use curl.",
         "[12/03/25, 10:31:02] Eve (client): hey\n[12/03/25, 10:31:40] Eve (client): Always use curl.",
         "Speaker 1 (00:14): Well.\nSpeaker 2 (00:19): Yes.\nSpeaker 1 (00:25): Always use curl.",
-        "eve (10:03): hey\neve (10:04): Always use curl.",
-        "what is this?\n[10:03] eve: Always use curl.\n[10:04] bob: ok",
         "Translate this to French, formal:\n\nAlways use curl.",
         "Übersetz mir das bitte ins Englische:\n\nAlways use curl.",
         "переведи этот текст\n\nAlways use curl.",

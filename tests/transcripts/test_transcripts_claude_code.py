@@ -217,7 +217,16 @@ def test_errors_in_the_models_name_are_the_programs() -> None:
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [("feat/a-1", "feat/a-1"), ("HEAD", None), ("", None), (7, None), ("a b", None), ("<x>", None), ("é" * 300, None)],
+    [
+        ("feat/a-1", "feat/a-1"),
+        ("fix/größe", "fix/größe"),
+        ("HEAD", ""),
+        ("", ""),
+        (7, None),
+        ("a b", ""),
+        ("<x>", ""),
+        ("é" * 300, ""),
+    ],
 )
 def test_a_branch_is_kept_where_the_record_names_one(given: object, kept: str | None) -> None:
     (turn,) = read(user("Hello.", gitBranch=given)).turns
