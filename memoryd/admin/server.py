@@ -14,7 +14,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memoryd import config
 from memoryd.admin import acts, pages
@@ -42,11 +43,6 @@ from memoryd.requests import access, lists
 from memoryd.requests.access import Person
 from memoryd.requests.rate import Bucket
 from memoryd.requests.views import PersonView
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LARGEST_BODY = 2 * 1024 * 1024
 MOST_STREAMS = 24
@@ -76,7 +72,7 @@ class Door:
     headers here, so that no page can forget them.
     """
 
-    def __init__(self, inner: Application, settings: Settings) -> None:
+    def __init__(self, inner: ASGIApp, settings: Settings) -> None:
         address = settings.admin.listen or DEFAULT
         port = address.rpartition(":")[2]
         names = (
@@ -86,7 +82,7 @@ class Door:
         self._inner = inner
         self._all = Bucket(400, 100.0)  # of everybody together, so that a flood costs this process little
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with the reason for the refusal."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
@@ -107,7 +103,7 @@ class Door:
             return
         await self._inner(scope, receive, send_sealed)
 
-    def _refuse(self, scope: Message, headers: Headers) -> tuple[int, str]:
+    def _refuse(self, scope: Scope, headers: Headers) -> tuple[int, str]:
         """Return the status and the reason of a refusal; status 0 if the request may pass."""
         if scope["type"] != "http":
             return 403, "only http is spoken here"
@@ -166,7 +162,7 @@ class Server:
             self._unused_since = now
         return now - self._unused_since > UNUSED_SECONDS
 
-    def build(self) -> Application:
+    def build(self) -> ASGIApp:
         """Return the application behind its door."""
         routes = [
             Route("/enter/{link}", self.enter),

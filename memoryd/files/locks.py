@@ -13,7 +13,6 @@ import stat
 import time
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from memoryd.errors import LockedError, StateError
@@ -149,7 +148,7 @@ class Lock:
         self.acquire(self._patience)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

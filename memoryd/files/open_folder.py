@@ -17,7 +17,6 @@ import errno
 import os
 import stat
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from memoryd.errors import StateError
@@ -42,7 +41,7 @@ class Descriptor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -21,7 +21,6 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from memoryd.errors import MemorydError
@@ -70,7 +69,7 @@ class Control:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._server is not None:
             self._stop.send(b".")
             self._thread.join(SLOW_SECONDS)

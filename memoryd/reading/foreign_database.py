@@ -14,7 +14,6 @@ https://sqlite.org/wal.html#readers, https://sqlite.org/uri.html
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from memoryd.database.library import file_uri, load_library
@@ -66,7 +65,7 @@ class ForeignDatabase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -23,7 +23,6 @@ from memoryd.llm.failure import Failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
-    from types import TracebackType
     from typing import Self
 
     from memoryd.jobs.job import Ask, Reply
@@ -377,7 +376,7 @@ class Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -8,20 +8,14 @@ changes something. So memoryd checks the host first, then the origin, then the t
 from __future__ import annotations
 
 import hmac
-import json
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoryd.errors import ConfigError, MemorydError
 from memoryd.files.log import Log
 from memoryd.requests.rate import Bucket
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
-
 
 PATH = "/mcp"
 # By the address that is listened on: a name server is not asked what localhost means.
@@ -58,7 +52,7 @@ def listen(address: str) -> socket.socket:
 class Loopback:
     """Wrap an application and pass only requests that may enter."""
 
-    def __init__(self, inner: Application, port: int, token: str, log: Log, bucket: Bucket | None = None) -> None:
+    def __init__(self, inner: ASGIApp, port: int, token: str, log: Log, bucket: Bucket | None = None) -> None:
         """Accept requests to `port` with `token`."""
         self._inner = inner
         self._hosts = frozenset(f"{name}:{port}".encode() for name in NAMES)
@@ -70,7 +64,7 @@ class Loopback:
         self._answering = 0
         self._telling = Bucket(20, 0.2)  # who knocks a thousand times a second must not fill the log
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with the reason for the refusal."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
@@ -88,15 +82,12 @@ class Loopback:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
-        body = json.dumps({"error": why}).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        headers += [(b"cache-control", b"no-store"), (b"connection", b"close")]
-        headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
-        headers += [(b"retry-after", b"1")] if status in {429, 503} else []
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        headers = {"cache-control": "no-store", "connection": "close"}
+        headers |= {"www-authenticate": "Bearer"} if status == 401 else {}
+        headers |= {"retry-after": "1"} if status in {429, 503} else {}
+        await JSONResponse({"error": why}, status, headers)(scope, receive, send)
 
-    def _refusal(self, scope: Message) -> tuple[int, str]:
+    def _refusal(self, scope: Scope) -> tuple[int, str]:
         """Return the status and reason of a refusal; status 0 if the request may pass."""
         hosts = _all(scope, b"host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
@@ -117,5 +108,5 @@ class Loopback:
         return (0, "") if scope["path"] == PATH else (404, f"only {PATH} is here")
 
 
-def _all(scope: Message, name: bytes) -> list[bytes]:
+def _all(scope: Scope, name: bytes) -> list[bytes]:
     return [value for key, value in scope["headers"] if key.lower() == name]
