@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from urllib.parse import quote
 
 from memoryd.errors import StateError, describe, explain_trouble
@@ -79,6 +80,33 @@ def own_uri(path: Path) -> str:
     for suffix in ("", "-wal", "-shm", "-journal"):
         require_file(path.with_name(path.name + suffix))
     return file_uri(path)
+
+
+def connect(path: Path, how: str = "") -> Any:
+    """Open a database of memoryd's own, for any thread; `how` ends its URI. The caller says BEGIN itself.
+
+    Raises:
+        StateError: as `own_uri`.
+    """
+    # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
+    uri, timeout = own_uri(path) + how, BUSY_TIMEOUT_MS / 1000
+    return load_library().connect(uri, uri=True, timeout=timeout, check_same_thread=False, isolation_level=None)
+
+
+def empty_log(connection: Any, patience_ms: int) -> bool:
+    """Empty the write-ahead log and the cache; return False if it is read or written for longer than the patience.
+
+    Nobody is held up, and nothing fails by it: what is in the log is safe.
+    """
+    connection.execute(f"PRAGMA busy_timeout={patience_ms}")
+    try:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        connection.execute("PRAGMA shrink_memory")
+    except load_library().OperationalError:  # a full disk
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    return not busy
 
 
 def as_trouble(error: Exception, what: str, path: Path) -> StateError:

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memoryd.database import packing
-from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, file_id, load_library, own_uri
+from memoryd.database.library import as_trouble, connect, file_id, load_library
 from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
@@ -179,14 +179,10 @@ class KeptReader:
 def _connect(path: Path) -> Any:
     if not path.exists():
         raise NotMadeError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
-    module = load_library()
     try:
-        connection = module.connect(
-            f"{own_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
-        )
-    except module.Error as error:
+        connection = connect(path, "?mode=ro")
+    except load_library().Error as error:
         raise as_trouble(error, "the database cannot be opened", path) from error
-    connection.isolation_level = None
     packing.register(connection)
     return connection
 

@@ -11,8 +11,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-from memoryd.database import packing
-from memoryd.database.library import BUSY_TIMEOUT_MS, load_library, own_uri
+from memoryd.database import library, packing
+from memoryd.database.library import BUSY_TIMEOUT_MS, own_uri
 from memoryd.errors import StateError
 
 LOG_PATIENCE_MS = 100
@@ -27,22 +27,21 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     An engine belongs to the process that made it: in a forked one each transaction raises StateError. `told` is called
     after each write transaction.
     """
-    module = load_library()
-
-    def open_connection() -> Any:
-        # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
-        return module.connect(own_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
-
     # A waiting writer asks SQLite now and then, and one of many threads that write all the time may wait for seconds.
     turn = {"turn": threading.RLock(), "told": told}
     url = URL.create("sqlite", database=str(path))
     # The connection used last is used next: in their turn, five of them hold the same pages five times.
-    engine = create_engine(url, module=module, creator=open_connection, execution_options=turn, pool_use_lifo=True)
+    engine = create_engine(
+        url,
+        module=library.load_library(),
+        creator=lambda: library.connect(path),
+        execution_options=turn,
+        pool_use_lifo=True,
+    )
 
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:
         packing.register(dbapi)
-        dbapi.isolation_level = None  # SQLAlchemy says BEGIN itself, so that reads are inside the transaction too
         dbapi.execute("PRAGMA journal_mode=WAL")
         dbapi.execute("PRAGMA synchronous=FULL")
         dbapi.execute("PRAGMA foreign_keys=ON")
@@ -63,25 +62,12 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
 
 
 def empty_log(engine: Engine) -> bool:
-    """Remove deleted data from the write-ahead log; return False if a reader prevents it: the next call does it.
-
-    Nobody is held up, and nothing fails by it: what is in the log is safe.
-    """
+    """Remove deleted data from the write-ahead log; return False if a reader prevents it: the next call does it."""
     raw = engine.raw_connection()
     try:
-        cursor = raw.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={LOG_PATIENCE_MS}")
-        try:
-            busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            cursor.execute("PRAGMA shrink_memory")
-        finally:
-            cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-            cursor.close()
-    except load_library().OperationalError:  # a full disk
-        return False
+        return library.empty_log(raw.dbapi_connection, LOG_PATIENCE_MS)
     finally:
         raw.close()
-    return not busy
 
 
 @contextmanager

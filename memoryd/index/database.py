@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from memoryd.database import library
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, load_library, own_uri
 from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files.folders import make_private_dir
@@ -101,15 +102,7 @@ class Index:
         """Empty the write-ahead log and the cache; return False if another process reads or writes just now."""
         with self._lock:
             self._open()
-            self._connection.execute(f"PRAGMA busy_timeout={_LOG_PATIENCE_MS}")
-            try:
-                busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                self._connection.execute("PRAGMA shrink_memory")
-            except load_library().OperationalError:  # a full disk: what is in the log is safe
-                return False
-            finally:
-                self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        return not busy
+            return library.empty_log(self._connection, _LOG_PATIENCE_MS)
 
     def why_damaged(self) -> str | None:
         """Check the whole index; return its fault, after which it is rebuilt, or None."""
