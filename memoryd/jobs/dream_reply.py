@@ -236,7 +236,7 @@ def _memory(lines: list[str]) -> tuple[list[ReplySection], int]:
             after_blank = True
             continue
         if heading:
-            sections.append((_strip_heading(heading["text"]), []))
+            sections.append((heading["text"].rstrip(_HEADING_END).strip().strip("*_").strip(), []))
         elif bullet:
             bullets.append(bullet["text"].strip())
         elif bullets and len(bullets[-1]) > _LONGEST_BULLET:
@@ -250,10 +250,6 @@ def _memory(lines: list[str]) -> tuple[list[ReplySection], int]:
         after_blank = False
     read = [ReplySection(heading, tuple(filter(None, map(_bullet, bullets)))) for heading, bullets in sections]
     return [section for section in read if section.bullets], unreadable
-
-
-def _strip_heading(heading: str) -> str:
-    return heading.rstrip(_HEADING_END).strip().strip("*_").strip()
 
 
 def _bullet(line: str) -> ReplyBullet | None:

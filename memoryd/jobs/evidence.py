@@ -64,7 +64,7 @@ def gather(
     before: StoredTurn | None = None  # what the assistant said last
     told = _list_told(turns)
     for turn in turns:
-        report = _tell_subagent(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
+        report = _FORGED.sub(r"- \1", _shorten(turn.text)) if turn.seq in last_of_subagents else reports.fact(turn)
         quoted = quote(turn, tz) if turn.seq in told else (_quote(turn, report, tz, origin=REPORT) if report else None)
         if note := _shorten(notes.get(turn.seq, "")):
             quoted = _quote(turn, f"{report}\n\n{note}" if report else note, tz, origin=NOTE)
@@ -137,11 +137,6 @@ def _shorten(text: str) -> str:
         return text
     half = LONGEST_TEXT // 2
     return f"{text[:half]}\n…\n{text[-half:]}"
-
-
-def _tell_subagent(text: str) -> str:
-    """Return the report of a subagent, so that none of its lines reads as a fact that memoryd found itself."""
-    return _FORGED.sub(r"- \1", _shorten(text))
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:

@@ -343,7 +343,7 @@ def list_missing(text: str, materials: Sequence[Material]) -> list[Token]:
     return [
         one
         for one in find_tokens(text, loosely=loosely)
-        if not _is_common(one) and not any(m.has(one) for m in materials)
+        if not (one.kind is TokenKind.NAME and one.text.casefold() in STOP) and not any(m.has(one) for m in materials)
     ]
 
 
@@ -352,7 +352,3 @@ def is_said(text: str, sources: Sequence[tuple[str, date]]) -> bool:
     if not sources or list_missing(text, [Material(*source) for source in sources]):
         return False
     return measure_overlap(text, "\n".join(said for said, _ in sources)) >= HELD
-
-
-def _is_common(token: Token) -> bool:
-    return token.kind is TokenKind.NAME and token.text.casefold() in STOP

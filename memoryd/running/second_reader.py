@@ -128,7 +128,7 @@ class SecondReader:
         endpoint = self._endpoint()
         named = endpoint.base_url, endpoint.model, compute_version()
         result = sqlite.read(self.answerer.engine, readers.read_result, *named)
-        if result is None or self._is_due(result):
+        if result is None or (not result.fitness.is_fit and self.answerer.clock.now() - moment_of(result.at) >= AGAIN):
             result = self._test_model(endpoint) or result
         if result is None:
             return False
@@ -136,9 +136,6 @@ class SecondReader:
         text = None if is_fit else f"the second reader {endpoint.name} is {describe_fitness(result.fitness)}"
         self.answerer.set_alarm(ALARM, "", text, self.run.agent_id)
         return is_fit
-
-    def _is_due(self, result: CalibrationResult) -> bool:
-        return not result.fitness.is_fit and self.answerer.clock.now() - moment_of(result.at) >= AGAIN
 
     def _test_model(self, endpoint: Endpoint) -> CalibrationResult | None:
         """Test a model; None, and nothing stored, if it cannot be asked now."""
