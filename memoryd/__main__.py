@@ -1,7 +1,5 @@
 """Run the `memoryd` command by `python -m memoryd`."""
 
-from __future__ import annotations
-
 import os
 import sys
 

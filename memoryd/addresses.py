@@ -7,8 +7,6 @@ address a second time when it is connected to, because a name can mean another a
 Plain http is for this machine and its private networks; everything else needs https.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

@@ -1,7 +1,5 @@
 """Choose the agent of a folder: the one whose project holds the folder most closely."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from memoryd.config import Agent, Settings

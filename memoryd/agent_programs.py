@@ -4,8 +4,6 @@ A program is offered by `memoryd init` if its files are there. `KNOWN_FORMATS` o
 version reads them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read a value that is not a secret, as a person writes it: the value, or a regular expression between slashes."""
 
-from __future__ import annotations
-
 import functools
 import re
 

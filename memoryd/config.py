@@ -5,8 +5,6 @@ the keys, finds the file, and checks keys that depend on each other.
 """
 # ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import hashlib

@@ -1,8 +1,6 @@
 """Hold the keys of the admin page, and tell whether other machines could reach it without a login."""
 # ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -10,8 +10,6 @@ Each thing that is added begins on a line that ends with a mark, by which it is 
           - {path: "/home/mara/.claude/projects/**/*.jsonl", format: claude-code, project: "/home/mara/shop"}
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

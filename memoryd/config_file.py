@@ -1,7 +1,5 @@
 """Find the configuration file, and the one that ships with memoryd."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

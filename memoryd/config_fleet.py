@@ -1,8 +1,6 @@
 """Hold the keys of a fleet: many hosts that share one PostgreSQL."""
 # ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta

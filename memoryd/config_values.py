@@ -3,8 +3,6 @@
 No parser coerces one type into another, and every refusal says what to write instead.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import pwd

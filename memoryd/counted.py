@@ -1,7 +1,5 @@
 """Write numbers with nouns for people: `1 turn`, `2 turns`, `1,024 bytes`."""
 
-from __future__ import annotations
-
 
 def count_noun(number: int, one: str, many: str = "") -> str:
     """Write a number with its noun; `many` where the plural is not `one` and an s."""

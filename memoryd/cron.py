@@ -4,8 +4,6 @@ Source of the grammar: crontab(5) of Vixie cron. Weekday 0 and 7 are Sunday. Wha
 clock behind it is refused, never reinterpreted: a line means here what it means in a crontab, or nothing.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Draw charts as SVG images: numbers and days, no text of a memory. An image runs no script and loads nothing."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping, Sequence

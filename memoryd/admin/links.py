@@ -5,8 +5,6 @@ remembers a used link for that time, and refuses links from before its start. So
 again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

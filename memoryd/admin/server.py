@@ -5,8 +5,6 @@ of its form. A page, an act and a chart run in a thread, as the person of the se
 audit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

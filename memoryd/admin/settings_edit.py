@@ -3,8 +3,6 @@
 The file keeps its comments and its order. A change is checked as the file would be read, and the old file is kept.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

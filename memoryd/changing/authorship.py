@@ -9,8 +9,6 @@ A transcript does not show every edit: a script may write the file, and the text
 no call explains may still be the agent's if it was working at that time: `was_working`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator

@@ -4,8 +4,6 @@ Such a file is written from the stored turns, and memoryd never reads it back. S
 file that somebody edited is left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path

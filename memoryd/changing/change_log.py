@@ -1,7 +1,5 @@
 """Tell people in `consolidation.log` what each run changed: names of files and counts, no content."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence

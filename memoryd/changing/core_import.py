@@ -10,8 +10,6 @@ written a moment ago, one that is empty or much shorter than what the ledger kno
 then, where it can, and the ledger catches up when the file has settled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby

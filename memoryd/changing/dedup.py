@@ -5,8 +5,6 @@ stopped between two has done some of its work, and the next does the rest. Bulle
 the bullet with the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice

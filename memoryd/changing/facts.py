@@ -5,8 +5,6 @@ fact twice nor overfill the store. No content goes into a run's row or the log: 
 counts on its receipt, which can be rolled back like any other.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Record feedback on a memory, good or bad. It changes no memory; it is audited and counts in the ranking."""
 
-from __future__ import annotations
-
 from sqlalchemy import Engine
 
 from memoryd.database import audit, memories, sqlite

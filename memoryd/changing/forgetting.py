@@ -9,8 +9,6 @@ Transcripts are the agents' own: they are not changed, but for those that memory
 without a text, so that no record is read twice; what is appended to a transcript later is read as new.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

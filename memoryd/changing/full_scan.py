@@ -6,8 +6,6 @@ point and run again; a second run finds nothing. A file that somebody edits mean
 Transcripts and NOW files are the agents' own: they are not changed, but for those that memoryd recorded itself.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

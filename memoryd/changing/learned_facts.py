@@ -4,8 +4,6 @@ The store is read in the transaction that writes it: what others stored meanwhil
 letter by letter stays one fact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 `decide` says what such a run is to do; the commit does it, as for any other job.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import Connection

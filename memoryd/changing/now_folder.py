@@ -1,7 +1,5 @@
 """List the NOW files of a workspace with their sessions, and name new ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

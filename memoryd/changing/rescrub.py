@@ -1,7 +1,5 @@
 """Redact everything stored again, so that a new rule also applies to old text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

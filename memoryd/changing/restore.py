@@ -4,8 +4,6 @@ The journal says which record a consumer had consumed last. Turns that are read 
 so do turns that survived while the transaction that moved their watermark did not (a lost `-wal` file).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ assistant's word, unless the user typed it in a session in which the tool may ha
 person's command line writes is the owner's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date

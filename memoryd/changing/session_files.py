@@ -1,7 +1,5 @@
 """Remove sessions from the files about the last sessions: `RECENT.md` and the archive's content files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 

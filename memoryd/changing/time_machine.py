@@ -8,8 +8,6 @@ slept, are what they were before. Nothing is taken back where a later run stands
 forgotten meanwhile: no block of a session, nor an old version that holds one.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

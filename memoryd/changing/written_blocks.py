@@ -1,7 +1,5 @@
 """Find the blocks of a daily file that runs of memoryd wrote, and the sentences that their lines stand on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import tzinfo

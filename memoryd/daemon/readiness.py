@@ -7,8 +7,6 @@ A separate thread must not send the ping, because it would continue while the da
 two tasks, after the database has answered.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Callable, MutableMapping

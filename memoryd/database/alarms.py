@@ -1,7 +1,5 @@
 """Store alarms: conditions that a person must know until they are over."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 The name holds the first half of the file's SHA-256, so that a copy that was damaged later is not taken for a good one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

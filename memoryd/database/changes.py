@@ -5,8 +5,6 @@ that nothing that writes can pass them by. The row as it is then goes into the j
 there. Turns, sessions and cursors are not among these tables: they are read again from the transcripts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

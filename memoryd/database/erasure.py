@@ -4,8 +4,6 @@ All of it happens in the transaction that ends the memories concerned. Whatever 
 index of them, is to lose them by the same ids.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

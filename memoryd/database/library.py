@@ -5,8 +5,6 @@ instant (https://sqlite.org/wal.html, "the WAL-reset bug"). Two SQLite libraries
 locks (https://sqlite.org/howtocorrupt.html §2.2.1). So one is chosen here, once, and checked.
 """
 
-from __future__ import annotations
-
 import importlib
 import stat
 import sys

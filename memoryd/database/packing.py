@@ -6,8 +6,6 @@ its checksum says reads as empty, so that a damaged row costs only itself. `text
 `key_of(record_id)` an id as `turn.record_key` holds it.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from functools import partial

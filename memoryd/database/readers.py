@@ -1,7 +1,5 @@
 """Store second readers' results on the calibration set, and what they have answered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ queued → running → succeeded | skipped | failed … ; a running row whose ow
 a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at now and then.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields

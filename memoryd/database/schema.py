@@ -1,7 +1,5 @@
 """Open the database: create it, migrate it, refuse one of a newer version, move a damaged one aside."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A plain copy of the file would miss what is still in the write-ahead log, and cl
 other user of it in this process.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import closing, suppress
 from pathlib import Path

@@ -3,8 +3,6 @@
 A reservation that is never settled, because the process died, stays counted: nobody knows whether it was paid.
 """
 
-from __future__ import annotations
-
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Configure SQLAlchemy's connections to the state database."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ databases to the same schema. Rows are written through SQLAlchemy Core; `memoryd
 them as objects of these classes (`reads.Reader.session`).
 """
 
-from __future__ import annotations
-
 import sys
 from enum import StrEnum
 from types import NoneType

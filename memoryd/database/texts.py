@@ -4,8 +4,6 @@ For what looks through all that is stored: a later rule about texts is carried o
 be those of an older schema, in a database that was kept; a column that is not there is passed over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any

@@ -1,7 +1,5 @@
 """Write turns, sessions and cursors for ingest, and read them for the jobs, in SQL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

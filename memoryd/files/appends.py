@@ -3,8 +3,6 @@
 A writer that was stopped may leave part of its block: `missing_part` tells what is still to be written.
 """
 
-from __future__ import annotations
-
 import os
 
 from memoryd.errors import NotFoundError

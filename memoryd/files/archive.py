@@ -7,8 +7,6 @@ What is read back is not trusted: only members that the manifest names and the r
 new regular file of its plain name, never larger than its manifest says, and nothing counts before all hashes agree.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

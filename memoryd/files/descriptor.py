@@ -1,7 +1,5 @@
 """Write into an open file completely, read the bytes back, and sync them to disk."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

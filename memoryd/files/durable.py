@@ -5,8 +5,6 @@ what came out: an edit made in the last microsecond is in the swapped-out file, 
 caller plans anew. What a killed writer leaves, `settle` tells apart by its name and content and clears away.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """Create memoryd's folders: its own, closed to others, and the one in a workspace, ignored by git."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

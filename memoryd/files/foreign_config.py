@@ -4,8 +4,6 @@ Only a regular file of one name that belongs to this user is touched. A link is 
 somebody keeps elsewhere on purpose; so is another user's file, who has to connect their own agent.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

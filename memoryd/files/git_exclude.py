@@ -1,7 +1,5 @@
 """Keep memory out of git without a change that others see: lines in the repository's own `.git/info/exclude`."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

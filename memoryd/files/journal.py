@@ -5,8 +5,6 @@ Two lie beside the database: `watermarks.jsonl` says by record id what jobs have
 each of their lines is sealed by a checksum. Others are transcripts: of sessions that programs handed over.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

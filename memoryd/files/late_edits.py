@@ -4,8 +4,6 @@ They are kept for a while under a hidden name that says what they held, so that 
 `.late-SHA256-SIZE-RANDOM-NAME`: of the bytes known so far, and of the file they were.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -3,8 +3,6 @@
 One that a killed process has left, which nobody holds, is removed by the next who looks.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -3,8 +3,6 @@
 The kernel frees it however the process ends, so it never goes stale; the pid is for people and decides nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -4,8 +4,6 @@ Several processes append to the file and rotate it, so each line opens it again:
 it open and would go on writing into a file that was rotated, exchanged or removed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -3,8 +3,6 @@
 A line that is no record is skipped and counted; the count comes as a record of its own, so that damage is seen.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterator

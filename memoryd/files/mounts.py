@@ -1,7 +1,5 @@
 """Find the file system of a path in the kernel's table of mounts; unknown without such a table."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A transcript that was read once is kept open for a while, under its device and i
 after it was renamed or deleted, and no new file can take its inode number meanwhile.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

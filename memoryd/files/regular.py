@@ -1,7 +1,5 @@
 """Read whole files of a workspace, where a name may belong to anything that people and programs put there."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

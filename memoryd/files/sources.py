@@ -1,7 +1,5 @@
 """Find transcripts by glob patterns, without following links and without entering tool folders."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re

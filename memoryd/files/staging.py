@@ -1,7 +1,5 @@
 """Exchange files through a folder beside them: new files are complete in it, and the old ones are kept in another."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

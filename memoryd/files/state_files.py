@@ -8,8 +8,6 @@ copies     backups/, one for each of the last days; memoryd.db.damaged-TIME…, 
 other      the journals, sessions that programs flushed, the lock, the socket
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

@@ -4,8 +4,6 @@ A killed writer leaves files named `.memoryd-new-…tmp` (ours, perhaps half wri
 before the exchange, the old file or somebody's edit after it).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Keep a token of memoryd's own in a file, created at first use; a secret one only its user can read."""
 
-from __future__ import annotations
-
 import secrets
 import stat
 from contextlib import suppress

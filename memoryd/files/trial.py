@@ -1,7 +1,5 @@
 """Create a private folder with copies of a workspace's memory files for a trial, and remove it afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

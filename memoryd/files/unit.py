@@ -1,7 +1,5 @@
 """Write and remove a service manager's file, and keep the file that was there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

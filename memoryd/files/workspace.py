@@ -1,7 +1,5 @@
 """Open the folders of an agent's workspace once, and lock them while its files change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ a day old is answered no more. The brackets say what the agent wants; they are n
 workspace, and so may read its files without memoryd. The agent's tool answers the same way, without the file.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Callable, Collection, Sequence

@@ -5,8 +5,6 @@ it and is made anew where the model is another one. A question waits for its vec
 goes by words. What the model cannot take is passed over: words find it as before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack

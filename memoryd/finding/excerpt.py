@@ -6,8 +6,6 @@ only a regular file of one name is read. What is called `*.private` is never rea
 or proposals.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

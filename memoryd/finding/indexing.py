@@ -5,8 +5,6 @@ anywhere and run by several processes at once: what was taken in and how far tha
 is read for it is read inside.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

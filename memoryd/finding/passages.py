@@ -1,7 +1,5 @@
 """Find the passages of a search: the part of each candidate that answers best, and its score with that part."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import partial
 

@@ -4,8 +4,6 @@ The index only says where to look. What it names is read again before it is show
 is taken in anew, and the question is asked once more.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Read the source texts of the index's documents from their files and rows in their current state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from memoryd.config import Agent

@@ -1,7 +1,5 @@
 """The rough count of tokens, where no tokenizer is worth its start: the same everywhere, at any time."""
 
-from __future__ import annotations
-
 CHARACTERS_PER_TOKEN = 4
 
 

@@ -1,7 +1,5 @@
 """How full a session's context window is, from what is kept of the session."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any, Protocol

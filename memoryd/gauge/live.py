@@ -9,8 +9,6 @@ figure; until the next response what came since is estimated, on top of what the
 The tail is measured in UTF-8 bytes: tokenizers work on bytes, and one rate then fits English, code and Chinese alike.
 """
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Literal, NamedTuple
 

@@ -4,8 +4,6 @@ memoryd cannot shrink a foreign agent's context: after a sleep the gauge stays h
 session that has slept is disarmed until a compaction follows, or until much has been added past what it slept on.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import StrEnum
 from math import ceil

@@ -1,7 +1,5 @@
 """How large a session's context window is. Most transcripts do not say; the model's name does not always."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal, NamedTuple
 

@@ -5,8 +5,6 @@ The tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only where each
 the file or row it came from. Beside it lie the vectors of what texts mean, where a model makes them.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ ones it is only looked where they stand as well, which costs a fraction of that,
 of them. `bench/recall_histories.py` compares that with a ranking of all that matches.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, KeysView, Sequence

@@ -1,7 +1,5 @@
 """The tables of the index inside one transaction: agents, the sources they are found in, documents and their words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Back up the state folder into one file, and restore it. Workspaces are not part of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Each tool is a function from the place to the edits of its files and to the step
 be added, added again without a change, and removed. Removal restores the exact old bytes if nothing else changed since.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import json

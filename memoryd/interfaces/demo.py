@@ -5,8 +5,6 @@ one, in its own process, with the default settings. The session was written for 
 times so that it ends now.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

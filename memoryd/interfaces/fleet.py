@@ -1,7 +1,5 @@
 """Define the commands of a fleet: many hosts that share one PostgreSQL."""
 
-from __future__ import annotations
-
 import click
 
 from memoryd.counted import count_noun

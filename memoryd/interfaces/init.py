@@ -3,8 +3,6 @@
 A second run adds what is new. `--remove` takes out all that earlier runs wrote, but no memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

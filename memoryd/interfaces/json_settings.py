@@ -18,8 +18,6 @@ may be loaded (`plugins.allow`), it is one more of them:
     {"plugins": {"entries": {"memoryd": {"enabled": true, "hooks": {"allowConversationAccess": true}}}}}
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -4,8 +4,6 @@ The name is `memoryd`, or `memoryd-2` if another configuration has that name. An
 the same configuration. An entry whose configuration no longer exists counts as an old entry of this server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Define the Python API, `memoryd.Memory`. Python imports this module at the first use of that name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `memoryd service` starts and stops nothing: it shows the command, so that a person runs it. `memoryd init` runs it.
 """
 
-from __future__ import annotations
-
 import os
 import plistlib
 import pwd

@@ -1,7 +1,5 @@
 """Run the daemon in the foreground, answer its control socket, and run one round of it."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -14,8 +14,6 @@ Codex adds tables of its own to a server, such as what a person has allowed its 
 Aider's `.aider.conf.yml` lists `MEMORY.md` among the files that it reads at its start.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

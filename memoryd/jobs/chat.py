@@ -1,7 +1,5 @@
 """Compression of a chat API's list of messages: the strategies of `compress`, on whole messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

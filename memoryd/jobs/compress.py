@@ -10,8 +10,6 @@ alone are, and the running summary, where there is one and room for it, first.
 - `hybrid`: half of what is left after the newest messages by importance, the rest as a window.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

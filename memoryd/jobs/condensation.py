@@ -5,8 +5,6 @@ counts as lost is what the text no longer says: exact tokens that it lacks, what
 what the reader names; not how much shorter it is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Such a point leaves the session's summary. The day's file, which is only appende
 the line that says what holds now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple

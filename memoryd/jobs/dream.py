@@ -6,8 +6,6 @@ The reply is read (`dream_reply`), its bullets are judged as claims (`judging`) 
 the same edits, but for the ids of new memories.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

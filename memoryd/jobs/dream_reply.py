@@ -17,8 +17,6 @@ section), and refused as a whole when it was cut off, refused, empty, or has no 
 with the reply's length and no faster, whatever is in it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

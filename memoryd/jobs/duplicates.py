@@ -1,7 +1,5 @@
 """Duplicates: whether a text was said before, word by word in the same order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from memoryd.text import normal

@@ -6,8 +6,6 @@ report, as is the last word of a subagent. What the agent wrote down for itself 
 else says it. Injected text, text of unknown origin and the agent program's own words never pass.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Exchanges: a user turn and all that answers it, up to the final reply."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

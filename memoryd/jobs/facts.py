@@ -7,8 +7,6 @@ last, and those behind a refused claim, go to the day's file, so that no require
 where the user's words end it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -11,8 +11,6 @@ not after. It drops a value of a wrong type. But it refuses the whole reply if t
 cannot be read: that new fact may replace the removed one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Follow the git state: how a session leaves its repository, as its calls of git and `gh` and their output show it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise

@@ -13,8 +13,6 @@ Each job reads its own part and judges it as it does alone; the edits of both ar
 missing or of no use, the sleep ends as it does alone: the facts' watermark stays, and their own job asks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

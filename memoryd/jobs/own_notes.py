@@ -5,8 +5,6 @@ left out of it. A compaction summary is read where the transcript does not hold 
 goes on from another; a memory file wherever the agent decided something without saying so.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

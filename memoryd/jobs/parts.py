@@ -1,7 +1,5 @@
 """Dividing a question whose material is more than a model can be asked at once, and putting its replies together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf

@@ -5,8 +5,6 @@ whose decoy it supports, a claim with the evidence of another one, counts as not
 claim or let it pass: it writes no text, and raises no lane.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ once, and the calls are carried out one after the other, each through the ledger
 goes back. If something ends the conversation early, the caller decides whether the changes so far stay.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Generator, Sequence

@@ -5,8 +5,6 @@ done comes back as a `Misuse`, which says what is allowed. The ledger's guards c
 stand for the memories it replaces is judged apart (`condensation`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -16,8 +16,6 @@ do to a grammar without changing its meaning (letter case, bold, one fence aroun
 refused as a whole when it was cut off, refused, empty, or holds no line that can be read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

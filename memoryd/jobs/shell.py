@@ -4,8 +4,6 @@ It reads what agents write, not all of a shell's grammar: what stands in loops, 
 if it stood alone, and of a call that runs several scripts nothing is read.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A correction says that something known or just said is wrong; reinforcement that
 hints on where a new fact may be. An acknowledgement only keeps the talk going, and an upload only hands over a file.
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 

@@ -4,8 +4,6 @@ Each value of ours carries the name of its type; only types that edits are made 
 can become nothing else.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

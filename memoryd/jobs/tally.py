@@ -1,7 +1,5 @@
 """The tally of a refinement: what its audit says was done, beside what its model says it did."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

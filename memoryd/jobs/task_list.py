@@ -1,7 +1,5 @@
 """Read the task list that an agent writes down, by the tools that agents have for it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Find uncommitted files: edits of a session's tools that no commit holds yet, in the folders where it works."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 

@@ -10,8 +10,6 @@ outside text brought up. What reads out a page or a tool's result is a report of
 Of a line of a daily file the sleep that wrote it records which sentences it cites; earlier versions recorded nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ agent's list of tasks. Only what the agent itself ran in the main conversation c
 the session works.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Accounting: what became of each earlier memory in a rewrite, so that none is lost because nothing mentions it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

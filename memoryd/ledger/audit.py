@@ -7,8 +7,6 @@ without the next one telling (the linked time-stamps of Haber and Stornetta, 199
 What is changed is named by `memory_id`: a memory by its id, anything else by one of the prefixes below.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence

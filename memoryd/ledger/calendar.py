@@ -3,8 +3,6 @@
 A date may leave its year or day open. One that can be read in two ways (3/4/2025) has both readings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date

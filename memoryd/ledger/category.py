@@ -1,7 +1,5 @@
 """Name the categories of facts: a module of its own, because the command line lists them and imports little."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """Relative dates ("yesterday", "last week") and the days they mean, seen from the day they were said."""
 
-from __future__ import annotations
-
 import re
 from datetime import date, timedelta
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Escapes, percent-encoding, HTML entities and punycode are decoded, accents and l
 ones, and "[.]", "(at)" and " dot " by their signs. The result is for comparing, never for showing.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -7,8 +7,6 @@ clauses the missing words count. Words without content do not count, and neither
 word for word: it counts when that memory is lost too. A number or a name that a newer one replaces is not lost.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

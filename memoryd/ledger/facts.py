@@ -4,8 +4,6 @@ A store is a value made from the live `fact` rows of one agent. Nothing here cha
 operations, and what to report to the caller.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import insort
 from collections.abc import Callable, Container, Iterable, Sequence

@@ -4,8 +4,6 @@ It stops mangling, not lying: a lie reuses the tokens of its source. Compared ar
 quote marks, the format of numbers and dates, the Unicode form and compounds do not count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

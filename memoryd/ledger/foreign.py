@@ -8,8 +8,6 @@ The search begins at the claim: its few candidates are looked up in the folded t
 A word that could be anything is foreign only where an outside text asks for it: behind "install", in a manifest.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence

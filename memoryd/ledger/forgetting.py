@@ -5,8 +5,6 @@ from it, or learned from the session, stays if its other sources say it. Else it
 were merged into it are restored. Ended memories are treated like live ones, because their text is still stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date

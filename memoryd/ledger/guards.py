@@ -11,8 +11,6 @@ caller adds. Others refuse the whole run: retention, erosion, cap, accounting. E
 Only the constitutional guard refuses an edit of a person (`OWNER`, `FILE`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The lane of a sentence comes from the record's envelope, never from what the sen
 binding: arXiv 2606.24322). A claim has the lowest lane among the sentences that it cites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
 

@@ -6,8 +6,6 @@ words all stood in one old text is a split off it, an old text whose words all s
 What is left over was deleted, or is new.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_left

@@ -4,8 +4,6 @@ The canonical JSON of a memory is what the audit digests: keys sorted, no spaces
 random `salt`, so that from the digest of a text that was erased the text cannot be guessed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Container, Iterable, Mapping

@@ -3,8 +3,6 @@
 Nothing is ever removed: an ended memory keeps its row, when and how it ended, and what says it now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum

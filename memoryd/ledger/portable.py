@@ -11,8 +11,6 @@ documents it (github.com/bytedance/deer-flow, `frontend/src/core/memory/types.ts
 A file with anything malformed is refused as a whole.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

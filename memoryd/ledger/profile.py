@@ -1,7 +1,5 @@
 """The profile: six short sections of prose on who the user is and what is going on, kept beside the facts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

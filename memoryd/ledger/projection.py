@@ -1,7 +1,5 @@
 """Projection: changes of the ledger as edits of `MEMORY.md`, so that no other part of the file moves."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

@@ -8,8 +8,6 @@ A rollback is a run of its own, audited like any other; the fact itself is the s
 rollback is rolled back. What was forgotten since stays forgotten, whatever is taken back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

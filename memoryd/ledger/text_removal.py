@@ -6,8 +6,6 @@ found only where it is a whole line, bullet or sentence. Who said it (`User: …
 nothing left goes; in the middle of a longer one `[forgotten]` says that something was there.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_right

@@ -3,8 +3,6 @@
 Such sentences are what the next session needs most. English and German first, the labels also in other languages.
 """
 
-from __future__ import annotations
-
 import re
 
 _LABELS = (

@@ -7,8 +7,6 @@ A pure state machine over monotonic seconds after the pattern of M. Nygard, "Rel
 daemon's memory: a restart, as a new configuration, is mostly somebody's attempt to mend things, and costs one question.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 FAILURES = 3  # in a row, until an endpoint counts as down

@@ -3,8 +3,6 @@
 No text of a server is in it: a server may quote the question, or the key, in its errors.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -6,8 +6,6 @@ are not used, for https neither: whoever sets them would see or choose where the
 proxy cannot be checked. Redirects are not followed. Compressed answers are refused, being asked for by nobody.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import time

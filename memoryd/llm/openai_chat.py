@@ -9,8 +9,6 @@ with the server's own limit where it states one, and `running/answering.py` deci
 Failures come back as values. Nothing of what a server says in an error gets into them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

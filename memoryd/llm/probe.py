@@ -4,8 +4,6 @@ One `GET /models`, as OpenAI and the servers that speak its language have it, by
 addresses, no redirects, no proxies. Nothing a server says comes back but whether it lists the model.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from enum import StrEnum

@@ -9,8 +9,6 @@ the second sentence of a piece; where a text has such a mark of its own, its bar
 a session has hundreds of pieces.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

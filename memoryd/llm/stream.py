@@ -5,8 +5,6 @@ completions does. Strict where a doubt could change what was said: bytes that ar
 thing twice or holds no JSON number, an answer whose end did not come.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

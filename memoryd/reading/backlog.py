@@ -1,7 +1,5 @@
 """Keep the transcripts that wait for a look, the one written last first: live sessions go before history."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Iterator

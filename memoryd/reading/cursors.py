@@ -1,7 +1,5 @@
 """Hold all cursors of this process by path and by file, and reload them after a failed transaction."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterable
 

@@ -6,8 +6,6 @@ read; its marker is that row's id. So turns and cursor move in one transaction h
 rebuilt, with other numbers, is read again, where the records' ids make repeats harmless.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Only file names, sizes and times are looked at, and of each transcript the first
 which the session began. Nothing is stored and no text is kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime

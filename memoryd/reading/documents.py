@@ -4,8 +4,6 @@ They are read only when they have been left alone for `settle`, so that no half-
 before is known by its lines or records, not by an offset.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter

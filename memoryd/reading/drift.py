@@ -5,8 +5,6 @@ and the other sources are read as ever. The alarm is over when newer transcripts
 memoryd: what was passed over is known by its name, so nothing has to be read again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

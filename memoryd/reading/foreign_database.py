@@ -11,8 +11,6 @@ Such a database is never written, copied or checkpointed, and no write of its ow
 https://sqlite.org/wal.html#readers, https://sqlite.org/uri.html
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Self
 

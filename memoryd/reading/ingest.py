@@ -5,8 +5,6 @@ kill between any two instructions costs nothing but reading the last stretch aga
 already, from this file or a copy of it, is not new.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

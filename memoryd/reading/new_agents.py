@@ -1,7 +1,5 @@
 """Give projects that were found on this machine their agents in the configuration: one memory for each folder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

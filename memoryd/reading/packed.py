@@ -1,7 +1,5 @@
 """Decompress what agents store as zstd: large events of OpenClaw, and old rollouts of Codex."""
 
-from __future__ import annotations
-
 
 def unpack(data: bytes, largest: int) -> bytes | None:
     """Return the content of zstd-compressed bytes; None if they are damaged or hold more than `largest` bytes."""

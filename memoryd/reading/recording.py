@@ -5,8 +5,6 @@
 BEGIN is the hash of the first message, by which a conversation is found again that was handed over before.
 """
 
-from __future__ import annotations
-
 import secrets
 import uuid
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ The scanner works in a child process (`worker`), since its rules are dear to loa
 kept: `None` takes the place of its text, and it is for the caller to withhold it and to come back.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ Files that are rewritten as a whole, and turns that wait for the scanner, are re
 reading that they are part of by the protocol here, so that no file of this package imports its way back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

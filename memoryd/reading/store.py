@@ -1,7 +1,5 @@
 """Store turns, the cursors that read them, and their sessions in one transaction."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Report transcripts that cannot be read, once, and clear the report when they can."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 

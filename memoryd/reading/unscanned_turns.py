@@ -6,8 +6,6 @@ failures; each start tries everything once. A sleep does not wait for such turns
 a turn that it missed comes back at the session's end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 

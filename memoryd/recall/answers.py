@@ -5,8 +5,6 @@ hold in any talk; a sentence without one is taken as it is. Where the question s
 cause, a number, a place), a sentence that has it answers better.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

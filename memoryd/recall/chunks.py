@@ -5,8 +5,6 @@ matter, unless that alone is too long. Each line lies in exactly one chunk. Head
 CommonMark 0.31 (§4.2, §4.5, §5.2) as far as single lines tell them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

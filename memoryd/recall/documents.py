@@ -5,8 +5,6 @@ often does not repeat what it is an answer to. What the person said, what others
 columns apart, so that each weighs what it is worth.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from datetime import date

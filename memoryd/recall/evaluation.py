@@ -20,8 +20,6 @@ object to counts as right; a search here ranks by the words of the question alon
 daily files, which tell sessions at more length than `RECENT.md`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect_left

@@ -5,8 +5,6 @@ Codex 32 KiB of project documents (`project_doc_max_bytes`), OpenClaw 12,000 cha
 (`bootstrapMaxChars`).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 WARN_AT = 0.9  # of a cap

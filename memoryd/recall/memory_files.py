@@ -4,8 +4,6 @@ These lines are titles, lists of changed files, links, empty labels, and entries
 empty line replaces each of them, so that the other lines keep their numbers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ answer. These may repeat a page, so tokens that occur first in outside text are 
 next session needs the open points of the answer most, so the other sentences are cut first.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime

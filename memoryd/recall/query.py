@@ -4,8 +4,6 @@ A term is always a quoted string (https://sqlite.org/fts5.html, §3.1), so nothi
 document is found by any of the terms, and ranks by how many and how rare ones it holds.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

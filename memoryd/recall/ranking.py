@@ -5,8 +5,6 @@ how recent a dated file is, how important a memory, and what people and agents s
 out the others.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

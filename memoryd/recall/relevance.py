@@ -1,7 +1,5 @@
 """Whether what was found is worth telling to an agent that did not ask: a prompt is no query, most of it is talk."""
 
-from __future__ import annotations
-
 from memoryd.recall.query import Query, TermKind
 from memoryd.recall.snippet import find_held
 

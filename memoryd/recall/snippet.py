@@ -5,8 +5,6 @@ less those that stand in the sentences around it, since an answer often does not
 less by its form (`answers`). Around the best sentence as many others are shown as there is room for.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_right

@@ -6,8 +6,6 @@ indexed character by character, and the parts of such names are indexed beside t
 6.1, all that is newer is a letter: an emoji or a currency sign parts words here because it is left out.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -5,8 +5,6 @@ line of `RECENT.md` or of the archive by the reports of all sleeps of its sessio
 turn that has most of the line's words is taken, as a dream does. Texts are those of the database, without secrets.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Roll an agent's sessions over on request: the open NOW files as well, and those that were left behind."""
 
-from __future__ import annotations
-
 import difflib
 from datetime import timedelta
 from typing import Any, Literal

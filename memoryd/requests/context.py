@@ -3,8 +3,6 @@
 The text is redacted once more, because it goes to a model and files may hold any text of people.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta

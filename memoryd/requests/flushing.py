@@ -1,7 +1,5 @@
 """Record the messages of a program as a session, read it, and let it sleep."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

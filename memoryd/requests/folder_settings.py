@@ -1,7 +1,5 @@
 """Find the settings and the agent of a folder: as it is configured, else with defaults; make its memory folder."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict
 from pathlib import Path

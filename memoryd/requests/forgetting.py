@@ -1,7 +1,5 @@
 """Forget a memory or a session for a person: find it, preview the result, and erase it."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Let people keep memory in git: opt in and out, show the state, and resolve the conflicts that merges leave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Import history: ask for it, and have it done by the daemon or here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """Handle requests about jobs: run, dry run, cancel, answer a proposal, end a session."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine

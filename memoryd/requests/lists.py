@@ -1,7 +1,5 @@
 """Return what the admin page lists, as commands and Python programs get it as well: memories, runs, audit, dreams."""
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_left

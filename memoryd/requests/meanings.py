@@ -1,7 +1,5 @@
 """Embed questions for a search beside the daemon: with the daemon's model, or without a daemon with an own model."""
 
-from __future__ import annotations
-
 import base64
 import threading
 import time

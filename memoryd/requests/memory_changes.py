@@ -1,7 +1,5 @@
 """Handle requests that change memory: notes, memories, facts, feedback, calls of a refinement, redaction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

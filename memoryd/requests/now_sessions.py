@@ -1,7 +1,5 @@
 """Show and search sessions that are kept as NOW files, before a daemon has read them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence

@@ -1,7 +1,5 @@
 """Open the state of memoryd for a request: beside a running daemon, or under the daemon's lock."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext

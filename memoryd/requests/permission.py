@@ -4,8 +4,6 @@ It is about requests. What the daemon does by itself is nobody's request and alw
 is imported whoever it was: who may write in the workspace, its owner decides by the rights of its files.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Open the scanner of a request: it redacts what the request stores or shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Search an agent's memory and read parts of it, for whoever may see it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -4,8 +4,6 @@ The current session is the newest open one. What is written was redacted before,
 while they change. An entry is one append; the header alone is rewritten.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress

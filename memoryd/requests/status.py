@@ -1,7 +1,5 @@
 """Collect the status: agents, context usage, runs, alarms. Numbers, names and times, never content."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Sum up messages by the configured backend, as a sleep does, in a sandbox: nothing of them is stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Look after the files about sessions by hand: check them, repair `RECENT.md`, and move archive files aside."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Queue the runs of a request and wait for them: the daemon runs them, else this process does."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ and removed. `review` clears these alarms. `Teller` passes each open alarm once 
 thread, so that nothing waits for the command.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date

@@ -8,8 +8,6 @@ circuit breaker apply as with a model that memoryd asks, no other refinement run
 everything. If the agent stops calling for a while, the refinement is unfinished.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import timedelta

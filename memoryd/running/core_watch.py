@@ -5,8 +5,6 @@ memories gets one more look, because an editor may empty a file and write it slo
 and renames it changes the inode, which counts as a new look.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 It knows no job by heart: `KINDS` says how to gather a kind's inputs and which pure functions decide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -3,8 +3,6 @@
 A dry run ends where a model that costs something would be asked: no model is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

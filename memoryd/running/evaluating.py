@@ -7,8 +7,6 @@ The evaluation is a weekly run after a dream. If dreams lose twice in a row, the
 (in private mode at `off`), until an evaluation is not lost or a person lets them continue.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -5,8 +5,6 @@ queued row of the job table, keyed by session and watermark, survives the proces
 forgotten.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from sqlalchemy import Connection, Engine, RowMapping

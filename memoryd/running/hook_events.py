@@ -4,8 +4,6 @@ An event arrives before the last lines of the transcript. So memoryd handles it 
 and was read. A lost event costs only time, because memoryd notices compactions and ends anyway.
 """
 
-from __future__ import annotations
-
 import os
 from enum import StrEnum
 from typing import NamedTuple

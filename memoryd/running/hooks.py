@@ -1,7 +1,5 @@
 """Run the user's own commands after events. Their failure is recorded and never fails a run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

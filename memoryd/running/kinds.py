@@ -1,7 +1,5 @@
 """The kinds of runs: which function carries each out. A new kind is a line of `KINDS`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from memoryd.changing import commit as committing

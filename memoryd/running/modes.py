@@ -1,7 +1,5 @@
 """Return what each kind of job may do by itself: the configured mode, or less if the job is held."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 from sqlalchemy import Engine

@@ -5,8 +5,6 @@ It had an outcome if a memory changed, or if a person was asked. A night without
 count.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

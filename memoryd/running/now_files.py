@@ -4,8 +4,6 @@ A file is due when its session has ended, when it is too long or too old, or whe
 the database has every byte of it: what was read last has the hash of the file as it is now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Identify the process that owns a running row: by boot, pid and start time, because pids are reused."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

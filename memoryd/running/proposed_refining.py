@@ -6,8 +6,6 @@ Accepting is one commit on the current core: a memory that somebody changed mean
 on it. If too little would remain, nothing changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count

@@ -7,8 +7,6 @@ turns are not proposed again. The file is not memory: it is never indexed, injec
 answered, or never came to propose, the next look deletes the file.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Queue runs: every run enters the job table here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any

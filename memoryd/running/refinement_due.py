@@ -3,8 +3,6 @@
 If the core is too large and the configuration or the agent prevents a refinement, an alarm reports it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Remember rejections: a rejected result is not proposed again from the same input, unless a person asks."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Removal: runs that take text out for good, what a person forgets and secrets that are found late."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Never anything of a workspace: the backups there are what an earlier file comes 
 memory, spent tokens or used a slot of the schedule: receipts, accounts and "once a day" hang on their rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

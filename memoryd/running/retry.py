@@ -1,7 +1,5 @@
 """Decide whether and when a failed run is tried again; pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 

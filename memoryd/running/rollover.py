@@ -6,8 +6,6 @@ are among the last ones, the offline backend fills the summary, and nothing goes
 NOW file that cannot wait for a sleep: one that grew too long, or that somebody asked to roll over.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

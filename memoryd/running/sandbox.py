@@ -3,8 +3,6 @@
 The self-test sends a made-up memory through an empty one; a dry run carries a job out on copies of an agent's memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace

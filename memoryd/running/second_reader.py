@@ -6,8 +6,6 @@ once, so that only quotations are kept. Answers are stored by the hash of questi
 the same question again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ again. The tokens of a model are reserved and counted like all others. If there 
 an alarm reports that too.
 """
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta

@@ -5,8 +5,6 @@ threshold, or it ended. What is decided is a queued row of the job table, keyed 
 same turns are never asked about twice, however often the question comes up.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

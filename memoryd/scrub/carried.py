@@ -1,7 +1,5 @@
 """Secrets that a request carries: authorization headers, cookies, `-u user:password`, the user part of a URL."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -4,8 +4,6 @@ A head is read with all rows below it, down to a line of another shape or to the
 head, and the work is linear however many heads there are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

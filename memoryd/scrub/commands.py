@@ -4,8 +4,6 @@ Each rule begins at the name of the program and looks at the rest of its command
 backslash before it goes on), to where the same name stands again, and never far.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """What was found in a text and what became of the text. The secret itself is in neither."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence

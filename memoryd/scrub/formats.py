@@ -5,8 +5,6 @@ more often than prefixes, and terminals break keys over two lines, so a prefix i
 entries are written from what the issuers document or show of their keys.
 """
 
-from __future__ import annotations
-
 import binascii
 import re
 from collections.abc import Iterator

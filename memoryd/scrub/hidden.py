@@ -4,8 +4,6 @@ Both go over lines, bullets and paragraphs, so they are looked for before a file
 other text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

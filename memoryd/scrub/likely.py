@@ -6,8 +6,6 @@ line too few may cost a key. It reads each line alone, but for keys between mark
 more than one is missed, and so is a password made of plain words that no sign or verb leads to.
 """
 
-from __future__ import annotations
-
 import re
 
 INSTEAD = "[withheld: looks like a secret, and no daemon is there to look closer]"

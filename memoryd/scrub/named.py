@@ -4,8 +4,6 @@ A keyword such as `token` is where to look; the whole name around it says what t
 `cache_key` is no secret, `db_password` may be anything); `plausible` judges the value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What points to a person: e-mail addresses, phone, card and account numbers. Masked only where that is asked for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

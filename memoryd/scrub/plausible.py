@@ -6,8 +6,6 @@ look drawn by lot. The measure of that is how many of the neighbouring letters a
 0.95 in words and names, about 0.35 in letters drawn by lot.
 """
 
-from __future__ import annotations
-
 import re
 
 from memoryd.scrub.finding import PLACEHOLDER

@@ -1,7 +1,5 @@
 """What is to be taken out of texts, as the configuration says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from memoryd import allowed

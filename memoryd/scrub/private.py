@@ -7,8 +7,6 @@ tag has to be whole. A closing tag alone is left as it is. A tag in backticks is
 unless a closing tag that is no mention follows and has no other tag to close.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby

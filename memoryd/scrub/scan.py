@@ -6,8 +6,6 @@ the texts, whatever they are. What is redacted is scanned again until nothing mo
 back in is left as it is.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence

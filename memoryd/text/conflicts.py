@@ -4,8 +4,6 @@ The format is that of git-merge(1): `<<<<<<< `, the own side, `=======`, the oth
 `diff3` the common ancestor stands behind `||||||| ` before the other side. In a code fence it is an example.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Content words: the words of a text that carry what it says, in a form in which two texts can be compared."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

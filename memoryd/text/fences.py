@@ -4,8 +4,6 @@ A closing fence has the character of its opening, is at least as long and bears 
 most three spaces, counted from the words of the list item they are in. A fence that is not closed runs to the end.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

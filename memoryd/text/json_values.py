@@ -1,7 +1,5 @@
 """JSON that stands somewhere in a text, as in what a model says."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ chat template, or hide text by zero-width and bidirectional controls. The attack
 files of agents: forged XML tags in what a summary reads, chat-template tokens kept in memory, invisible instructions.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

@@ -4,8 +4,6 @@ Two others have a place of their own: `wording.fold` matches words, `tiers.core.
 and its hashes are stored.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

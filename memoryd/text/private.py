@@ -4,8 +4,6 @@ Where it is unclear whether a file is marked, it counts as private: a file too m
 sent or indexed cannot be called back.
 """
 
-from __future__ import annotations
-
 import re
 
 SUFFIX = ".private"

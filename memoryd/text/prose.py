@@ -1,7 +1,5 @@
 """What of a message is prose: code, tables and markup set aside, so that only what was said is read and measured."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

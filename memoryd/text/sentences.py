@@ -4,8 +4,6 @@ A text is read in blocks first: headings, list items, quoted lines, code, prose.
 ends of sentences, in scripts with and without spaces. Each step looks at a bounded stretch, so time is linear.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum

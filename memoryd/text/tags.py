@@ -1,7 +1,5 @@
 """Find the tags that people put into a text: `#word`, and the marks `@decision`, `@discovery`, `@pattern`, `@bug`."""
 
-from __future__ import annotations
-
 import re
 
 from memoryd.text.fences import without_fences

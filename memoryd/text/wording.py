@@ -3,8 +3,6 @@
 Scripts without spaces between words (Chinese, Japanese, Thai …) are read as overlapping pairs of characters.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

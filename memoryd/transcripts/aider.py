@@ -11,8 +11,6 @@ What is known was learned from aider's io.py and from its own history of 1,133 c
   versions round it (`9.2k`), and put the cost on a line of its own.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass, field

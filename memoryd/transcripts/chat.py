@@ -3,8 +3,6 @@
 The shapes are those of OpenAI's Chat Completions and of Anthropic's Messages, as `messages` reads them from files.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256

@@ -15,8 +15,6 @@ over. What is known was learned from public transcripts of versions 1.0.43 to 2.
 - `thinking` is not part of what was said and is dropped; its line still yields an empty turn when it carries usage.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import PurePosixPath

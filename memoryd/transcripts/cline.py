@@ -11,8 +11,6 @@
   `inputTokens` includes what was cached. A compaction rewrites the list, and the first message says so in `metadata`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256

@@ -16,8 +16,6 @@ over. What is known was learned from codex-rs/protocol and from public rollouts:
   the file's own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath

@@ -11,8 +11,6 @@ A record does not say which tool was called. So an answer bears in `tool_name` w
 stores it looks the call up: see `is_confirmed`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ consumed prefix. Any weaker set loses records: inodes are reused at once on ext4
 transcripts, and a same-length edit leaves everything but the prefix hash as it was.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple

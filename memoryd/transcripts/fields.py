@@ -1,7 +1,5 @@
 """What readers take out of JSON values of unknown shape: words, counts, times, blocks."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

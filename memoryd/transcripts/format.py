@@ -1,7 +1,5 @@
 """What a reader of one line format is: recognise it, say whose session it is, turn records into turns."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath

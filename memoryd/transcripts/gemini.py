@@ -12,8 +12,6 @@ What is known was learned from the program's chatRecordingService and chatRecord
 - A subagent's chat is in the folder of its parent: `chats/<parent session>/<id>.jsonl`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

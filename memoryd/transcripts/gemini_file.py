@@ -4,8 +4,6 @@ The file is rewritten with each message, and its last message gains tokens, call
 resumed, a newer program writes it once more as an event log, with the same ids; both files remain.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath

@@ -5,8 +5,6 @@ agent program may have passed the text through JSON or HTML, so the angle bracke
 forms.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ careless writers leave behind: two records on one line, half a record before a w
 Whatever of it is a record is read; whatever is not is reported as a `BadSpan`, so that no byte goes missing unseen.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

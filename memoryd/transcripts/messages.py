@@ -6,8 +6,6 @@ Messages. A message's `usage` counts what went in and what came out; it says how
 message, so it comes on an empty turn behind it.
 """
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 from pathlib import PurePosixPath

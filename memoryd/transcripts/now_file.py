@@ -5,8 +5,6 @@ and `[Tool: name - summary]` with the call and its result in a fence below. Edit
 so what was read before is known by its lines, not by an offset. `tiers/now.py` writes the format.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

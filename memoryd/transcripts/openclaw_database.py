@@ -5,8 +5,6 @@ Learned from OpenClaw's schema of 2026.9. `transcript_events` holds one entry of
 belongs: a subagent's has `subagent` in its key, and `spawned_by` is the key of the one that started it.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any

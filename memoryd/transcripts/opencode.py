@@ -14,8 +14,6 @@ from a database of 1.18:
 - A session with a parent is a subagent's. What the person answered stands in the metadata of the tool `question`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256

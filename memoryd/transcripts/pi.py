@@ -13,8 +13,6 @@ public sessions of 2025 and 2026:
   metadata):`, since mid 2026 with its own mark. In a group, the message may be anybody's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

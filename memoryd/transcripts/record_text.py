@@ -1,7 +1,5 @@
 """What a record says, before it is numbered into turns: the last step every line format shares."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 

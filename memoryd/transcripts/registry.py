@@ -3,8 +3,6 @@
 How to add a format: docs/add-a-format.md.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """The turn: one message or tool exchange of a transcript, as every reader gives it and every consumer takes it."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

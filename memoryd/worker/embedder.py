@@ -6,8 +6,6 @@ uncased WordPiece, whose vocabulary comes with memoryd (`vocabulary/bert-base-un
 Apache-2.0). Both are loaded when a text first comes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import lzma
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Keep the memory of the daemon and of its child processes small."""
 
-from __future__ import annotations
-
 import ctypes
 
 # Of mallopt(3): one heap for all threads, and large or free memory goes back to the system. Measured on 150 MB of

@@ -1,7 +1,5 @@
 """Several workers, so that one job's long wait for a model holds up neither another job nor the counting of tokens."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

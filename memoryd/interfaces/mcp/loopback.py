@@ -5,8 +5,6 @@ answers. But it cannot change `Host`, the name it was loaded from, and it cannot
 changes something. So memoryd checks the host first, then the origin, then the token, and reads no body before that.
 """
 
-from __future__ import annotations
-
 import hmac
 import socket
 

@@ -1,7 +1,5 @@
 """Wrap the tools in the protocol: the list of tools, the calls, and the text of errors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

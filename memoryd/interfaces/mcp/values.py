@@ -1,7 +1,5 @@
 """Declare the arguments of the tools as schemas. Every text and number has limits."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
