@@ -8,11 +8,8 @@ A process may end between any two of these steps; `settle` completes each leftov
 person or an agent wrote meanwhile: if a file has neither its old nor its new content, its change is planned again.
 """
 
-from __future__ import annotations
-
 import base64
 import json
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -542,7 +539,7 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
         plan = sqlite.read(writer.engine, query.fetch_text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
         if plan is None:
             return CommitResult()
-        intent = _of_this_version(json.loads(plan))
+        intent = json.loads(plan)
         run = runs.get_run(writer.engine, run_id)
         kept = _clear_leftovers(place.workspace, intent)
         for _ in range(REPLANS):
@@ -565,22 +562,6 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
 def _is_written(workspace: OpenFolder, rewrite: Mapping[str, Any]) -> bool:
     data = regular.read_below(workspace, rewrite["path"])
     return data is not None and regular.compute_digest(data) == rewrite["after"]
-
-
-def _of_this_version(intent: dict[str, Any]) -> dict[str, Any]:
-    """Convert an intent of a version without a memory store: its rows become changes."""
-    if "changes" in intent:
-        return intent
-    changes = [
-        Change("add", row["id"], None, memories.of_row(_NO_VALUES | row | {"salt": secrets.token_hex(16)}))
-        for row in intent["rows"]["memories"]
-    ]
-    return intent | {"actor": ACTOR, "changes": _change_rows(changes), "put_back": [], "agrees": False}
-
-
-_NO_VALUES = dict.fromkeys(memories.COLUMNS) | {
-    "tags": "[]", "derived_from": "[]", "successors": "[]", "constitutional": 0,
-}  # fmt: skip
 
 
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:

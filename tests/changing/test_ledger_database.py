@@ -1,6 +1,7 @@
 """The ledger as rows: read back as written, audited in the same transaction, append-only, first entries of old rows."""
 
 import contextlib
+import json
 import secrets
 from datetime import timedelta
 
@@ -186,7 +187,7 @@ def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
     assert len({memory.salt for memory in live}) == 2
 
 
-def test_an_intent_of_an_earlier_version_is_carried_through(tmp_path):
+def test_an_intent_of_version_0_1_0_is_carried_through(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     scratch.append([*said(), filler()])
     now = STARTED + timedelta(minutes=45)
@@ -211,17 +212,7 @@ def test_an_intent_of_an_earlier_version_is_carried_through(tmp_path):
 
 
 def older(plan):
-    """The plan as the version without a ledger wrote it."""
-    import json
-
+    """The plan as version 0.1.0 wrote it: it kept no log, and told no session of its files."""
     intent = json.loads(plan)
-    names = ("id", "agent_id", "kind", "content", "content_hash", "category", "importance", "origin_at", "created_at")
-    rows = []
-    for _, _, _, after in intent.pop("changes"):
-        state = json.loads(after)
-        rows.append({name: state[name] for name in (*names, "updated_at", "heading")})
-        rows[-1]["sources"] = json.dumps(state["sources"])
-    for name in ("actor", "put_back", "agrees"):
-        del intent[name]
-    intent["rows"]["memories"] = rows
+    del intent["log"], intent["rows"]["told"]
     return json.dumps(intent)
