@@ -1,14 +1,9 @@
 """Tell the time: `app` passes one clock down, so that tests and replays can set it."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def utc_now() -> datetime:

@@ -1,15 +1,11 @@
 """Define the errors, by who must act. Every error says what happened, where, and what to do."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 _MACHINE = frozenset({
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),

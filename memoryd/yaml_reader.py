@@ -8,14 +8,12 @@ are booleans; `.inf` and `.nan` are text. Duplicate keys are refused, merge keys
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Scalar: TypeAlias = str | int | float | bool | None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from memoryd.ledger.lane import FROM_ASSISTANT, Lane, lane_of_memory
+from memoryd.ledger.lane import Lane, lane_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -38,10 +38,7 @@ class EarlierMemory:
     @property
     def lane(self) -> Lane:
         """Return whose word it is; a memory reworded without its label keeps its lane by its tag."""
-        if UNSURE in self.memory.tags:
-            return Lane.UNKNOWN
-        lane = lane_of_memory(self.memory)
-        return min(lane, Lane.ASSISTANT) if FROM_ASSISTANT in self.memory.tags else lane
+        return Lane.UNKNOWN if UNSURE in self.memory.tags else lane_of_memory(self.memory)
 
 
 @dataclass(frozen=True, slots=True)

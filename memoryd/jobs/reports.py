@@ -4,16 +4,13 @@ They are the files an edit changed, how a command failed and how the work stands
 passes: it is text from outside, and most of it is noise by the next day.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from memoryd.jobs.check_runs import has_failed, has_passed
 from memoryd.jobs.git_state import BRANCH
-from memoryd.jobs.shell import extract_command, list_steps, read_input
+from memoryd.jobs.shell import Step, extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
 from memoryd.jobs.work_state import STATE, WorkState, list_changes
 from memoryd.text.neutral import neutralize
@@ -295,11 +292,6 @@ def _error(text: str) -> str | None:
 
 # ── commands that only show what is there, so that an error in their output is a find ─────────────────────────────────
 
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memoryd.jobs.shell import Step
 
 _PRINTER_LIST = """
 cat bat sed head tail less more rg grep egrep fgrep zgrep ag ack ls find fd tree nl wc awk cut sort uniq tr jq yq echo
