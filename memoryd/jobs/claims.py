@@ -190,8 +190,8 @@ class Cues(Protocol):
     def stands(self, text: str) -> bool:
         """Return whether a person's words are meant to hold in later sessions."""
 
-    def kind(self, text: str, heading: str = "", doubtful: MemoryClass | None = None) -> MemoryClass:
-        """Return the class of a statement; `doubtful` where the wording shows none, or else a rule."""
+    def kind(self, text: str, heading: str = "") -> MemoryClass:
+        """Return the class of a statement; a rule where that is in doubt."""
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of what stands below a heading; None where the heading does not say."""

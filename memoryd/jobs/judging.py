@@ -474,9 +474,7 @@ class Judging:
             if why:
                 return replace(_refuse(judged, why), step=ClaimStep.READER if why == reasons.LOSES else ClaimStep.LANE)
             changes.append(old.id)
-        # What the offline backend offers, it has classed by cues of its own.
-        doubtful = judged.claim.kind if self.context.offline else None
-        found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text), doubtful=doubtful)
+        found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
         if steering.is_instruction(strip_label(judged.text)):
             found = MemoryClass.RULE  # evidence can make a reader say otherwise
         is_brought = has_new_evidence(judged.cited)

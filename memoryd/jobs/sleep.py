@@ -73,7 +73,7 @@ _SECTIONS = {
     job.MemoryType.EVENT: Section.STATE,
 }
 # Of a session's lines by extraction so much is kept with it, in characters, beside those of these sections.
-_KEPT_SHARE, _FEWEST_KEPT, _MOST_KEPT = 0.37, 2_000, 4_000
+_KEPT_SHARE, _FEWEST_KEPT, _MOST_KEPT = 0.4, 2_000, 4_000
 _FREE = frozenset({Section.STATE, Section.FILES})
 # Points of each section that are kept with the session, for the next sleep and for `RECENT.md`.
 _MOST_POINTS = {

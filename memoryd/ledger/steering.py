@@ -4,6 +4,8 @@ Such cues prove nothing and miss much. They sort texts whose speaker is already 
 The record of a text decides who said it (`lane`).
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 
@@ -12,12 +14,10 @@ from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.text.content import list_content_words
 from memoryd.text.neutral import neutralize
 
-# "It could never fire", "it kept one and never built the other": how something was.
-_NEVER = r"(?<!could )never(?! (?:ran|had|saw|went|came|took|gave|knew|began|did)\b)(?!(?<=and never) built\b)"
 _INSTRUCTS = re.compile(
-    rf"\b(?:always|{_NEVER}|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|"
-    r"forget (?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|"
-    r"keep in mind|without asking|at all times|no matter what|mandatory|obligatory|compulsory|"
+    r"\b(?:always|never|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|forget "
+    r"(?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|keep in mind|"
+    r"without asking|at all times|no matter what|mandatory|obligatory|compulsory|"
     r"(?:is|are) (?:required|to be (?:used|sent|paid|run)))\b"
     r"|\b(?:immer|niemals?|stets|ab jetzt|von nun an|muss|müssen|darf nicht|toujours|jamais|désormais|il faut|ne pas|"
     r"siempre|nunca|jamás|a partir de ahora|debes?|no debes|sempre|mai|d'ora in poi|devi|non devi|doravante|"

@@ -26,7 +26,6 @@ from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work, work_texts
 from memoryd.offline.sentences import number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
-from memoryd.offline.work_statement import echoes
 from memoryd.text import normal, prose
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
@@ -192,8 +191,6 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
         text = neutralize(f"{one.speaker}: {one.text}")
         cost = prose.count_words(text) + 1
         if kind is None or cost > limit or not work.may_last(one) or any(it.says(text) for it in known):
-            continue
-        if any(echoes(one, other) for other in chosen):
             continue
         limit -= cost
         cites = tuple(f"{one.id}.{number}" for number in one.numbers)

@@ -41,15 +41,6 @@ _SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]
 _WHY = re.compile(
     r"\b(?:because|due to|so that|caused by|root cause|turns out|weil|parce que|porque)\b|因为|由于|原因", re.IGNORECASE
 )
-# What holds for the moment only, how things ought to be, and what somebody else says.
-_NO_REPORT = re.compile(
-    r"\b(?:at the moment|right now|currently|today|tonight|for now|expected to|ought to|supposed to|should|shall"
-    r"|may|needs? to|can be|can (?:never|only)|only (?:when|if|with)|said|says|told|according to|without|off"
-    r"|bypass\w*|gerade|derzeit|heute|soll\w*|darf\w*|ohne|nur|ahora|hoy|debe\w*|hay que|sin|solo|actuellement"
-    r"|doi\w+|doivent|sans|devono|bisogna|senza|devem|precis\w+|sem|dient|moet\w*|zonder|сейчас|сегодня|без"
-    r"|следует|надо|нужно|требуется|только)\b|目前|现在|今天|应该|需要|请|无需|必要|べき|해야|ずに|なしで",
-    re.IGNORECASE,
-)
 
 
 class CueJudge:
@@ -59,11 +50,8 @@ class CueJudge:
         """Return whether a person's words have a cue of what is meant to hold in later sessions."""
         return any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(strip_label(text)))
 
-    def kind(self, text: str, heading: str = "", doubtful: MemoryClass | None = None) -> MemoryClass:
-        """Return the class of a text: an order is a rule anywhere; else by the heading, then by the wording.
-
-        Where the wording shows none it is `doubtful`, or else a rule.
-        """
+    def kind(self, text: str, heading: str = "") -> MemoryClass:
+        """Return the class of a text: an order is a rule anywhere; else by the heading, then the wording; or a rule."""
         said = strip_label(text)
         if steering.is_instruction(said) or steering.is_preference(said):
             return MemoryClass.RULE
@@ -79,9 +67,7 @@ class CueJudge:
             return MemoryClass.PROJECT
         if _SELF.search(said):
             return MemoryClass.PERSON
-        if _WHY.search(said):
-            return MemoryClass.LESSON
-        return doubtful if doubtful and not _NO_REPORT.search(said) else MemoryClass.RULE
+        return MemoryClass.LESSON if _WHY.search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""

@@ -55,11 +55,6 @@ def repeats(one: WorkStatement, other: WorkStatement) -> bool:
     return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
 
 
-def echoes(one: WorkStatement, other: WorkStatement) -> bool:
-    """Return True if a line of the assistant says back what the user has said: "Noted: orders stay in Postgres"."""
-    return other.by_user and not one.by_user and len(one.keys & other.keys) >= _SAME * len(one.keys)
-
-
 def is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
     """Return True if a later statement of the assistant says the opposite of an earlier one: then that was a guess."""
     if one.by_user or replacement.denies(one.text):
