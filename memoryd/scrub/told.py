@@ -90,10 +90,10 @@ _SAID_AS = re.compile(
     rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
     rb"(?:(?:the|my|das|mein|le|mon|la|mi)[ \t])?\Z"
 )
-# Names of secrets have one case, or words between marks; so have hashes and paths.
+# Names of secrets have one case, or words; so have hashes and paths.
 _DRAWN = re.compile(
     rb"['\"`: ]{1,3}(?P<value>(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
-    rb"(?![/$@&])[^\s\"'`()<>/\x00]{10,40})(?![^\s\"'`,.;])"
+    rb"(?![/$@&]|[^\s\"'`]{0,64}[a-z]{5})[^\s\"'`()<>/\x00]{10,64})(?![^\s\"'`,.;])"
 )
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
