@@ -369,6 +369,14 @@ def test_a_session_is_in_no_byte_any_more_and_its_rows_stay(world):
     assert holders(world, "postgresql") == []
 
 
+def test_the_branch_of_a_session_goes_with_it(world):
+    session = the_session(world)
+    world.scratch.change("UPDATE session SET branch = 'fix/ottilie-leaves'")
+    forget(world, session=session)
+    assert world.scratch.query("SELECT DISTINCT branch FROM session") == [(None,)]
+    assert holders(world, "ottilie-leaves") == []
+
+
 def test_what_somebody_wrote_into_its_block_stays(world):
     path = next((world.scratch.workspace / "memory").glob("*.md"))
     path.write_text(path.read_text().replace("- Noted:", "- mine: call the plumber\n- Noted:"))
