@@ -36,14 +36,8 @@ FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scan of at
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
 _BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
 _OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
-_NAMES = (
-    "record_id",
-    "message_id",
-    "model",
-    "tool_call_id",
-    "tool_name",
-    "branch",
-)  # of a turn, which a transcript decides
+# The fields of a turn, besides its text, that a transcript decides.
+_NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name", "branch")
 _GET_NAMES = attrgetter(*_NAMES)
 
 
@@ -373,7 +367,7 @@ class _ForgottenTexts:
         key = erasure.text_key(turn.role, turn.at, turn.text) if self.keys else ""
         if key not in self.keys or not (turn.at or self._is_left(found, session_id, key)):
             return found
-        return found._replace(turn=turn._replace(text=""), withheld=turns.FORGOTTEN)
+        return found._replace(turn=turn._replace(text="", branch=None), withheld=turns.FORGOTTEN)
 
     def _is_left(self, found: FoundTurn, session_id: str, key: str) -> bool:
         left = self.left.get((session_id, key))

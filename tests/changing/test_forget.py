@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 from edited_world import World
 from facts_world import store_on
+from ingest_world import SESSION, claude
 from scratch import STARTED, Scratch, filler, message, said
 from sweep import KILLED, Point, forked
 
@@ -486,6 +487,27 @@ def test_a_database_that_is_made_anew_has_not_learned_it_again(world):
         run_once(world.app)
         assert world.scratch.query("SELECT count(*), min(withheld) FROM turn") == [(7, "forgotten")]
         assert holders(world, "postgresql") == []
+
+
+def test_nor_the_branch_that_its_records_name(world):
+    world.app.close()
+    settings = world.scratch.config.read_text()
+    source = '{"path": "claude/*.jsonl", "format": "claude-code"}, '
+    world.scratch.config.write_text(settings.replace('"transcripts": [', f'"transcripts": [{source}'))
+    path = world.scratch.workspace / "claude" / f"{SESSION}.jsonl"
+    path.parent.mkdir()
+    record = json.loads(claude(1, "The boat is called Albatros.")) | {"gitBranch": "fix/ottilie-leaves"}
+    path.write_text(json.dumps(record) + "\n")
+    branch = f"SELECT branch FROM session WHERE id LIKE '{SESSION}%'"  # noqa: S608
+    with world.open():
+        read_all(world.app)
+        assert world.scratch.query(branch) == [("fix/ottilie-leaves",)]
+        forget(world, session=world.scratch.query(branch.replace("branch", "id"))[0][0])
+    shutil.rmtree(world.scratch.state / "backups", ignore_errors=True)  # so that the records are read again
+    (world.scratch.state / "memoryd.db").write_bytes(b"damaged" * 99)
+    with world.open():
+        read_all(world.app)
+        assert world.scratch.query(branch) == [(None,)]
 
 
 def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
