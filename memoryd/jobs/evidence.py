@@ -60,10 +60,13 @@ def gather(
     pieces: list[Piece] = []
     words = 0
     before: StoredTurn | None = None  # what the assistant said last
-    told = _list_told(turns)
+    spoken = _list_spoken(turns)
     for turn in turns:
+        # A line of a subagent must not read as a fact that memoryd found itself.
         report = _FORGED.sub(r"- \1", _shorten(turn.text)) if turn.seq in last_of_subagents else reports.fact(turn)
-        quoted = quote(turn, tz) if turn.seq in told else (_quote(turn, report, tz, origin=REPORT) if report else None)
+        quoted = (
+            quote(turn, tz) if turn.seq in spoken else (_quote(turn, report, tz, origin=REPORT) if report else None)
+        )
         if note := _shorten(notes.get(turn.seq, "")):
             quoted = _quote(turn, f"{report}\n\n{note}" if report else note, tz, origin=NOTE)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
@@ -111,8 +114,8 @@ def is_said(turn: StoredTurn) -> bool:
     return spoken and turn.kind in SPOKEN and not turn.sidechain and bool(turn.text.strip())
 
 
-def _list_told(turns: Sequence[StoredTurn]) -> set[int]:
-    """Return the numbers of the turns in which somebody speaks; of recaps only one that nothing follows is still so."""
+def _list_spoken(turns: Sequence[StoredTurn]) -> set[int]:
+    """Return the numbers of the messages, and of a recap at the end: an earlier recap is outdated."""
     said = {turn.seq for turn in turns if is_said(turn)}
     return said | {turn.seq for turn in turns if is_recap(turn) and turn.seq > max(said, default=0)}
 

@@ -101,7 +101,7 @@ class _SessionTalk:
 
 
 def is_recap(turn: StoredTurn) -> bool:
-    """Return True if the agent tells a person who has been away where the work stands, in its own name."""
+    """Return True for the recap that an agent shows to a person who comes back; its role tells it from a summary."""
     return turn.kind is TurnKind.SUMMARY and turn.role is Role.ASSISTANT and not turn.sidechain
 
 

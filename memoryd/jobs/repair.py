@@ -36,7 +36,7 @@ def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]])
 
 def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> Ask:
     shown: dict[str, QuotedPiece] = {}
-    sources: dict[str, str] = {}  # of an entry, the words of the session on which it stands: a claim is read by those
+    sources: dict[str, str] = {}  # by entry, the original sentences: the reader judges by these
     lines = []
     for one in refused:
         cites = ", ".join(line.id for line in one.lines) or "nothing"

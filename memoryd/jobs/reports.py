@@ -74,9 +74,7 @@ _DECLINED = re.compile(
     r"|aborted by user|String to replace not found|File has (?:not been read|been modified))",
     re.IGNORECASE,
 )
-
-
-_SHOWN_BRANCH = re.compile(r"[^:\[]+")  # no name in the place of a secret
+_SHOWN_BRANCH = re.compile(r"[^:\[]+")  # not a hash or a mark that replaces a secret
 
 
 class Reports:
@@ -150,15 +148,15 @@ class Reports:
         for seq, fact in list_changes(before, work.tell(), since, last) if last > since else ():
             facts.setdefault(seq, []).append(fact)
         if last > since:
-            self._tell_branch(facts, last)
+            self._add_branch(facts, last)
         return facts
 
-    def _tell_branch(self, facts: dict[int, list[str]], last: int) -> None:
-        """Add the branch of the records to the facts of the last result, where no command showed one."""
-        told = f"{STATE}{BRANCH}: "
-        is_told = any(fact.startswith(told) for found in facts.values() for fact in found)
-        if self._branch and _SHOWN_BRANCH.fullmatch(self._branch) and not is_told:
-            facts.setdefault(last, []).append(f"{told}`{self._branch}`")
+    def _add_branch(self, facts: dict[int, list[str]], last: int) -> None:
+        """Add the branch of the records to the facts of the last result, if no command showed a branch."""
+        label = f"{STATE}{BRANCH}: "
+        is_known = any(fact.startswith(label) for found in facts.values() for fact in found)
+        if self._branch and _SHOWN_BRANCH.fullmatch(self._branch) and not is_known:
+            facts.setdefault(last, []).append(f"{label}`{self._branch}`")
 
     def _pass_on(self, work: WorkState, call: StoredTurn, result: StoredTurn) -> None:
         """Show a call with its result to those who follow the work."""

@@ -296,7 +296,7 @@ def _build_result(
 def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
     """Return the lines for the day: those of the summary, and what the memories say beside them.
 
-    A line that says what the reader found false of a memory is left out.
+    A line with the text of a memory that the reader refused is left out.
     """
     judged = _without_false(judged)
     told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
@@ -314,7 +314,7 @@ def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:
 
 
 def _is_false_memory(judged: JudgedClaim) -> bool:
-    """Return True if the reader did not find a memory true, and its author could not mend it."""
+    """Return True if the reader refused a memory; False if no reader has read it."""
     is_read = judged.step is ClaimStep.READER and judged.why != reasons.NOT_READ
     is_refused = judged.outcome is ClaimOutcome.REFUSED and is_read
     return isinstance(judged.claim.origin, job.NewMemory) and is_refused

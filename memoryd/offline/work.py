@@ -20,7 +20,7 @@ from memoryd.ledger import unfinished
 from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists, work_texts
 from memoryd.offline.sentences import is_question
 from memoryd.offline.statements import REPORTER
-from memoryd.offline.work_statement import WorkStatement, drop_mended, is_outdated, is_taken_back, repeats
+from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, is_retracted, repeats
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
@@ -113,7 +113,7 @@ def choose_lines(
 
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
     """Return the lines for messages: what is worth one has its share first, then the user, then the longest answers."""
-    found = drop_mended(found)
+    found = drop_changed(found)
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
     by_user = list(filter(lambda one: one.by_user, worth))
@@ -148,7 +148,7 @@ def choose_work(
         if any(repeats(one, other) for other in (*before, *taken)):
             continue
         looks += 1  # a huge session has more lines than can be compared with each other
-        if looks <= _MOST_LOOKS and (is_taken_back(one, denials) or any(is_outdated(one, later) for later in found)):
+        if looks <= _MOST_LOOKS and (is_retracted(one, denials) or any(is_outdated(one, later) for later in found)):
             continue
         taken.append(one)
         per_turn[one.id] += 1

@@ -32,7 +32,7 @@ DONE = re.compile(
     r"wired|extended|made|set up)\b|^(?:已|新增)",
     re.IGNORECASE,
 )
-# That something has been changed, and wording that tells of a time before, a cause or a condition: that stays so.
+# Wording that reports a change; and wording about the past, a cause or a condition, which stays true after a change.
 CHANGES = re.compile(
     r"\b(?:now|no longer|instead|fix(?:ed|es)?|implemented|replaced|removed|changed|switched|restored|migrated"
     r"|converted|refactored|simplified|jetzt|nicht mehr|ersetzt|entfernt|geändert|behoben|désormais|maintenant"

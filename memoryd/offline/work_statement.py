@@ -1,6 +1,6 @@
-"""A statement of a working session: a possible line, which may repeat another, and which a later one may outdate.
+"""Compare the statements of a working session, which are its possible lines: repeated, retracted and outdated ones.
 
-Words are compared, without their order; what was mended or taken back is told by wording besides (`work_cues`).
+Only the words are compared, not their order. Cues (`work_cues`) show that a statement reports a change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SAME = 0.7  # share of its words that lines taken before already have
 _CHANGED = 0.6  # … or words of a later change
-_MOST = 100  # changes that speak of one word
+_MOST = 100  # changes that share one word, above which the word is skipped
 _OPPOSITE = 0.6  # … or an earlier one that it denies
 
 
@@ -55,29 +55,29 @@ def repeats(one: WorkStatement, other: WorkStatement) -> bool:
     return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
 
 
-def is_taken_back(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
+def is_retracted(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
     """Return True if a later statement of the assistant says the opposite of an earlier one: then that was a guess."""
     if one.by_user or replacement.denies(one.text):
         return False
     return any(later.turn > one.turn and len(one.keys & later.keys) >= _OPPOSITE * len(later.keys) for later in denials)
 
 
-def drop_mended(found: Sequence[WorkStatement]) -> list[WorkStatement]:
-    """Return the statements without what the assistant says of how something is, and later says it has changed."""
+def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:
+    """Return the statements without descriptions of what the assistant later says that it changed."""
     changes = [one for one in found if not one.by_user and work_cues.CHANGES.search(one.text)]
     by_key: dict[str, list[int]] = defaultdict(list)
     for at, change in enumerate(changes):
         for key in change.keys:
             by_key[key].append(at)
 
-    def is_mended(one: WorkStatement) -> bool:
+    def is_changed(one: WorkStatement) -> bool:
         if one.by_user or one.section is not Section.FOUND or work_cues.STAYS.search(one.text):
             return False
-        # A word that all speak of tells nothing, and takes long to follow.
+        # A word of many changes distinguishes none, and comparing them all takes long.
         shared = Counter(chain.from_iterable(by_key[key] for key in one.keys if len(by_key.get(key, ())) <= _MOST))
         return any(_changes(changes[at], one) for at, count in shared.items() if count > 1)
 
-    return [one for one in found if not is_mended(one)]
+    return [one for one in found if not is_changed(one)]
 
 
 def _changes(later: WorkStatement, one: WorkStatement) -> bool:

@@ -90,7 +90,7 @@ _SAID_AS = re.compile(
     rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
     rb"(?:(?:the|my|das|mein|le|mon|la|mi)[ \t])?\Z"
 )
-# Names of secrets have one case, or words; so have hashes and paths.
+# A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
 _DRAWN = re.compile(
     rb"['\"`: ]{1,3}(?P<value>(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
     rb"(?![/$@&]|[^\s\"'`]{0,64}[a-z]{5})[^\s\"'`()<>/\x00]{10,64})(?![^\s\"'`,.;])"
@@ -192,7 +192,7 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_drawn(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a short token of drawn characters right behind the word: "sign it with the secret Vq7…"."""
+    """Yield a random token right behind the word "secret": "sign it with the secret Vq7…"."""
     found = _DRAWN.match(place.buffer, place.last - 1, min(place.end, place.last + _REACH))
     if found is not None and looks_random(found["value"]) and not is_stand_in(found["value"]):
         yield _span(found, "token-told")

@@ -236,7 +236,7 @@ def _is_synthetic(value: dict[str, Any]) -> bool:
 
 
 def _branch(value: dict[str, Any]) -> str | None:
-    """Return the branch that the agent worked on: empty if on none that can be told, None if no field says."""
+    """Return the branch of a record; empty if there is none or its name is not valid, None without the field."""
     branch = value.get("gitBranch")
     if type(branch) is not str:
         return None
@@ -271,7 +271,7 @@ def _system(value: dict[str, Any]) -> list[RecordText] | str:
     if subtype == "compact_boundary":
         return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, block_text(value.get("content")))]
     content = value.get("content")
-    if subtype == "away_summary":  # the model tells a person who comes back where the work stands
+    if subtype == "away_summary":  # a recap for a person who comes back
         return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.SUMMARY, _HINT.sub("", block_text(content)))]
     if subtype == "local_command" and type(content) is str:
         return _split_authors(content, program=not _PROGRAM.match(content))

@@ -117,7 +117,7 @@ def fork_child(worker):
     """Start a worker's child as a fork: in the place of `Worker._start`."""
     if SERVER is None:
         return new_child(worker)
-    # The same code, of which one name means something else; other threads may start children at the same time.
+    # A copy of the function that uses `Fork` for `Popen`: a patched module would change it for other threads as well.
     names = new_child.__globals__ | {"subprocess": SimpleNamespace(**vars(subprocess) | {"Popen": Fork})}
     return FunctionType(new_child.__code__, names)(worker)
 
