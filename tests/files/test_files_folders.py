@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import subprocess
@@ -99,6 +100,22 @@ def test_many_at_once_make_one_folder(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
+    assert names(tmp_path / ".continuum") == ["memory"]
+
+
+def test_a_folder_that_vanishes_while_it_is_made_gives_way_to_the_one_that_was_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.mkdir
+
+    def mkdir(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        real(name, mode, dir_fd=dir_fd)
+        if str(name).startswith(".memoryd-new-"):
+            monkeypatch.setattr(os, "mkdir", real)
+            continuum_folder(tmp_path)  # another process, which removes the folder just made
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    assert (continuum_folder(tmp_path) / ".gitignore").read_bytes() == b"*\n"
     assert names(tmp_path / ".continuum") == ["memory"]
 
 
