@@ -5,6 +5,7 @@ maintenance. The database is the schedule; the loop holds no plan of its own.
 """
 
 import contextlib
+import math
 import os
 import signal
 import threading
@@ -25,6 +26,7 @@ from memoryd.config import Settings
 from memoryd.config_fleet import list_fixed
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, rest, schedule, scheduled_times
+from memoryd.daemon.timers import LookTimer, Timer
 from memoryd.daemon.watch import OUT_OF_FILES, Watcher
 from memoryd.database import alarms, query, runs, sqlite
 from memoryd.database.runs import Run
@@ -57,26 +59,7 @@ MAX_THREADS = 64
 PROJECT_SECONDS = 0.4  # between two looks whether a new project has its agent
 MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
-
-
-class Timer:
-    """Report when a periodic task is due."""
-
-    def __init__(self, seconds: float, now: float, *, first: float = 0) -> None:
-        self.seconds = seconds
-        self.at = now + first
-        self.last = now
-
-    def is_due(self, now: float) -> bool:
-        """Return True if the task is due, and set its next time."""
-        if now < self.at:
-            return False
-        self.at, self.last = now + self.seconds, now
-        return True
-
-    def hurry(self, seconds: float) -> None:
-        """Make the task due this long after it last was, if that is sooner."""
-        self.at = min(self.at, self.last + seconds)
+COUNT_SECONDS = 60.0  # of reading history, after which tokens are counted beside it
 
 
 class Wake:
@@ -190,21 +173,22 @@ class Loop:
         self.telling = self._add_task(app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
+        self.uncounted: set[str] = set()  # sessions whose tokens are counted once the history has been read
+        self.reads_since: float | None = None  # when the reading of what waits began
         self.announced: list[HookEvent] = []
         # Done at each tick, on a thread of its own.
         self.beside: list[Callable[[], None]] = [partial(rest.empty_logs, app)]
         self.core = CoreWatch(app.runner)
         self.teller = alarming.AlarmHook(app.runner)
         self.disk_is_well = True
-        self.stop_asked = False
-        self.hurried = False
-        self.interrupted = False
-        self.reload_asked = False
+        self.stop_asked = self.hurried = self.interrupted = self.reload_asked = False
         now = self.clock.monotonic()
         self.importer = history.Importer(app.runner, app.ingest)
         self.tick = Timer(TICK_SECONDS, now)
-        self.imports = Timer(QUEUE_SECONDS, now)
-        self.queue = Timer(QUEUE_SECONDS, now)
+        self.imports = LookTimer([app.database], QUEUE_SECONDS, now, anyway=TICK_SECONDS)
+        self.queue = LookTimer([app.database], QUEUE_SECONDS, now, anyway=TICK_SECONDS)
+        self.slots = LookTimer([app.database], 0, now, anyway=CHECK_SECONDS)
+        self.used_slots: list[schedule.Due] = []
         self.check = Timer(CHECK_SECONDS, now, first=2.0)
         self.discover = Timer(DISCOVER_SECONDS, now)
         self.capture = Timer(CAPTURE_SECONDS, now)
@@ -469,6 +453,15 @@ class Loop:
             ingest.flush()
         if is_scan or ingest.backlog:
             ingest.read_waiting(SLICE_SECONDS)  # what is live, runs and requests go before the next slice
+        self.reads_since = (self.reads_since or now) if ingest.backlog else None
+        if self.uncounted and not self._reads_history():
+            self.app.scrubber.tick(math.inf)  # the child that counts takes as much memory again
+            self.reconsider.update(dict.fromkeys(self.uncounted, ""))
+            self.uncounted.clear()
+
+    def _reads_history(self) -> bool:
+        """Return True if so much waits to be read that what can wait should; a live session does not wait for long."""
+        return self.reads_since is not None and self.clock.monotonic() - self.reads_since < COUNT_SECONDS
 
     def _carry_out(self, now: float) -> None:
         app = self.app
@@ -524,6 +517,10 @@ class Loop:
                 self.reconsider[session_id] = app.clock.text(ahead=timedelta(seconds=QUEUE_SECONDS))
                 continue
             if sleeping.session_needs_counting(app.engine, session_id):
+                if self._reads_history():
+                    self.uncounted.add(session_id)
+                    self.reconsider.pop(session_id, None)
+                    continue
                 future = self.counting.submit(sleeping.count_or_estimate, app.engine, app.worker, app.log, session_id)
                 future.add_done_callback(lambda _: self.wake.set())
                 self.counts[session_id] = future
@@ -671,11 +668,16 @@ class Loop:
 
     def _run_schedules(self) -> None:
         app = self.app
-        for slot in schedule.list_due(app.settings, app.clock.now()):
+        due = schedule.list_due(app.settings, app.clock.now())
+        # In a fleet each agent has a time of its own, which comes without a new slot.
+        if not self.slots.is_due(self.clock.monotonic()) and due == self.used_slots and app.link is None:
+            return
+        for slot in due:
             if scheduled_times.queue_ready(app, slot):
                 self.queue.at = 0
         if scheduled_times.look_at_cores(app):
             self.queue.at = 0
+        self.used_slots = due
 
     def _note_watching(self) -> None:
         self._set_scan()
@@ -761,6 +763,7 @@ class Loop:
     def _apply(self, fresh: Settings) -> None:
         app = self.app
         app.settings = app.runner.settings = fresh
+        self.slots.at = 0
         app.recall = replace(
             app.recall,
             indexer=replace(app.recall.indexer, zone=fresh.zone),

@@ -6,20 +6,25 @@ memory: it answers only the user of the daemon. A person with that user's rights
 files. The command refuses to run on a terminal.
 """
 
+import math
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from memoryd.agent_choice import choose, is_within
 from memoryd.app import App
 from memoryd.config import Agent
 from memoryd.daemon.loop import Loop
+from memoryd.daemon.timers import LookTimer
 from memoryd.database import reads, sqlite, turns
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.finding.recall import Narrowing
+from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.gauge.fill import fill_of
 from memoryd.interfaces.hook import DIALECTS
+from memoryd.reading.scrubbing import Scrubber
 from memoryd.recall.injection import RECENT_FILE, Budget, Injection, Part
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
@@ -30,6 +35,7 @@ from memoryd.requests.context import Asker
 from memoryd.running import now_files
 from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
 from memoryd.scrub.policy import Policy
+from memoryd.worker.client import Worker
 
 PROMPT_TOKENS = 500  # of what is told beside a prompt
 PROMPT_HITS = 3
@@ -40,6 +46,7 @@ _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # as agents make them up: no secret, and short
 _SESSIONS = 200  # of which it is remembered what they were told
 _PROJECTS = 4  # of an agent, the last ones, for whose sessions the text is prepared
+_LOOK_SECONDS = 60.0  # between two preparations if nothing was written: the day may have changed
 _AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
 _SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
 
@@ -66,6 +73,8 @@ class HookAnswerer:
         self._last: dict[_InjectionRequest, tuple[contexts.InjectionMaterial, Policy, Budget, Injection]] = {}
         self._suggested: dict[tuple[str, str], None] = {}  # session and limit, the oldest first
         self._sessions: dict[str, _LastInjection] = {}  # by the id that the agent gives it, as long as it goes on
+        written = [app.database, app.recall.indexer.index.path]  # an edit of a memory file is written to both
+        self._looks = LookTimer(written, 0, app.clock.monotonic(), anyway=_LOOK_SECONDS)
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """Return the requests that hooks may make."""
@@ -113,10 +122,9 @@ class HookAnswerer:
         if not found:
             return {"text": ""}
         app, units = self._app, _read_request(agent, request, None).units
-        self._keep_ready()
         remembered = contexts.redact_material(contexts.InjectionMaterial((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
-        made = contexts.fit_material(remembered, budget, lambda texts: app.worker.count(texts).tokens)
+        made = contexts.fit_material(remembered, budget, _estimate_tokens)
         self._note(request, self._known_to(agent, request) + (made.text if request.get("keeps", True) else ""))
         self._log(agent, request, made)
         return {"text": made.text}
@@ -187,7 +195,19 @@ class HookAnswerer:
         An agent waits for less time than the scanner needs to start. While a session with injected text goes on, the
         scanner stays loaded for its prompts.
         """
-        agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
+        is_in_use = self._is_in_use()
+        if (is_in_use or not self._loop.counts) and self._looks.is_due(self._app.clock.monotonic()):
+            self._prepare()
+        if is_in_use:
+            self._keep_ready()
+
+    def _is_in_use(self) -> bool:
+        """Return True while a session goes on that was told something."""
+        since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
+        return any(told.at > since for told in list(self._sessions.values()))
+
+    def _prepare(self) -> None:
+        app, agents = self._app, {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
         gathered: dict[tuple[str, Asker], contexts.InjectionMaterial] = {}
         first = [
             _InjectionRequest(agent.id, files, units, asker=Asker(root=root))
@@ -195,27 +215,48 @@ class HookAnswerer:
             for root in (None, *self._list_roots(agent))
             for files, units in _SHAPES
         ]
+
+        changed: dict[_InjectionRequest, contexts.InjectionMaterial] = {}
+        clean: dict[_InjectionRequest, contexts.InjectionMaterial] = {}
         for asked in dict.fromkeys([*self._last, *first]):
-            try:
+            with self._left_to_the_asker(asked):
                 key = asked.agent_id, asked.asker
                 if key not in gathered:
                     gathered[key] = self._gather(agents[asked.agent_id], asked.asker)
-                self._worked_out(gathered[key], asked)
-            except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
-                self._last.pop(asked, None)
-                self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
+                selected, remembered = self._select(asked, gathered[key])
+                if self._find_last(selected, remembered) is None:
+                    changed[selected] = remembered
+        if changed:
+            self._give_way(app.worker)
+        for asked, remembered in changed.items():
+            with self._left_to_the_asker(asked):
+                clean[asked] = contexts.redact_material(remembered, app.scrubber.redact)
+        if clean:
+            self._give_way(app.scrubber)
+        for asked, material in clean.items():
+            with self._left_to_the_asker(asked):
+                self._fit(asked, changed[asked], material)
         for agent in agents.values():
-            access.settle_grants(self._app.settings, agent)
-        since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
-        if any(told.at > since for told in list(self._sessions.values())):
-            self._keep_ready()
+            access.settle_grants(app.settings, agent)
+
+    @contextmanager
+    def _left_to_the_asker(self, asked: _InjectionRequest) -> Iterator[None]:
+        """Let what fails be worked out, and told, when somebody asks."""
+        try:
+            yield
+        except (KeyError, MemorydError) as error:
+            self._last.pop(asked, None)
+            self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
+
+    def _give_way(self, child: Worker | Scrubber) -> None:
+        """End an idle child process before another starts, unless an agent may soon ask: each takes 50 MB."""
+        if not self._is_in_use():
+            child.tick(math.inf)
 
     def _keep_ready(self) -> None:
-        """Load both child processes in parallel, because an agent may be waiting."""
+        """Load the scanner, because an agent may soon be waiting."""
         try:
-            scan = self._app.scrubber.begin([""])
-            self._app.worker.count([""])
-            scan.result()
+            self._app.scrubber.begin([""]).result()
         except MemorydError as error:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
@@ -230,21 +271,40 @@ class HookAnswerer:
 
     def _inject(self, agent: Agent, request: Mapping[str, Any]) -> Injection:
         asked = _read_request(agent, request, self._own(agent, request))
-        return self._worked_out(self._gather(agent, asked.asker), asked)
+        return self._work_out(asked, self._gather(agent, asked.asker))
 
-    def _worked_out(self, remembered: contexts.InjectionMaterial, asked: _InjectionRequest) -> Injection:
-        app, policy = self._app, self._app.scrubber.policy
-        if asked.asker != remembered.asker:  # what of it makes no difference any more
+    def _work_out(self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial) -> Injection:
+        asked, remembered = self._select(asked, gathered)
+        if (last := self._find_last(asked, remembered)) is not None:
+            return last
+        scan = self._app.scrubber.begin([""])
+        self._app.worker.count([""])  # an agent waits: both children start side by side
+        scan.result()
+        return self._fit(asked, remembered, contexts.redact_material(remembered, self._app.scrubber.redact))
+
+    def _select(
+        self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial
+    ) -> tuple[_InjectionRequest, contexts.InjectionMaterial]:
+        """Return the request without what makes no difference, and what of the material it may get."""
+        if asked.asker != gathered.asker:
             self._last.pop(asked, None)
-            asked = asked._replace(asker=remembered.asker)
+            asked = asked._replace(asker=gathered.asker)
         if not asked.files:  # which the agent loads itself
-            parts = tuple(one for one in remembered.parts if one.name in {RECENT_FILE, contexts.ASKED})
-            remembered = remembered._replace(parts=parts, unreadable=())
+            parts = tuple(one for one in gathered.parts if one.name in {RECENT_FILE, contexts.ASKED})
+            gathered = gathered._replace(parts=parts, unreadable=())
+        return asked, gathered
+
+    def _find_last(self, asked: _InjectionRequest, remembered: contexts.InjectionMaterial) -> Injection | None:
+        """Return the last answer if all that it was made of is as it was."""
+        last, budget = self._last.get(asked), contexts.budget_of(self._app.settings, units=asked.units)
+        same = last is not None and last[:3] == (remembered, self._app.scrubber.policy, budget)
+        return last[3] if last is not None and same else None
+
+    def _fit(
+        self, asked: _InjectionRequest, remembered: contexts.InjectionMaterial, clean: contexts.InjectionMaterial
+    ) -> Injection:
+        app, policy = self._app, self._app.scrubber.policy
         budget = contexts.budget_of(app.settings, units=asked.units)
-        if (last := self._last.get(asked)) is not None and last[:3] == (remembered, policy, budget):
-            return last[3]
-        self._keep_ready()
-        clean = contexts.redact_material(remembered, app.scrubber.redact)
         made = contexts.fit_material(clean, budget, lambda texts: app.worker.count(texts).tokens)
         self._last[asked] = remembered, policy, budget, made
         return made
@@ -281,6 +341,14 @@ def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> 
     root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else projects.OTHER
     files = bool(request.get("files", True))
     return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, Asker(own, root))
+
+
+def _estimate_tokens(texts: Sequence[str]) -> list[int]:
+    """Return about how many tokens texts have: a quarter of their bytes, which holds for Chinese as well.
+
+    Loading a tokenizer for a few lines beside a prompt takes longer than an agent waits, and 58 MB.
+    """
+    return [-(-len(text.encode(errors="replace")) // CHARACTERS_PER_TOKEN) for text in texts]
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:

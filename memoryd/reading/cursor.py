@@ -66,7 +66,7 @@ class Cursor:
     reader: LineFormat | None = None
     identity: Identity | None = None
     meetings: Meetings | None = None
-    unfinished: bool = True  # there are bytes behind the offset that were not looked at
+    unfinished: bool = True  # this process has not looked at all bytes behind the offset
     doubtful: bool = False  # changed within a clock tick of the last look, so that one more change would not show
     rested: bool = False  # looked at after it had been left alone
     unheard: bool = False  # it has been told that messages in it are passed over
@@ -83,11 +83,13 @@ class Cursor:
 
     def is_as_read(self, stat: Stat) -> bool:
         """Return True if the file looks as it did when it was read to its end."""
-        return (
-            not (self.is_gone or self.unfinished or self.doubtful)
-            and self.hasher is not None
-            and (self.device, self.inode, self.size, self.mtime_ns, self.ctime_ns) == tuple(stat)
-        )
+        return not (self.is_gone or self.unfinished or self.doubtful) and (
+            self.device,
+            self.inode,
+            self.size,
+            self.mtime_ns,
+            self.ctime_ns,
+        ) == tuple(stat)
 
     def row(self) -> dict[str, Any]:
         """Return the cursor as its row of `transcript`."""

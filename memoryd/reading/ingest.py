@@ -415,6 +415,8 @@ class Ingest:
                 self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, stat.size))
                 if what.name == "new":
                     cursor.meetings = None  # of an old file, and rebuilt if it grows: an import reads thousands
+        elif stat.size == cursor.offset:
+            cursor.unfinished = False  # an earlier process had read it to its end
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:

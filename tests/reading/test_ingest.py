@@ -20,6 +20,7 @@ from memoryd.errors import StateError
 from memoryd.files import ranges
 from memoryd.reading import cursor as reading
 from memoryd.reading import ingest as ingesting
+from memoryd.reading.ingest import Ingest
 from memoryd.transcripts import fate
 
 LOG = "log.jsonl"
@@ -90,6 +91,25 @@ def test_a_last_line_without_an_end_is_taken_once_the_file_has_rested_also_after
     world.poll()
     assert world.texts() == texts(1, 3)
     world.check_spans()
+
+
+def test_a_file_that_an_earlier_process_read_to_its_end_is_opened_once_more_only(world, monkeypatch):
+    world.write(LOG, claudes(1, 3))
+    world.poll()
+    world.restart()
+    world.later(120)
+    opened = []
+    real = Ingest._look_closer
+    monkeypatch.setattr(Ingest, "_look_closer", lambda *told: (opened.append(told[-1]), real(*told)))
+    world.poll()
+    assert len(opened) == 1
+    world.later(120)
+    world.poll()
+    assert len(opened) == 1
+    world.append(LOG, claudes(4, 4))
+    world.poll()
+    assert len(opened) == 2
+    assert world.texts() == texts(1, 4)
 
 
 def test_a_session_keeps_the_branch_of_the_last_record_that_says_without_secrets(world):
