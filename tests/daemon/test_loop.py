@@ -65,6 +65,44 @@ def test_a_run_does_not_wait_for_the_end_of_a_turn(scratch, opened, loop):
     assert ended(loop) == ["succeeded"]
 
 
+def test_tokens_are_counted_once_the_history_is_read_and_without_the_scanner_in_memory(
+    scratch, opened, loop, monkeypatch
+):
+    scratch.append([*said(0), filler(minute=30)], "one")
+    read_all(opened)
+    (session_id,) = opened.ingest.changed
+    counted = []
+    monkeypatch.setattr(sleeping, "count_or_estimate", lambda *told: counted.append(told[-1]))
+    rested = []
+    monkeypatch.setattr(opened.scrubber, "tick", rested.append)
+    now = loop.clock.monotonic()
+    loop.reads_since = now
+    loop._consider([session_id])
+    assert (loop.counts, loop.uncounted) == ({}, {session_id})
+    loop._read_changed(now)  # nothing waits to be read any more
+    assert rested == [float("inf")]
+    loop._consider(loop._find_changed_keys())
+    loop.counts[session_id].result(60)
+    assert (counted, loop.uncounted) == ([session_id], set())
+    loop.counts.clear()
+    loop.reads_since = now - 1000  # history is read for so long that a live session may be among what waits
+    loop._consider([session_id])
+    assert session_id in loop.counts
+
+
+def test_a_slot_that_was_used_is_asked_about_again_after_a_write_only(loop, monkeypatch):
+    asked = []
+    monkeypatch.setattr("memoryd.daemon.scheduled_times.queue_ready", lambda _app, slot: asked.append(slot.kind) or 0)
+    loop._run_schedules()
+    first = len(asked)
+    assert first
+    loop._run_schedules()
+    assert len(asked) == first
+    loop._note_start()
+    loop._run_schedules()
+    assert len(asked) == 2 * first
+
+
 def test_a_loop_that_stops_launches_nothing_more(scratch, opened, loop):
     loop.stop_asked = True
     loop._consider([heard(scratch, opened, "one")])

@@ -18,7 +18,7 @@ from facts_world import store_on
 from scratch import STARTED, Scratch, in_process, message, recent, said, until
 
 from memoryd.daemon.loop import Loop, Timer
-from memoryd.database import profile, sqlite
+from memoryd.database import alarms, profile, sqlite
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
 from memoryd.files.log import get_logger
@@ -449,6 +449,28 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_scanner(world
         made.announce({"workspace": str(world.workspace), "event": "session-end", "session": "s1"})
         made.refresh()
         assert scanned == [[""]], "the session is over"
+
+
+def test_answers_are_prepared_anew_after_a_write_only_and_by_one_child_at_a_time(world):
+    app, made = world.app, HookAnswerer(world.app, world.loop)
+    done = []
+    real = made._gather
+
+    def rest(name, child):
+        return patch.object(child, "tick", side_effect=lambda _now: done.append(name))
+
+    with (
+        patch.object(made, "_gather", side_effect=lambda *told: (done.append("gathered"), real(*told))[1]),
+        rest("counting rests", app.worker),
+        rest("scanning rests", app.scrubber),
+    ):
+        made.refresh()
+        assert done == ["gathered", "counting rests", "scanning rests"]
+        made.refresh()
+        assert len(done) == 3
+        alarms.set_alarm(app.engine, "test", "something was written", app.clock.text())
+        made.refresh()
+        assert done[3:] == ["gathered"], "looked at, and found to be the same"
 
 
 def test_a_start_that_two_hooks_tell_of_is_answered_once(world):
