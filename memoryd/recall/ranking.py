@@ -1,12 +1,10 @@
 """Ranking: how relevant a document is, by its words and by what is known of it besides.
 
 The words give the score (BM25 with field weights). It is multiplied by what makes one of two equal hits the better one:
-how recent a dated file is, how important a memory, and what people and agents said of it. Then no one file may crowd
-out the others.
+how recent a dated file is, how important a memory, and what people and agents said of it.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -19,10 +17,9 @@ IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
 VOTE = 1.15  # for each "good" more than "bad", and as much less the other way …
 MOST_VOTES = 4  # … up to so many
 COPY = 0.7  # share of a hit's text that better hits show: then it is a copy …
-_HALF = 0.5  # … or so much of it, with its best sentence
+_HALF = 0.35  # … or so much of it, with its best sentence
 _ROW = 3  # words
 _WORD = re.compile(r"[^\W_]+")
-CROWD = 0.85  # for each better hit of the same file, a session's turns and single facts aside
 DATED = frozenset({"daily", "archive", "recent"})
 SESSION = "session"
 FACT = "fact"
@@ -82,7 +79,7 @@ def rank(
     `weigh` gives what a score is multiplied by for what the text itself says.
     """
     scored = [_score(one, known(one), today, weigh(one)) for one in candidates]
-    return _sort(_penalize_repeats(_sort(scored, quoting)), quoting)
+    return _sort(scored, quoting)
 
 
 def _sort(found: Iterable[RankedCandidate], quoting: frozenset[int]) -> list[RankedCandidate]:
@@ -117,7 +114,7 @@ def compute_boost(known: KnownMemory | None) -> float:
 def iterate_copies_last(
     ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits in order; last those of whose passage better hits have most, or half with its best sentence."""
+    """Yield the hits in order; last those of whose passage better hits have most, or a third with its best sentence."""
     told: set[tuple[str, ...]] = set()
     copies = []
     for one in ranked:
@@ -135,19 +132,6 @@ def _list_rows(text: str) -> set[tuple[str, ...]]:
     """Return the words of a text, three in a row each."""
     words = _WORD.findall(text.lower())
     return {tuple(words)} if len(words) < _ROW else set(zip(words, words[1:], words[2:], strict=False))
-
-
-def _penalize_repeats(order: Sequence[RankedCandidate]) -> list[RankedCandidate]:
-    """Return each hit of a file less than the better ones of that file."""
-    seen: Counter[str] = Counter()
-    found = []
-    for one in order:
-        path = one.candidate.path
-        is_file = one.candidate.tier not in {SESSION, FACT}
-        weight = CROWD ** seen[path] if is_file else 1.0
-        seen[path] += 1
-        found.append(RankedCandidate(one.candidate, one.score * weight, one.known, one.boosts))
-    return found
 
 
 # ── one order of what was found by words and by meaning ───────────────────────────────────────────────────────────────

@@ -17,7 +17,8 @@ import pytest
 from facts_world import store_on
 from scratch import STARTED, Scratch, in_process, message, recent, said, until
 
-from memoryd.daemon.loop import Loop, Timer
+from memoryd.daemon.loop import Loop
+from memoryd.daemon.timers import Timer
 from memoryd.database import alarms, profile, sqlite
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
