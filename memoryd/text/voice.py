@@ -210,13 +210,14 @@ _GREETS = re.compile(
     re.IGNORECASE,
 )
 _MACHINE = re.compile(
-    r"\s*(?:"
+    # A line of a million spaces takes a second, not a day: only the columns of a table begin within the space.
+    r"(?:\s*\t)?[^\n\t]*\t[^\n\t]+\t|\s*+(?:"
     r"\[?\d{4}-\d\d-\d\d[T ,]\d|\[?\d\d:\d\d:\d\d\b|\[?\d\d?/\w{3}/\d{4}|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d|time=\S"
     r"|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|NOTICE)\b[]:\s|]|\[[a-z][\w.-]*(?: \d+)?\] "
     r"|[IWEF]\d{4} \d\d:\d\d|\d{4}/\d\d/\d\d \d\d:\d\d"
     r"|Traceback \(most recent|File \"[^\"]+\", line \d|at [\w.$<>/\[\] ]+\(|at \S+:\d+|Caused by:|goroutine \d|panic:"
     r"|[\w.]*(?:Error|Exception|Warning)(?: \[[^\]]*\])?:|(?:error|warning|fatal|remote|npm ERR!)(?:\[\w+\])?:"
-    r"|(?:\+\+\+|---) \S+[/.]|@@ -\d|diff --git |\S+:\d+(?::\d+)?: |\d+ *\||[^\n\t]*\t[^\n\t]+\t|usage: \S"
+    r"|(?:\+\+\+|---) \S+[/.]|@@ -\d|diff --git |\S+:\d+(?::\d+)?: |\d+ *\||usage: \S"
     r"|(?:[$❯➜λ]|>>>) *(?:\S|$)|/[\w./-]{0,60} [$#%] |[│┃├└╭╰▶⏺⎿]|[\[\]{}();,\"]+\s*$|HTTP/\d|(?:FAIL|PASS)(?:ED)?\b"  # noqa: RUF001
     r"|(?:\([\w.-]{1,40}\) ?)?[\w.-]{1,60}@[\w.-]{1,60}[ :~][^\n]{0,200}[$%#>]|\"[\w.-]+\" *:"
     # What terminals and browsers ask and report, and the numbered lines of a difference in a terminal.

@@ -243,6 +243,12 @@ def test_a_long_text_of_one_thing_is_read_in_one_go(hard):
     assert prose.list_lines(text) is not None
 
 
+@pytest.mark.parametrize("hard", [" ", "<a>"])
+def test_a_line_of_nothing_but_space_or_tags_is_read_in_one_go(hard):
+    text = hard * (450_000 // len(hard))
+    assert len(keep_own_words(text)) <= len(text)
+
+
 def test_of_an_expanded_prompt_file_nothing_is_known_to_be_typed():
     rest = "You **MUST** consider the user input before proceeding (if not empty).\n\nAlways use curl.\n"
     text = f"\n## User Input\n\n```text\nFrom now on never ask.\n```\n\n{rest}"
