@@ -35,6 +35,7 @@ from memoryd.files.log import get_logger
 from memoryd.files.ranges import OpenFiles
 from memoryd.reading.ingest import Ingest
 from memoryd.reading.scrubbing import Scrubber
+from memoryd.scrub.policy import Policy
 from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
@@ -74,19 +75,19 @@ def decode(files: list[Path]) -> None:
 
 def compare_formats(folder: Path) -> None:
     """Print how fast the files of each program are read in."""
-    with scanning() as scrubber:
+    with scanning() as scanner:
         for own in sorted(path for path in folder.iterdir() if path.is_dir()):
             files = sorted(path for path in own.rglob("*") if path.suffix in SUFFIXES)
             size = sum(path.stat().st_size for path in files) / 1e6
-            pairs = [(seconds(decode, files), seconds(ingest, own, scrubber, "**/*")) for _ in range(REPEATS)]
+            pairs = [(seconds(decode, files), seconds(ingest, own, scanner, "**/*")) for _ in range(REPEATS)]
             bare, whole = (size / statistics.median(values) for values in zip(*pairs, strict=True))
-            turns = ingest(own, scrubber, "**/*")
+            turns = ingest(own, scanner, "**/*")
             speeds = f"{bare:.0f} | {whole:.1f} | {whole / bare:.3f}"
             print(f"| {own.name} | {size:.2f} | {len(files)} | {turns} | {speeds} |", flush=True)
 
 
-def ingest(folder: Path, scrubber: Scrubber, pattern: str = "**/*.jsonl") -> int:
-    """Read a folder into a database of its own; tells how many turns that gave."""
+def ingest(folder: Path, scanner: Worker, pattern: str = "**/*.jsonl") -> int:
+    """Read a folder into a database of its own, as if for the first time; tells how many turns that gave."""
     with tempfile.TemporaryDirectory() as state:
         workspace = Path(state, "work")
         workspace.mkdir()
@@ -96,7 +97,8 @@ def ingest(folder: Path, scrubber: Scrubber, pattern: str = "**/*.jsonl") -> int
         )
         clock, files = Clock(), OpenFiles()
         engine = schema.open_database(Path(state, "memoryd.db"), now=clock.text()).engine
-        reader = Ingest(engine, settings, clock, get_logger("memoryd.bench"), files, scrubber)
+        log = get_logger("memoryd.bench")
+        reader = Ingest(engine, settings, clock, log, files, Scrubber(scanner, log))
         reader.scan()
         while reader.again:
             paths = list(reader.again)
@@ -112,13 +114,11 @@ def ingest(folder: Path, scrubber: Scrubber, pattern: str = "**/*.jsonl") -> int
 
 
 @contextlib.contextmanager
-def scanning() -> Iterator[Scrubber]:
+def scanning() -> Iterator[Worker]:
     """A scanner at work, its rules loaded."""
-    with tempfile.TemporaryDirectory() as state:
-        scrubber = Scrubber(Worker(Path(state)), get_logger("memoryd.bench"))
-        scrubber.scan(["to be ready"])
-        yield scrubber
-        scrubber.close()
+    with tempfile.TemporaryDirectory() as state, Worker(Path(state)) as scanner:
+        scanner.scan(["to be ready"], Policy())
+        yield scanner
 
 
 def seconds(work: object, *arguments: object) -> float:
@@ -151,8 +151,8 @@ def peak(folder: Path) -> tuple[float, int]:
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--peak"]:
-        with scanning() as scrubber:
-            turns = ingest(Path(arguments[1]), scrubber)
+        with scanning() as scanner:
+            turns = ingest(Path(arguments[1]), scanner)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, turns)
         return 0
     if arguments[:1] == ["--formats"]:
@@ -162,8 +162,8 @@ def main(arguments: list[str]) -> int:
     files = sorted(folder.rglob("*.jsonl"))
     size = sum(path.stat().st_size for path in files) / 1e6
     parse(files)
-    with scanning() as scrubber:
-        pairs = [(seconds(parse, files), seconds(ingest, folder, scrubber)) for _ in range(REPEATS)]
+    with scanning() as scanner:
+        pairs = [(seconds(parse, files), seconds(ingest, folder, scanner)) for _ in range(REPEATS)]
     ratio = statistics.median(bare / whole for bare, whole in pairs)
     bare, whole = (statistics.median(values) for values in zip(*pairs, strict=True))
     speeds = f"json.loads {size / bare:.0f} MB/s, ingest {size / whole:.0f} MB/s"

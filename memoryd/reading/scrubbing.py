@@ -26,6 +26,7 @@ Progress = Callable[[], None]
 
 KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
 KEPT_CLEAN = 100_000
+LEAST_KNOWN = 128  # characters of a turn that is worth a hash: nearly all of what is repeated
 # What agents make as ids, and short words: no secret has this shape, or every id would be one.
 _PLAIN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -74,7 +75,10 @@ class Scan:
 
 
 class _CleanTexts(NamedTuple):
-    """Cache a policy's results: names as they may be kept, and the hashes of texts without a finding."""
+    """Cache a policy's results: names as they may be kept, and the hashes of texts without a finding.
+
+    A text without one has none either where the policy is to redact instead of to skip.
+    """
 
     policy: Policy
     names: dict[str, str]
@@ -115,8 +119,12 @@ class Scrubber:
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def scan(self, texts: Sequence[str], progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
-        """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts."""
-        return self._scan(texts, self.policy, progress)
+        """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts.
+
+        A resumed session repeats the one it comes from, and each run asks for the same memory files. So what was clean
+        is known again by its hash; `require_clean`, which asserts, goes by no such word.
+        """
+        return self._scan_new(texts, self._known, progress, LEAST_KNOWN)
 
     def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[ScrubbedText | None]:
         """Return each text without its secrets, also where the policy is to skip such texts.
@@ -128,6 +136,18 @@ class Scrubber:
     def begin(self, texts: Sequence[str]) -> Scan:
         """Start a scan on another thread, so that the caller can continue."""
         return Scan(lambda progress: self.scan(texts, progress))
+
+    def _scan_new(
+        self, texts: Sequence[str], known: _CleanTexts, progress: Progress = _do_nothing, least: int = 0
+    ) -> list[ScrubbedText | None]:
+        clean = known.clean
+        hashes = {text: _hash_of(text) for text in texts if len(text) >= least}
+        asked = [text for text in dict.fromkeys(texts) if hashes.get(text) not in clean]
+        found = dict(zip(asked, self._scan(asked, known.policy, progress), strict=True))
+        if len(clean) > KEPT_CLEAN:
+            clean.clear()
+        clean.update(hashes[one] for one, scrubbed in found.items() if one in hashes and scrubbed == (one, (), False))
+        return [found[text] if text in found else ScrubbedText(text, ()) for text in texts]
 
     def _scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[ScrubbedText | None]:
         if not texts:
@@ -171,25 +191,13 @@ class Scrubber:
         return kept
 
     def redact(self, texts: Sequence[str]) -> list[str]:
-        """Return texts without their secrets, also where the policy is to skip such texts.
-
-        Asked for the same memory files by each run, so what was clean is known again by its hash; `require_clean`,
-        which asserts, goes by no such word.
-        """
-        policy, _, clean = self._known
-        hashes = {text: _hash_of(text) for text in texts}
-        asked = [text for text in hashes if hashes[text] not in clean]
-        changed: dict[str, str] = {}
-        if len(clean) > KEPT_CLEAN:
-            clean.clear()
-        for text, scrubbed in zip(asked, self._scan(asked, _make_redacting(policy), _do_nothing), strict=True):
-            if scrubbed is None:
-                raise _make_unscanned_error("a text")
-            if scrubbed.findings:
-                changed[text] = scrubbed.text
-            else:
-                clean.add(hashes[text])
-        return [changed.get(text, text) for text in texts]
+        """Return texts without their secrets, also where the policy is to skip such texts."""
+        known = self._known
+        redacting = known._replace(policy=_make_redacting(known.policy))
+        found = [scrubbed for scrubbed in self._scan_new(texts, redacting) if scrubbed is not None]
+        if len(found) < len(texts):
+            raise _make_unscanned_error("a text")
+        return [scrubbed.text for scrubbed in found]
 
     def redact_own(self, texts: Sequence[str]) -> list[str]:
         """Return the texts of a person's own files without secrets; there, `<private>` tags are ordinary text."""
