@@ -547,9 +547,10 @@ class Ingest:
         if cursor.reader is None or not cursor.reader.many_sessions:
             return found
         known: dict[Identity | None, str] = {}
-        for owner in dict.fromkeys(one.owner or cursor.identity for one in found):
-            if owner is not None:
-                known[owner] = cursor.session_id = self.session_for(cursor, self.without_secrets(owner))
+        owners = [owner for owner in dict.fromkeys(one.owner or cursor.identity for one in found) if owner is not None]
+        self.scrubber.names((owner.session_id for owner in owners), self.progress)  # all at once
+        for owner in owners:
+            known[owner] = cursor.session_id = self.session_for(cursor, self.without_secrets(owner))
         last = found[-1].owner if found and not cursor.unfinished else None
         return [
             one._replace(
