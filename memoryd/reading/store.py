@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.clock import moment_of, text_of
 from memoryd.database import erasure, packing, query, sqlite, turns
@@ -36,6 +36,11 @@ FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scan of at
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
 _BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
 _OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
+_EMPTY_SESSION = {"turns": 0, "last_seq": 0, "gauge": "{}", "counted_seq": 0, "model": None, "branch": None}
+_UPDATE_SESSION = (
+    "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, branch = ?, last_turn_at = ?6,"
+    " state = 'active', started_at = coalesce(started_at, ?6), ended_at = NULL WHERE id = ?"
+)
 # The fields of a turn, besides its text, that a transcript decides.
 _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name", "branch")
 _GET_NAMES = attrgetter(*_NAMES)
@@ -129,9 +134,9 @@ def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None
     fresh = [cursor for cursor in batch.cursors.values() if cursor.id is None]
     try:
         with sqlite.begin_write(engine) as connection:
-            for row in batch.sessions.values():
-                sql = f"INSERT INTO session ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
-                query.run(connection, sql, *row.values())
+            if rows := [*batch.sessions.values()]:  # all have the same columns
+                sql = f"INSERT INTO session ({', '.join(rows[0])}) VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
+                query.change_each(connection, sql, (tuple(row.values()) for row in rows))
             _store_cursors(connection, batch)
             _store_turns(connection, batch, result, restored)
             _store_live(connection, batch, result)
@@ -189,10 +194,7 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
         "seen_at": now,
         "started_at": identity.started_at,
         "last_turn_at": _moment(identity.started_at, cursor.mtime_ns),
-        "turns": 0,
-        "last_seq": 0,
-        "gauge": "{}",
-        "counted_seq": 0,
+        **_EMPTY_SESSION,
     }
     return candidate
 
@@ -270,7 +272,8 @@ def _insert(
         session_id = found.session_id or read_as["session_id"] or ""
         state = states.get(session_id)
         if state is None:
-            state = states[session_id] = _SessionState(connection, session_id)
+            own = batch.sessions.get(session_id)  # as it was written just now
+            state = states[session_id] = _SessionState(own or turns.session_row(connection, session_id))
         if turn.role is Role.USER and turn.kind in SPOKEN and turn.tool_call_id is not None:
             turn = _confirm_origin(connection, session_id, turn, calls)
         elif turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id is not None:
@@ -285,8 +288,7 @@ def _insert(
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)
-        for state in states.values():
-            state.store(connection)
+        query.change_each(connection, _UPDATE_SESSION, (state.values() for state in states.values()))
         result.turns += len(rows)
         result.sessions.update(states)
     return seqs
@@ -414,12 +416,12 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTu
     if row["withheld"] == DAMAGED:  # it was counted, and consumed, where it stands
         turns.give_text(connection, row["id"], seq, found.turn.text)
         return set()
-    state = _SessionState(connection, session_id)
+    state = _SessionState(turns.session_row(connection, session_id))
     passed = turns.read_consumed(connection, session_id)
     new_seq = state.seq + 1 if seq <= passed and found.turn.kind in SPOKEN else seq
     turns.give_text(connection, row["id"], new_seq, found.turn.text)
     state.reveal(found.turn, seq, new_seq, turns.seq_of_record(connection, session_id, state.gauge.record_id))
-    state.store(connection)
+    query.run(connection, _UPDATE_SESSION, *state.values())
     sql = "UPDATE session SET counted_seq = min(counted_seq, ?) WHERE id = ?"
     query.run(connection, sql, new_seq - 1, session_id)
     return {session_id}
@@ -428,10 +430,9 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTu
 class _SessionState:
     """Hold a session's row while a batch is added to it."""
 
-    def __init__(self, connection: Connection, session_id: str) -> None:
-        row = turns.session_row(connection, session_id)
+    def __init__(self, row: Mapping[str, Any] | RowMapping | None) -> None:
         assert row is not None  # noqa: S101 - a cursor's session is made before its first turn
-        self.id = session_id
+        self.id = row["id"]
         self.seq = row["last_seq"]
         self.turns = row["turns"]
         self.gauge = live.Gauge(**json.loads(row["gauge"]))
@@ -462,16 +463,12 @@ class _SessionState:
         if seq >= measured_at and seq >= self.gauge.since_seq:
             self.gauge = live.with_text(self.gauge, turn)
 
-    def store(self, connection: Connection) -> None:
-        """Write the row; a session that had ended becomes live again."""
+    def values(self) -> tuple[Any, ...]:
+        """Return what `_UPDATE_SESSION` writes; a session that had ended becomes live again."""
         gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # the others are as they begin
         last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
-        query.run(
-            connection,
-            "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, branch = ?, last_turn_at = ?6,"
-            " state = 'active', started_at = coalesce(started_at, ?6), ended_at = NULL WHERE id = ?",
-            self.seq, self.turns, json.dumps(gauge, sort_keys=True), self.model, self.branch, last, self.id,
-        )  # fmt: skip
+        text = json.dumps(gauge, sort_keys=True)
+        return self.seq, self.turns, text, self.model, self.branch, last, self.id
 
 
 def _moment(text: str | None, mtime_ns: int) -> str:
