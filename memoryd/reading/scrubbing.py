@@ -194,19 +194,13 @@ class Scrubber:
         """Return texts without their secrets, also where the policy is to skip such texts."""
         known = self._known
         redacting = known._replace(policy=_make_redacting(known.policy))
-        found = [scrubbed for scrubbed in self._scan_new(texts, redacting) if scrubbed is not None]
-        if len(found) < len(texts):
-            raise _make_unscanned_error("a text")
-        return [scrubbed.text for scrubbed in found]
+        return _texts_of(self._scan_new(texts, redacting))
 
     def redact_own(self, texts: Sequence[str]) -> list[str]:
         """Return the texts of a person's own files without secrets; there, `<private>` tags are ordinary text."""
         if self.policy.secrets == self.policy.pii == "off":
             return list(texts)  # without starting the scanner, which does nothing then
-        found = [scrubbed for scrubbed in self.scan_redacting(texts, private=False) if scrubbed is not None]
-        if len(found) < len(texts):
-            raise _make_unscanned_error("a text")
-        return [scrubbed.text for scrubbed in found]
+        return _texts_of(self.scan_redacting(texts, private=False))
 
     def redact_path(self, path: str) -> str:
         """Return a path with its secrets masked."""
@@ -269,6 +263,13 @@ def with_strings(value: Any, change: Callable[[str], str]) -> Any:
 
 def _make_redacting(policy: Policy, *, private: bool = True) -> Policy:
     return replace(policy, secrets="redact" if policy.secrets == "skip" else policy.secrets, private=private)
+
+
+def _texts_of(found: Sequence[ScrubbedText | None]) -> list[str]:
+    texts = [scrubbed.text for scrubbed in found if scrubbed is not None]
+    if len(texts) < len(found):
+        raise _make_unscanned_error("a text")
+    return texts
 
 
 def _hash_of(text: str) -> bytes:
