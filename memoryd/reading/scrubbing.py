@@ -25,7 +25,7 @@ Progress = Callable[[], None]
 
 
 KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
-KEPT_CLEAN = 100_000
+KEPT_CLEAN = 30_000  # hashes: 3 MB
 LEAST_KNOWN = 128  # characters of a turn that is worth a hash: nearly all of what is repeated
 # What agents make as ids, and short words: no secret has this shape, or every id would be one.
 _PLAIN = re.compile(
