@@ -18,7 +18,7 @@ from memoryd.jobs.job import EditFacts, LearnedFact
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import FactBatch, NewFact, Store, fact_of
 from memoryd.ledger.guards import Caller, Guard, Refusal
-from memoryd.ledger.memory import Ending, Memory, MemoryKind, draw_id, hash_of
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, hash_of
 from memoryd.ledger.operation import Change, Delete
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
@@ -42,14 +42,8 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
     going = {one for learned in wanted for one in learned.replaces} | set(edit.forgotten)
     store = Store(fact_of(memory) for memory in live.values() if memory.id not in going or memory.constitutional)
     news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]
-    created = store.create(
-        news,
-        writer.facts,
-        now,
-        lambda taken: draw_id(MemoryKind.FACT, writer.new_id, taken),
-        memories.TakenIds(connection),
-        {memory.id for memory in live.values() if memory.constitutional},
-    )
+    protected = {memory.id for memory in live.values() if memory.constitutional}
+    created = store.create(news, writer.facts, now, writer.new_id, memories.TakenIds(connection), protected)
     ends = _ends(edit, wanted, created, live)
     passed = writer.judge(
         connection,
