@@ -183,10 +183,8 @@ class FactStore:
         states = []
         for section, entry in sections.items():
             at = ProfileEntry(entry.text, entry.updated_at or now)
-            name, state = profile.write(
-                connection, self.agent_id, section, at, sources=(), run_id=run_id, new_hex=_new_hex
-            )
-            states.append(("profile", name, state))
+            row = profile.build_values(section, at, sources=(), run_id=run_id, new_hex=_new_hex)
+            states.append(profile.write(connection, self.agent_id, row))
         audit.note(connection, states, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
 
     @contextmanager

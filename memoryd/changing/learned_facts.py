@@ -53,19 +53,12 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
         said_anew={hash_of(one.content) for one in wanted if one.said_anew},
     )
     audit.record(connection, passed.changes, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
-    sections = [
-        profile.write(
-            connection,
-            agent_id,
-            ProfileSection(one.section),
-            ProfileEntry(one.text, now),
-            sources=cited(one.sources),
-            run_id=run.id,
-            new_hex=writer.new_id,
-        )
-        for one in edit.sections
-    ]
-    states = [("profile", *section) for section in sections]
+    states = []
+    for one in edit.sections:
+        section, entry = ProfileSection(one.section), ProfileEntry(one.text, now)
+        cites = cited(one.sources)
+        row = profile.build_values(section, entry, sources=cites, run_id=run.id, new_hex=writer.new_id)
+        states.append(profile.write(connection, agent_id, row))
     audit.note(connection, states, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
     done = {change.memory_id for change in passed.changes}
     evicted = tuple(fact.id for fact in created.evicted if fact.id in done)

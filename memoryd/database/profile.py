@@ -28,20 +28,10 @@ def read(connection: Connection, agent_id: str) -> dict[ProfileSection, ProfileE
     return {section: held[section.value] for section in ProfileSection if section.value in held}
 
 
-def write(
-    connection: Connection,
-    agent_id: str,
-    section: ProfileSection,
-    entry: ProfileEntry,
-    *,
-    sources: Iterable[Source],
-    run_id: str | None,
-    new_hex: Callable[[], str],
-) -> tuple[str, str]:
-    """Replace the text of a section; return its name and its state for the audit."""
-    row = build_values(section, entry, sources=sources, run_id=run_id, new_hex=new_hex)
-    put(connection, agent_id, section.value, row)
-    return chain.PROFILE + section.value, chain.dump_state(**row)
+def write(connection: Connection, agent_id: str, row: Mapping[str, str | int | None]) -> tuple[str, str, str]:
+    """Replace the text of a section by what `build_values` returned; return the change for the audit."""
+    put(connection, agent_id, str(row["section"]), row)
+    return "profile", f"{chain.PROFILE}{row['section']}", chain.dump_state(**row)
 
 
 def build_values(
