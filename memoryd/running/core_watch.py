@@ -145,8 +145,8 @@ class CoreWatch:
             text = f"an edit of MEMORY.md touched protected memories, put back: {ids}"
             self.runner.set_alarm(PROTECTED, text, agent.id)
             key = queueing.import_key(agent.id)
-            with sqlite.begin_write(self.runner.engine) as connection:
-                queueing.queue(connection, self.runner.clock, ledger_runs.IMPORT, agent.id, key, trigger="recovery")
+            wanted = (self.runner.clock, ledger_runs.IMPORT, agent.id, key)
+            sqlite.write(self.runner.engine, queueing.queue, *wanted, trigger="recovery")
         elif brought.changes:
             self.runner.set_alarm(PROTECTED, None, agent.id)
 

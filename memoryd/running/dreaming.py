@@ -197,7 +197,7 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
     if again := [one.again for one in every if one.is_pending and one.first <= last and first <= one.last]:
         told["again"] = max(again) + 1
-    told |= _report_flush(source, run.options.get("flushed", ()))
+    told |= _report_flush(source, run)
     if run.options.get("missed_slots"):
         told["missed_slots"] = run.options["missed_slots"]
     if not files:
@@ -284,13 +284,12 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
             )
 
 
-def _report_flush(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
+def _report_flush(source: Gathered, run: Run) -> dict[str, Any]:
     """Return the outcome of the sleeps of live sessions that were queued before a dream."""
+    run_ids = run.options.get("flushed", ())
     if not run_ids:
         return {}
-    sql = "SELECT id, state FROM job_run WHERE id IN (SELECT value FROM json_each(?))"
-    rows = sqlite.read(source.engine, query.fetch_rows, sql, list(run_ids))
-    return {"flushed": {row[0]: row[1] for row in rows}}
+    return {"flushed": sqlite.read(source.engine, runs.read_states, run.agent_id, run_ids)}
 
 
 def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: _EntrySupport) -> DreamInputs:
