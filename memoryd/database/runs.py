@@ -448,22 +448,10 @@ def slot_is_used(connection: Connection, slot: str) -> bool:
     return query.has_row(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
 
 
-def skip(
-    connection: Connection,
-    run_id: str,
-    agent_id: str,
-    trigger: str,
-    now: str,
-    why: str,
-    *,
-    actor: str = "memoryd",
-    slot: str | None = None,
-    kind: str = "sleep",
-) -> None:
-    """Record a run that had nothing to do, with why; with a `slot` it uses that up."""
-    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": actor, "trigger": trigger, "slot": slot}
+def skip(connection: Connection, row: Mapping[str, Any], now: str) -> None:
+    """Insert a run that had nothing to do, with why; with a `slot` it uses that up."""
     times = dict.fromkeys(("created_at", "scheduled_for", "finished_at"), now)
-    _insert(connection, {**row, **times, "state": "skipped", "why": why})
+    _insert(connection, {**row, **times, "state": "skipped"})
 
 
 def note_done(

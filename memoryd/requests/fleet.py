@@ -15,6 +15,7 @@ from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.requests import access, jobs_by_hand, lists, memory_changes, opening, permission
 from memoryd.requests.access import Person
+from memoryd.running import queueing
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
@@ -109,6 +110,5 @@ def _use_up(settings: Settings, agent: Agent, asked: HostRequest) -> None:
         opening.require_known(engine, agent.id)
         if runs.slot_is_used(connection, slot):
             raise RefusedError("the request was carried out before", asked.id)
-        why, run_id = f"{asked.action}, asked by {asked.by}", runs.new_run_id(clock.now())
-        actor = access.current_person().actor
-        runs.skip(connection, run_id, agent.id, "manual", clock.text(), why, actor=actor, slot=slot, kind=KIND)
+        why, actor = f"{asked.action}, asked by {asked.by}", access.current_person().actor
+        queueing.skip(connection, clock, KIND, agent.id, "manual", why, actor=actor, slot=slot)

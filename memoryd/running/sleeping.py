@@ -265,18 +265,10 @@ def _rate(row: RowMapping) -> float:
 
 
 def request(
-    engine: Engine,
-    clock: Clock,
-    row: RowMapping,
-    *,
-    reason: str,
-    trigger: str,
-    upto: int | None = None,
-    actor: str = "memoryd",
+    engine: Engine, clock: Clock, row: RowMapping, trigger: str, *, reason: str, upto: int | None = None, **by: str
 ) -> str | None:
     """Queue a sleep over a session's turns past its watermark; None if one is open, or failed a short time ago."""
-    options = {"reason": reason, "upto": upto}
-    return queueing.request(engine, clock, CONSUMER, row, trigger, actor=actor, options=options)
+    return queueing.request(engine, clock, CONSUMER, row, trigger, options={"reason": reason, "upto": upto}, **by)
 
 
 def count_turns(engine: Engine) -> int:
