@@ -132,22 +132,12 @@ def _describe_work(
     lines = list(map(_work_line, ordered))
     # Statements that only notes have reach the core later, when a dream reads the daily file.
     limit -= sum(one.cost for one in told)
-    memories = _list_memories(spoken, said, chosen, limit, known)
-    return [*(line for line in lines if line.text), *reports], memories
-
-
-def _list_memories(
-    spoken: Sequence[QuotedPiece],
-    said: Sequence[ConversationMessage],
-    chosen: Sequence[WorkStatement],
-    limit: int,
-    known: KnownTexts,
-) -> list[NewMemory]:
-    """Return what of a working session lasts, of the words of all its lines: the user's wishes, and the best lines."""
+    # Of all lines the user's wishes last, and the best ones.
     raw = {quoted.id: quoted.text for quoted in spoken}
-    memories = _select_important(_memories([one for one in said if one.by_user], raw, known, working=True), limit // 3)
-    room = int(limit * _LASTING_SHARE) - sum(prose.count_words(memory.text) + 1 for memory in memories)
-    return memories + _list_lasting(chosen, room, KnownTexts(memory.text for memory in memories), known)
+    wishes = _select_important(_memories([one for one in said if one.by_user], raw, known, working=True), limit // 3)
+    room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
+    memories = wishes + _list_lasting(chosen, room, KnownTexts(wish.text for wish in wishes), known)
+    return [*(line for line in lines if line.text), *reports], memories
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:
