@@ -6,8 +6,6 @@ judged (`judging`), with further questions where a second reader is needed, and 
 edits, byte for byte.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ Measured on 98 such lines and 108 harmless ones that were set aside while the ru
 without this file and its companions in `commands`), 2 harmless lines are changed (4).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

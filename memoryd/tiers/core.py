@@ -8,8 +8,6 @@ and so does a line that has something of a private part or a private key in it, 
 YAML front matter is kept whole.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata
