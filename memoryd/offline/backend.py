@@ -5,13 +5,11 @@ pass the same judging. Which ones: `salience` for the summary, `lasting` for mem
 gets the day it means beside it, reckoned from the time of its own turn.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
 
 from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import KnownTexts
@@ -26,16 +24,12 @@ from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work, work_texts
 from memoryd.offline.sentences import number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
+from memoryd.offline.work_statement import WorkStatement
 from memoryd.text import normal, prose
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
 from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.turn import Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from memoryd.offline.work_statement import WorkStatement
 
 BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own

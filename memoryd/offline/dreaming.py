@@ -7,16 +7,15 @@ important first, as far as there is room or an earlier memory that matters less;
 say, which knows how much may be lost.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
-from memoryd.jobs.job import HEADINGS, MemoryType
+from memoryd.jobs.job import HEADINGS, Ask, MemoryType, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
 from memoryd.offline import promotion, replacement, words
 from memoryd.offline.cue_judge import CueJudge
@@ -24,11 +23,6 @@ from memoryd.offline.promotion import Offer
 from memoryd.offline.sentences import split_sentences
 from memoryd.text import normal
 from memoryd.text.content import list_content_words, strip_label
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from memoryd.jobs.job import Ask, QuotedPiece
 
 _CORE, _DAILY = "memory", "daily"
 _OWN = frozenset({promotion.USER, promotion.HAND})
