@@ -1,19 +1,13 @@
 """Store the profile of an agent's user as rows, in the caller's transaction and audited as `profile:SECTION`."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable, Mapping
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection
 
 from memoryd.database import query
 from memoryd.ledger import audit as chain
 from memoryd.ledger.memory import Source, draw_salt, sources_from_json, sources_to_json
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from sqlalchemy import Connection
-
 
 COLUMNS = ("section", "text", "updated_at", "sources", "run_id", "salt")
 _WRITE = query.make_upsert("profile_section", ("agent_id", *COLUMNS), "agent_id", "section")

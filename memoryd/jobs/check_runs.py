@@ -1,12 +1,8 @@
 """Check runs: which commands run tests or a linter, and what their output says came of it."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from memoryd.jobs.shell import Step
+from memoryd.jobs.shell import Step
 
 _LONGEST_SHOWN = 80
 _MOST_NAMED = 3
