@@ -1,7 +1,5 @@
 """Plan a run: what its edits would do to the files, to `MEMORY.md` and to the memory store now. Nothing is written."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -45,7 +43,7 @@ class Preview:
     # Of what is not carried out: path, bytes before and after, None where there is no file.
     files: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
 
-    def is_as(self, foreseen: Preview) -> bool:
+    def is_as(self, foreseen: "Preview") -> bool:
         """Return True if the guards accept the same operations as in an earlier preview."""
         both = zip(self.passed, foreseen.passed, strict=False)
         return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)

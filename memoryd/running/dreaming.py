@@ -5,8 +5,6 @@ rolled back does not count, so the next dream reads its days again. The same hol
 answered because the model failed, once the model is back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -292,7 +290,7 @@ def _report_flush(source: Gathered, run: Run) -> dict[str, Any]:
     return {"flushed": sqlite.read(source.engine, runs.read_states, run.agent_id, run_ids)}
 
 
-def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: _EntrySupport) -> DreamInputs:
+def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: "_EntrySupport") -> DreamInputs:
     settings = source.settings
     writer = Writer(
         source.engine,
@@ -387,7 +385,7 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
     return entries, _EntrySupport(sources_of, behind_of)
 
 
-def _list_current(found: Sequence[_Found]) -> list[_Found]:
+def _list_current(found: Sequence["_Found"]) -> list["_Found"]:
     """Return the entries without those that a later sleep of their session corrects, and without its saying so."""
     current: list[_Found] = []
     gone: set[tuple[str | None, str]] = set()

@@ -4,8 +4,6 @@ It knows no kind of run by heart: a table (`kinds.KINDS`) names the function tha
 everything: state, why, error (never content) and the receipt.
 """
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +82,7 @@ class RunKind:
         tells: `hooks.on_summary` gets what it writes into daily files.
     """
 
-    carry_out: Callable[[Runner, Run], None]
+    carry_out: Callable[["Runner", Run], None]
     declines: bool = False
     tells: bool = True
 
