@@ -104,12 +104,7 @@ def unescape(text: str) -> str:
 
 def parse(data: bytes) -> CoreFile:
     """Return any bytes as a core file; `render` gives exactly them back."""
-    return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
-
-
-@functools.lru_cache(maxsize=2)
-def _parsed_lately(data: bytes) -> CoreFile:
-    return _parse(data)
+    return _parse_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
 
 
 def _parse(data: bytes) -> CoreFile:
@@ -117,6 +112,9 @@ def _parse(data: bytes) -> CoreFile:
     start = front.end() if front else len(BOM) if data.startswith(BOM) else 0
     front_piece = CorePiece(PieceKind.TEXT, data[:start], "", 0, 0, start)
     return CoreFile((front_piece, *(_piece(group) for group in _group_lines(data, start))))
+
+
+_parse_lately = functools.lru_cache(maxsize=2)(_parse)
 
 
 def render(file: CoreFile) -> bytes:
