@@ -6,6 +6,7 @@ the host that asked.
 
 from __future__ import annotations
 
+import secrets
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def ask_host(settings: Settings, host: str, action: str, **about: str | None) ->
 
     with closing(Database(settings, most=1).open()) as database:
         by = f"{access.current_person().name or access.find_user_name()}@{settings.fleet.host}"
-        asked = requests.HostRequest(requests.new_request_id(), action, by, Clock().text(), **about)
+        asked = requests.HostRequest(secrets.token_hex(12), action, by, Clock().text(), **about)
         requests.post(database, read_seal(settings.fleet.key_file), host, asked)
     return asked.id
 
