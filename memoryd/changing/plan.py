@@ -143,7 +143,7 @@ def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Operate]]:
     """Return the operations of the edits, without additions that the file already holds."""
-    there = {core.normalize(bullet.text) for bullet in core.list_bullets(file)}
+    there = {core.normalize(bullet.text) for bullet in file.bullets}
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
         if core.normalize(memory.text) in there:
@@ -201,7 +201,7 @@ def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: byt
     """Return the changes, each new memory with its position in the new file."""
     coming = _find_incoming(changes)
     standing: list[Standing] = [*live, *coming.values()]
-    at = map_places(standing, core.list_bullets(core.parse(new)))
+    at = map_places(standing, core.parse(new).bullets)
     order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
     numbers = assign_places([None if one.id in coming else one.position for one in order])
     number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}

@@ -163,7 +163,7 @@ def _file(reader: DatabaseReader, agent: Agent) -> list[Problem]:
         data = regular.read_in(agent.workspace, "MEMORY.md")
     except MemorydError as error:
         return [_problem(error.what, where, error.hint)]
-    held = Counter(core.normalize(bullet.text) for bullet in core.list_bullets(core.parse(data or b"")))
+    held = Counter(core.normalize(bullet.text) for bullet in core.parse(data or b"").bullets)
     rows = reader.stream(
         "SELECT content FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL", agent.id
     )

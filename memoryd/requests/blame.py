@@ -118,7 +118,7 @@ def _entry_at(path: str, data: bytes, line: int) -> str:
     start = sum(map(len, lines[: line - 1]))
     if path == CORE_FILE:
         file = core.parse(data)
-        at, bullets = 0, iter(core.list_bullets(file))
+        at, bullets = 0, iter(file.bullets)
         for piece in file.pieces:
             bullet = next(bullets) if piece.kind is core.PieceKind.BULLET else None
             if at <= start < at + len(piece.raw):

@@ -128,11 +128,6 @@ def is_open(data: bytes) -> bool:
     return bool(spans) and spans[-1].last > len(data)
 
 
-def list_bullets(file: CoreFile) -> list[Bullet]:
-    """Return the memories of a file, in order."""
-    return list(file.bullets)
-
-
 class _CoreLine(NamedTuple):
     raw: bytes
     kind: PieceKind  # of the piece it begins; TEXT where it goes on with the one before
@@ -253,7 +248,7 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
     Raises:
         ValueError: a text is blank.
     """
-    known = {normalize(bullet.text) for bullet in list_bullets(file)}
+    known = {normalize(bullet.text) for bullet in file.bullets}
     new: dict[str, Insert] = {}
     for heading, text in additions:
         new.setdefault(normalize(escape(text)), Insert(text, heading))
@@ -390,7 +385,7 @@ def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
     Raises:
         ValueError: a text is blank, there is no bullet at a position, or two edits replace, remove or move the same.
     """
-    _check(edits, len(list_bullets(file)))
+    _check(edits, len(file.bullets))
     draft = _Draft(file)
     for one in edits:
         draft.note(one)
@@ -477,7 +472,7 @@ class _Draft:
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
         file = parse(self._join())
-        if [bullet.text for bullet in list_bullets(file)] != self._list_expected():
+        if [bullet.text for bullet in file.bullets] != self._list_expected():
             for place in self._cut - {len(self._raws) - 1}:
                 self._raws[place] = self._close_open(self._raws[place])
             file = parse(self._join())
