@@ -590,28 +590,26 @@ def is_paused(connection: Connection, agent_id: str) -> bool:
     return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ? AND paused = 1", agent_id)
 
 
-def last_of_kind(
-    connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]
-) -> tuple[str, str, str] | None:
+_UNASKED = "('skipped', 'cancelled')"  # states of runs that came to nothing
+
+
+def last_of_kind(connection: Connection, agent_id: str, kind: str) -> tuple[str, str, str] | None:
     """Return the state of an agent's newest run of a kind, when it was made, and why it is in that state.
 
-    None counts that is in one of the states `but`, nor one whose proposal was rejected and the rejection rolled back.
+    None counts that came to nothing, nor one whose proposal was rejected and the rejection rolled back.
     """
     sql = (
         "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
-        f" AND state NOT IN (SELECT value FROM json_each(?)) AND {_STANDS}"
-        " ORDER BY created_at DESC, rowid DESC LIMIT 1"
+        f" AND state NOT IN {_UNASKED} AND {_STANDS} ORDER BY created_at DESC, rowid DESC LIMIT 1"
     )
-    found = query.fetch_rows(connection, sql, agent_id, kind, tuple(but))
+    found = query.fetch_rows(connection, sql, agent_id, kind)
     return (found[0][0], found[0][1], found[0][2]) if found else None
 
 
-def asked_since(
-    connection: Connection, agent_id: str, kind: str, since: str, *, but: Sequence[str], trigger: str
-) -> bool:
-    """Return True if a run of a kind was queued since then: by this trigger, or one in none of these states."""
+def asked_since(connection: Connection, agent_id: str, kind: str, since: str) -> bool:
+    """Return True if a run of a kind was queued since then: for a threshold, or one that came to something."""
     sql = (
-        "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"
-        ' AND ("trigger" = ? OR state NOT IN (SELECT value FROM json_each(?))) LIMIT 1'
+        "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"  # noqa: S608
+        f" AND (\"trigger\" = 'threshold' OR state NOT IN {_UNASKED}) LIMIT 1"
     )
-    return query.has_row(connection, sql, agent_id, kind, since, trigger, tuple(but))
+    return query.has_row(connection, sql, agent_id, kind, since)
