@@ -105,9 +105,8 @@ class CoreWatch:
         runner = self.runner
         if not agent.workspace.is_dir():
             return False
-        with sqlite.begin_read(runner.engine) as connection:
-            if not runs.knows_agent(connection, agent.id):
-                return False
+        if not sqlite.read(runner.engine, runs.knows_agent, agent.id):
+            return False
         try:
             with lock_workspace(agent.workspace) as place:
                 # Inside the lock: a run that is to be completed first has planned on what the ledger says now.

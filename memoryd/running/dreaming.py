@@ -105,9 +105,8 @@ def queue(
             waiting = runs.open_by_key(connection, key_of(agent.id))
             is_paused = runs.is_paused(connection, agent.id)
         if is_paused or waiting is not None:
-            with sqlite.begin_write(engine) as connection:
-                why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
-                queueing.skip(connection, clock, KIND, agent.id, trigger, why, slot=name)
+            why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
+            sqlite.write(engine, queueing.skip, clock, KIND, agent.id, trigger, why, slot=name)
             continue
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
         more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
@@ -222,11 +221,10 @@ def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str 
     """Return the id of the rejected dream with this very core and these daily files, if there is one."""
     if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
         return None
-    with sqlite.begin_read(source.engine) as connection:
-        for run_id, receipt in runs.rejected_receipts(connection, run.agent_id, KIND):
-            was = receipt.get(KIND, {})
-            if was.get("core") == told["core"] and told["dailies"].items() <= was.get("dailies", {}).items():
-                return run_id
+    for run_id, receipt in sqlite.read(source.engine, runs.rejected_receipts, run.agent_id, KIND):
+        was = receipt.get(KIND, {})
+        if was.get("core") == told["core"] and told["dailies"].items() <= was.get("dailies", {}).items():
+            return run_id
     return None
 
 

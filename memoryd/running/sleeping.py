@@ -208,9 +208,8 @@ def end(engine: Engine, session_id: str) -> None:
 
 
 def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
-    with sqlite.begin_read(engine) as connection:
-        key = queueing.key_of(CONSUMER, session_id, mark)
-        at = runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN))
+    key = queueing.key_of(CONSUMER, session_id, mark)
+    at = sqlite.read(engine, runs.gave_up_at, key, text_of(clock.now() - ASK_AGAIN))
     return None if at is None else text_of(moment_of(at) + ASK_AGAIN + timedelta(seconds=1))
 
 
@@ -304,9 +303,8 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
             request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in list_candidates(engine, agent.id)
         ]
         count = sum(map(bool, found))
-        with sqlite.begin_write(engine) as connection:
-            why = f"{count} live sessions were queued" if count else "no live session has new turns"
-            queueing.skip(connection, clock, CONSUMER, agent.id, trigger, why, slot=name)
+        why = f"{count} live sessions were queued" if count else "no live session has new turns"
+        sqlite.write(engine, queueing.skip, clock, CONSUMER, agent.id, trigger, why, slot=name)
         queued += count
     return queued
 
