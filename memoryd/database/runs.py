@@ -306,18 +306,19 @@ def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) ->
     return query.change_one(connection, sql, _json(options), run_id)
 
 
-def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:
-    """Give the next task to a run that waits with this `why`; return False if the run does not wait with it."""
+WAITS = "waits for the agent's next call"  # why of a refinement between two calls of the agent
+
+
+def hand_over(connection: Connection, run_id: str, text: str, now: str) -> bool:
+    """Give the agent's next call to the refinement that waits for it; return False if the run does not."""
     sql = "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?"
-    return query.change_one(connection, sql, text, now, run_id, why)
+    return query.change_one(connection, sql, text, now, run_id, WAITS)
 
 
-def wait_for_more(
-    connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], why: str, due: str
-) -> bool:
-    """Let a running run wait for its next task, uncounted, until `due`; `text` is the result of the last task."""
+def wait_for_more(connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], due: str) -> bool:
+    """Let a refinement wait for the agent's next call, uncounted, until `due`; `text` is the result of the last."""
     sets = "state = 'queued', owner = NULL, attempt = attempt - 1, reply = ?, receipt = ?, why = ?, scheduled_for = ?"
-    return _change(connection, run, sets, text, _json(receipt), why, due, also=" AND cancel_requested = 0")
+    return _change(connection, run, sets, text, _json(receipt), WAITS, due, also=" AND cancel_requested = 0")
 
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
