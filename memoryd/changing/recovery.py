@@ -80,9 +80,7 @@ class Keeper:
         if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # else it had only been begun
             self.found.append("the journal was gone; the database has what it held")
         left_out = _apply_later(engine, later) if later else ""
-        # It was damaged or gone; a new one beside a journal replaces one that was lost.
-        was_lost = opened.is_new and (entries or damaged)
-        self._is_restored = bool(opened.moved_aside or opened.restored or was_lost)
+        self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
         return CaughtUp(later, seq, damaged, left_out, self._is_restored, opened.restored)
 
     # --- in the background ----------------------------------------------------------------------------------------
@@ -227,6 +225,11 @@ def erase_again(engine: Engine, erasing: Collection[str]) -> None:
             for table in ("session_summary", "verdict"):
                 query.run(connection, f"DELETE FROM {table}")  # noqa: S608
     texts.rewrite_file(engine)
+
+
+def _was_lost(opened: OpenedDatabase, *, has_journal: bool) -> bool:
+    """Return True if the database was damaged or gone; a new one beside a journal replaces one that was lost."""
+    return bool(opened.moved_aside or opened.restored or (opened.is_new and has_journal))
 
 
 def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
