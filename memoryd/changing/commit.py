@@ -332,9 +332,9 @@ def _apply_rewrite(
         if not settling and found != rewrite["before"]:
             raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
         if rewrite["bytes"] is None:  # the file holds only reverted content
-            if old is not None and found is not None and found == rewrite["before"]:
+            if old is not None and found == rewrite["before"]:
                 folders.backup(place.continuum, run_id, entry.name, old)
-                durable.remove(entry, found, writer.step)
+                durable.exchange(entry, old, None, writer.step)
             return
         new = base64.b64decode(rewrite["bytes"])
         if settling and found == rewrite["after"]:
@@ -344,13 +344,16 @@ def _apply_rewrite(
             new = _reapply(rewrite, old)
             if new == (old or b""):
                 return
-        # Of what is forgotten no old bytes are kept.
-        keeps = "cut" not in rewrite
-        if old is not None and keeps:
+        if old is not None and "cut" not in rewrite:  # of what is forgotten no old bytes are kept
             folders.backup(place.continuum, run_id, entry.name, old)
-        keeps = keeps and rewrite["path"] == CORE_FILE  # for a while: an editor may have it open still
-        keep = (lambda version, data: late_edits.keep(version, place.continuum, data, entry.name)) if keeps else None
-        durable.replace(entry, new, found, writer.step, keep=keep)
+        durable.replace(entry, new, found, writer.step, keep=_keep_of(place, rewrite))
+
+
+def _keep_of(place: WorkspaceFolders, rewrite: Mapping[str, Any]) -> durable.Keep | None:
+    """Return what keeps the replaced core file for a while: an editor may have it open still."""
+    if "cut" in rewrite or rewrite["path"] != CORE_FILE:
+        return None
+    return lambda version, data: late_edits.keep(version, place.continuum, data, CORE_FILE)
 
 
 def _reapply(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
