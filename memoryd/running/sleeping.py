@@ -247,20 +247,17 @@ def _sleepiness(
     if fill.ratio < settings.sleep.threshold * 0.999:
         # The common case, decided without asking how much came since the last sleep.
         return Reason.BELOW
+    gauge = live.Gauge(**json.loads(row["gauge"]))
     situation = Situation(
         tokens=fill.live.tokens,
         window=fill.window.tokens,
         messages=turns.count_unslept(connection, row["id"], after=mark),
-        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
+        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=live.tokens_per_byte(gauge)),
         watermark=mark,
         compaction=compacted,
         slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
     )
     return decide_sleep(settings.sleep, situation, clock.now())
-
-
-def _rate(row: RowMapping) -> float:
-    return live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
 
 
 def request(
