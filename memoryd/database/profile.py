@@ -15,10 +15,8 @@ _WRITE = query.make_upsert("profile_section", ("agent_id", *COLUMNS), "agent_id"
 
 def read(connection: Connection, agent_id: str) -> dict[ProfileSection, ProfileEntry]:
     """Read the sections that have a text."""
-    rows = query.fetch_rows(
-        connection, "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id
-    )
-    held = {row[0]: ProfileEntry(row[1], row[2]) for row in rows}
+    sql = "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?"
+    held = {row[0]: ProfileEntry(row[1], row[2]) for row in query.fetch_rows(connection, sql, agent_id)}
     return {section: held[section.value] for section in ProfileSection if section.value in held}
 
 
