@@ -165,7 +165,7 @@ class Core:
             context=Context(Caller.REWRITE, "bench", dict(self.memories), lambda text: -(-len(text) // 4)),
             forgotten={},
             file=self.file,
-            places=map_places(live, core.list_bullets(core.parse(self.file))),
+            places=map_places(live, core.parse(self.file).bullets),
             now=f"{day}T23:00:00Z",
             new_id=lambda: f"core_{next(self._hex):08x}",
             new_hex=lambda: f"{next(self._hex):08x}",

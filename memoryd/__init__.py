@@ -1,7 +1,5 @@
 """Give file-based AI agents a long-term memory they can trust."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from memoryd.version import __version__

@@ -1,12 +1,9 @@
 """Declare the keys of the configuration: a field of a section with its parser and its default."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, Field, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from memoryd.config_values import Parser
+from memoryd.config_values import Parser
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from memoryd import allowed
 from memoryd.addresses import AddressError, parse_base_url
@@ -176,11 +176,9 @@ def parse_zone(name: str) -> ZoneInfo:
 
 
 def _zone_hint(name: str) -> str:
-    import zoneinfo  # walking the zone database is for the error only
-
     if name == "local":
         return "the system does not say which zone it is in: name one, such as Europe/Berlin or UTC"
-    folded = {known.lower(): known for known in zoneinfo.available_timezones()}
+    folded = {known.lower(): known for known in available_timezones()}
     near = difflib.get_close_matches(name.lower(), folded, n=1)
     return f"did you mean {folded[near[0]]}?" if near else "an IANA name such as Europe/Berlin, UTC, or local"
 

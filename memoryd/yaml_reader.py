@@ -5,8 +5,6 @@ person and that schema would disagree: `12:30`, `no`, `off`, `2026-01-01` and `0
 are booleans; `.inf` and `.nan` are text. Duplicate keys are refused, merge keys (`<<`) and anchors work.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ _SCALARS: dict[str, Callable[[str], Scalar]] = {
 class MarkedValue:
     """Hold a value and its line (of its key, inside a mapping), counted from 1."""
 
-    value: Scalar | dict[str, MarkedValue] | list[MarkedValue]
+    value: Scalar | dict[str, "MarkedValue"] | list["MarkedValue"]
     line: int
 
 
@@ -38,7 +36,7 @@ class YamlDocument:
     """Hold the parsed values, and the keys that were left out."""
 
     root: MarkedValue
-    problems: tuple[YamlError, ...]
+    problems: tuple["YamlError", ...]
 
 
 class YamlError(Exception):

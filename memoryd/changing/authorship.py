@@ -94,7 +94,7 @@ def _find_written(call: str, texts: Collection[str], folder: str, path: Path) ->
     edits = given.get("edits")
     parts = (given, *(edits if isinstance(edits, list) else ()))
     written = (one[key] for one in parts if isinstance(one, dict) for key in _TEXTS if isinstance(one.get(key), str))
-    bullets = {core.normalize(bullet.text) for new in written for bullet in core.list_bullets(core.parse(new.encode()))}
+    bullets = {core.normalize(bullet.text) for new in written for bullet in core.parse(new.encode()).bullets}
     return bullets.intersection(texts)
 
 

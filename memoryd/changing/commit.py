@@ -34,7 +34,7 @@ from memoryd.database import audit, erasure, memories, profile, query, runs, sql
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late_edits, regular
-from memoryd.files.open_folder import FolderEntry, OpenFolder
+from memoryd.files.open_folder import OpenFolder
 from memoryd.files.workspace import WorkspaceFolders, lock_workspace
 from memoryd.jobs.job import (
     AddMemories,
@@ -329,26 +329,31 @@ def _apply_rewrite(
     with folders.made_way(place.workspace, rewrite["path"]) as entry:
         old = regular.read(entry)
         found = None if old is None else regular.compute_digest(old)
-        if rewrite["bytes"] is None:
-            _remove(writer, place, run_id, rewrite, entry, old, settling=settling)
+        if not settling and found != rewrite["before"]:
+            raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
+        if rewrite["bytes"] is None:  # the file holds only reverted content
+            if old is not None and found == rewrite["before"]:
+                folders.backup(place.continuum, run_id, entry.name, old)
+                durable.exchange(entry, old, None, writer.step)
             return
         new = base64.b64decode(rewrite["bytes"])
         if settling and found == rewrite["after"]:
             durable.sync_folder(entry.folder, writer.step)
             return
         if found != rewrite["before"]:
-            if not settling:
-                raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
             new = _reapply(rewrite, old)
             if new == (old or b""):
                 return
-        # Of what is forgotten no old bytes are kept.
-        keeps = "cut" not in rewrite
-        if old is not None and keeps:
+        if old is not None and "cut" not in rewrite:  # of what is forgotten no old bytes are kept
             folders.backup(place.continuum, run_id, entry.name, old)
-        keeps = keeps and rewrite["path"] == CORE_FILE  # for a while: an editor may have it open still
-        keep = (lambda version, data: late_edits.keep(version, place.continuum, data, entry.name)) if keeps else None
-        durable.replace(entry, new, found, writer.step, keep=keep)
+        durable.replace(entry, new, found, writer.step, keep=_keep_of(place, rewrite))
+
+
+def _keep_of(place: WorkspaceFolders, rewrite: Mapping[str, Any]) -> durable.Keep | None:
+    """Return what keeps the replaced core file for a while: an editor may have it open still."""
+    if "cut" in rewrite or rewrite["path"] != CORE_FILE:
+        return None
+    return lambda version, data: late_edits.keep(version, place.continuum, data, CORE_FILE)
 
 
 def _reapply(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
@@ -360,25 +365,6 @@ def _reapply(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
         return new
     cut = cut_of_row(rewrite["cut"])
     return cut.of_core(new) if rewrite["path"] == CORE_FILE else cut.of_daily(rewrite["path"], new)
-
-
-def _remove(
-    writer: Writer,
-    place: WorkspaceFolders,
-    run_id: str,
-    rewrite: Mapping[str, Any],
-    entry: FolderEntry,
-    old: bytes | None,
-    *,
-    settling: bool,
-) -> None:
-    """Delete a file that holds only reverted content; leave it if somebody has changed it."""
-    found = None if old is None else regular.compute_digest(old)
-    if found == rewrite["before"] and old is not None and found is not None:
-        folders.backup(place.continuum, run_id, entry.name, old)
-        durable.remove(entry, found, writer.step)
-    elif not settling and found != rewrite["before"]:
-        raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
 
 
 def _apply_append(writer: Writer, place: WorkspaceFolders, append: Mapping[str, Any], *, settling: bool) -> None:

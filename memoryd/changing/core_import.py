@@ -115,7 +115,7 @@ def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
 
 def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
     """Return True if the file holds much less than the memory store, as during a save or after a loss."""
-    held = sum(len(bullet.text) for bullet in core.list_bullets(core.parse(data or b"")))
+    held = sum(len(bullet.text) for bullet in core.parse(data or b"").bullets)
     return held < SHORTENED * sum(len(memory.content) for memory in live)
 
 
@@ -180,7 +180,7 @@ def agree(
 
 def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:
     """Return the bullets of a file in the form of the memory store."""
-    found = core.list_bullets(file)
+    found = file.bullets
     clean = redact([text for bullet in found for text in (bullet.text, bullet.heading)])
     return [
         bullet._replace(text=text, heading=heading)

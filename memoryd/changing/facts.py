@@ -24,7 +24,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger import portable
 from memoryd.ledger.facts import Fact, FactBatch, FactLimits, FactOutcome, NewFact, Store, fact_of
 from memoryd.ledger.guards import Caller, GuardLimits
-from memoryd.ledger.memory import MemoryKind, draw_id
+from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Operation
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
@@ -146,14 +146,9 @@ class FactStore:
         with self._begin_write() as connection:
             now = self.clock.text()
             live = memories.read_live(connection, self.agent_id, MemoryKind.FACT)
-            created = Store(map(fact_of, live)).create(
-                batch,
-                self.limits,
-                now,
-                lambda taken: draw_id(MemoryKind.FACT, _new_hex, taken),
-                memories.TakenIds(connection),
-                {memory.id for memory in live if memory.constitutional},
-            )
+            store, taken = Store(map(fact_of, live)), memories.TakenIds(connection)
+            protected = {memory.id for memory in live if memory.constitutional}
+            created = store.create(batch, self.limits, now, _new_hex, taken, protected)
             there = profile.read(connection, self.agent_id)
             new = {section: entry for section, entry in sections.items() if section not in there}
             counts = {"created": sum(one.created for one in created.outcomes), "evicted": len(created.evicted)}
@@ -188,10 +183,8 @@ class FactStore:
         states = []
         for section, entry in sections.items():
             at = ProfileEntry(entry.text, entry.updated_at or now)
-            name, state = profile.write(
-                connection, self.agent_id, section, at, sources=(), run_id=run_id, new_hex=_new_hex
-            )
-            states.append(("profile", name, state))
+            row = profile.build_values(section, at, sources=(), run_id=run_id, new_hex=_new_hex)
+            states.append(profile.write(connection, self.agent_id, row))
         audit.note(connection, states, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
 
     @contextmanager

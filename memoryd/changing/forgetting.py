@@ -39,7 +39,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
 from memoryd.ledger.floor import is_said
 from memoryd.ledger.forgetting import OPERATION, ForgetVerdict, Grounded, SectionVersion
-from memoryd.ledger.memory import PREFIXES, Memory, Source, draw_salt, sources_from_json
+from memoryd.ledger.memory import ANY_PREFIX, Memory, Source, draw_salt, sources_from_json
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
@@ -50,7 +50,6 @@ from memoryd.tiers.session_summary import parse_points
 
 KIND = "forget"
 _MOST_OF = 0.5  # share of the words of a memory that lines must have for it to be of them
-_MEMORY = tuple(PREFIXES.values())
 _DAILIES = "memory"
 _ALWAYS = "9999-12-31"
 _DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also of what is kept of one, under a longer name
@@ -165,10 +164,10 @@ def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
     states: dict[str, str] = {}
     lasts: dict[str, str] = {}
     for name, digest, text in audit.kept_states(connection, agent_id):
-        if not name.startswith((*_MEMORY, chain.PROFILE)):
+        if not name.startswith((*ANY_PREFIX, chain.PROFILE)):
             continue
         lasts[name], states[digest] = digest, _said_in(name, text)
-        if name.startswith(_MEMORY):
+        if name.startswith(ANY_PREFIX):
             versions.setdefault(name, set()).add(states[digest])
         else:
             version = SectionVersion(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
@@ -511,11 +510,11 @@ def _erase_said(connection: Connection, agent_id: str, cut: TextRemoval) -> None
 
 def _note_in(name: str, state: str) -> str:
     """Return the note of a memory in a state of the audit."""
-    return str(json.loads(state).get("note") or "") if name.startswith(_MEMORY) else ""
+    return str(json.loads(state).get("note") or "") if name.startswith(ANY_PREFIX) else ""
 
 
 def _said_in(name: str, state: str) -> str:
     """Return the text in a state of the audit; empty if it holds none."""
-    if name.startswith(_MEMORY):
+    if name.startswith(ANY_PREFIX):
         return str(json.loads(state)["content"])  # not `from_json`: it is asked of all that the audit has kept
     return str(chain.values_of(state)["text"]) if name.startswith(chain.PROFILE) else ""

@@ -18,7 +18,7 @@ from memoryd.jobs.job import EditFacts, LearnedFact
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import FactBatch, NewFact, Store, fact_of
 from memoryd.ledger.guards import Caller, Guard, Refusal
-from memoryd.ledger.memory import Ending, Memory, MemoryKind, draw_id, hash_of
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, hash_of
 from memoryd.ledger.operation import Change, Delete
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
@@ -42,14 +42,8 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
     going = {one for learned in wanted for one in learned.replaces} | set(edit.forgotten)
     store = Store(fact_of(memory) for memory in live.values() if memory.id not in going or memory.constitutional)
     news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]
-    created = store.create(
-        news,
-        writer.facts,
-        now,
-        lambda taken: draw_id(MemoryKind.FACT, writer.new_id, taken),
-        memories.TakenIds(connection),
-        {memory.id for memory in live.values() if memory.constitutional},
-    )
+    protected = {memory.id for memory in live.values() if memory.constitutional}
+    created = store.create(news, writer.facts, now, writer.new_id, memories.TakenIds(connection), protected)
     ends = _ends(edit, wanted, created, live)
     passed = writer.judge(
         connection,
@@ -59,19 +53,12 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
         said_anew={hash_of(one.content) for one in wanted if one.said_anew},
     )
     audit.record(connection, passed.changes, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
-    sections = [
-        profile.write(
-            connection,
-            agent_id,
-            ProfileSection(one.section),
-            ProfileEntry(one.text, now),
-            sources=cited(one.sources),
-            run_id=run.id,
-            new_hex=writer.new_id,
-        )
-        for one in edit.sections
-    ]
-    states = [("profile", *section) for section in sections]
+    states = []
+    for one in edit.sections:
+        section, entry = ProfileSection(one.section), ProfileEntry(one.text, now)
+        cites = cited(one.sources)
+        row = profile.build_values(section, entry, sources=cites, run_id=run.id, new_hex=writer.new_id)
+        states.append(profile.write(connection, agent_id, row))
     audit.note(connection, states, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
     done = {change.memory_id for change in passed.changes}
     evicted = tuple(fact.id for fact in created.evicted if fact.id in done)

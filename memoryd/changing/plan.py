@@ -1,7 +1,5 @@
 """Plan a run: what its edits would do to the files, to `MEMORY.md` and to the memory store now. Nothing is written."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -45,7 +43,7 @@ class Preview:
     # Of what is not carried out: path, bytes before and after, None where there is no file.
     files: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
 
-    def is_as(self, foreseen: Preview) -> bool:
+    def is_as(self, foreseen: "Preview") -> bool:
         """Return True if the guards accept the same operations as in an earlier preview."""
         both = zip(self.passed, foreseen.passed, strict=False)
         return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
@@ -145,7 +143,7 @@ def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Operate]]:
     """Return the operations of the edits, without additions that the file already holds."""
-    there = {core.normalize(bullet.text) for bullet in core.list_bullets(file)}
+    there = {core.normalize(bullet.text) for bullet in file.bullets}
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
         if core.normalize(memory.text) in there:
@@ -203,7 +201,7 @@ def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: byt
     """Return the changes, each new memory with its position in the new file."""
     coming = _find_incoming(changes)
     standing: list[Standing] = [*live, *coming.values()]
-    at = map_places(standing, core.list_bullets(core.parse(new)))
+    at = map_places(standing, core.parse(new).bullets)
     order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
     numbers = assign_places([None if one.id in coming else one.position for one in order])
     number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}

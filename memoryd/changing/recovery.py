@@ -6,8 +6,6 @@ in it. `from` says which changes the journal no longer has, because every copy h
 the journal, because it was restored or lost its log, gets the rows of all later lines.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +67,7 @@ class Keeper:
 
     # --- after a loss ---------------------------------------------------------------------------------------------
 
-    def catch_up(self, engine: Engine, opened: OpenedDatabase) -> CaughtUp:
+    def catch_up(self, engine: Engine, opened: OpenedDatabase) -> "CaughtUp":
         """Apply to a database that was just opened what the journal has and it has not."""
         entries, damaged = self.journal.entries(), self.journal.count_damaged()
         if opened.is_new and entries:

@@ -17,7 +17,7 @@ from memoryd.reading.cursor import FoundTurn
 WATERMARKS, ACTS = JOURNALS = ("watermarks.jsonl", "journal.jsonl")
 Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
 
-_MARKS = (
+MARKS = (
     "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
     " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
 )
@@ -77,8 +77,7 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
 
 def renew(engine: Engine, journal: Journal) -> None:
     """Write the journal anew from a database that is sound, because some of its lines are damaged."""
-    with sqlite.begin_read(engine) as connection:
-        stored = sorted(map(tuple, query.fetch_rows(connection, _MARKS)))
+    stored = sorted(map(tuple, sqlite.read(engine, query.fetch_rows, MARKS)))
     journal.rewrite(lambda _: list(map(entry_of, stored)))
     tell_forgotten(engine, journal)
 
@@ -111,7 +110,7 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     if forgotten := forgotten_in(entries):
         sqlite.write(engine, erasure.copy_forgotten, forgotten)
     with sqlite.begin_read(engine) as connection:
-        stored = set(map(tuple, query.fetch_rows(connection, _MARKS)))
+        stored = set(map(tuple, query.fetch_rows(connection, MARKS)))
         ahead = [(*row, now) for mark in told - stored for row in query.fetch_rows(connection, _BEHIND, *mark)]
     if ahead:
         sqlite.write(engine, query.change_each, _RAISE, ahead)

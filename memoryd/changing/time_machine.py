@@ -29,13 +29,11 @@ from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, rollback
-from memoryd.ledger.memory import PREFIXES, Ending, MemoryKind, from_json, to_json
+from memoryd.ledger.memory import ANY_PREFIX, PREFIXES, Ending, MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Change
 from memoryd.ledger.rollback import RollbackPlan, RollbackStep
 from memoryd.ledger.text_removal import TextRemoval, cut_of
 from memoryd.tiers import daily, diary
-
-_MEMORY = tuple(PREFIXES.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +99,8 @@ def _with_journal(found: RollbackPlan) -> RollbackPlan:
 def as_row(found: RollbackPlan) -> dict[str, Any]:
     """Return a plan for reports and commands: ids and numbers, never a text."""
     return {
-        "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(_MEMORY)],
-        "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(_MEMORY)],
+        "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(ANY_PREFIX)],
+        "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(ANY_PREFIX)],
         "stayed": list(found.stayed),
         "already": found.already,
         "conflicts": [
@@ -118,9 +116,9 @@ def revise(
 ) -> Revision:  # fmt: skip
     """Return the new rows and files."""
     workspace, continuum = folders
-    steps = [step for step in found.steps if step.memory_id.startswith(_MEMORY)]
+    steps = [step for step in found.steps if step.memory_id.startswith(ANY_PREFIX)]
     core_name = chain.FILE + CORE_FILE
-    others = [step for step in found.steps if not step.memory_id.startswith(_MEMORY) and step.memory_id != core_name]
+    others = [step for step in found.steps if not step.memory_id.startswith(ANY_PREFIX) and step.memory_id != core_name]
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
     undone = _receipts(connection, agent_id, target) if target.memory_id is None else []
     receipts = [receipt for _, receipt in undone]

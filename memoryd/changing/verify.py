@@ -25,7 +25,7 @@ from memoryd.files.journal import Journal
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
 from memoryd.ledger.audit import AuditEntry, ErasedState
-from memoryd.ledger.memory import PREFIXES, Ending, to_json
+from memoryd.ledger.memory import ANY_PREFIX, Ending, to_json
 from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
@@ -120,7 +120,7 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
     )
     kept = "SELECT text FROM content WHERE sha256 = ?"
     states = chain.replay(entries, lambda sha256: next(reader.stream(kept, sha256), (None,))[0]).states
-    told = {name: state for name, state in states.items() if name.startswith(tuple(PREFIXES.values()))}
+    told = {name: state for name, state in states.items() if name.startswith(ANY_PREFIX)}
     for one in session.exec(select(MemoryRow).where(MemoryRow.agent_id == agent_id)).yield_per(_BATCH):
         row = one.model_dump()
         where = f"memory {row['id']}"
@@ -163,7 +163,7 @@ def _file(reader: DatabaseReader, agent: Agent) -> list[Problem]:
         data = regular.read_in(agent.workspace, "MEMORY.md")
     except MemorydError as error:
         return [_problem(error.what, where, error.hint)]
-    held = Counter(core.normalize(bullet.text) for bullet in core.list_bullets(core.parse(data or b"")))
+    held = Counter(core.normalize(bullet.text) for bullet in core.parse(data or b"").bullets)
     rows = reader.stream(
         "SELECT content FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL", agent.id
     )

@@ -4,25 +4,19 @@ What has no row of its own to compare with (a watermark, a file) is audited by `
 from the audit, so that the chain of states has no gap whatever moved the thing meanwhile.
 """
 
-from __future__ import annotations
-
 import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from memoryd.database import memories, query
 from memoryd.database.reads import AUDIT
 from memoryd.ledger import audit, erosion
 from memoryd.ledger.audit import AuditEntry, AuditEvent
+from memoryd.ledger.erosion import Drop
 from memoryd.ledger.memory import Memory, from_json, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from memoryd.ledger.erosion import Drop
-    from memoryd.ledger.operation import Change
+from memoryd.ledger.operation import Change
 
 _INSERT = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 

@@ -1,17 +1,12 @@
 """Store grants as rows, in the caller's transaction, each change audited as `grant:ID`."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from memoryd.database import audit, query
 from memoryd.ledger import audit as chain
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, slots=True)

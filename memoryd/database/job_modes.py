@@ -1,13 +1,8 @@
 """Store the kinds of jobs that are held for an agent, whatever the configuration, until a person releases them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection
 
 from memoryd.database import query
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 
 def read_mode(connection: Connection, agent_id: str, kind: str) -> str | None:

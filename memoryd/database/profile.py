@@ -1,19 +1,13 @@
 """Store the profile of an agent's user as rows, in the caller's transaction and audited as `profile:SECTION`."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable, Mapping
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection
 
 from memoryd.database import query
 from memoryd.ledger import audit as chain
 from memoryd.ledger.memory import Source, draw_salt, sources_from_json, sources_to_json
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from sqlalchemy import Connection
-
 
 COLUMNS = ("section", "text", "updated_at", "sources", "run_id", "salt")
 _WRITE = query.make_upsert("profile_section", ("agent_id", *COLUMNS), "agent_id", "section")
@@ -21,27 +15,15 @@ _WRITE = query.make_upsert("profile_section", ("agent_id", *COLUMNS), "agent_id"
 
 def read(connection: Connection, agent_id: str) -> dict[ProfileSection, ProfileEntry]:
     """Read the sections that have a text."""
-    rows = query.fetch_rows(
-        connection, "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id
-    )
-    held = {row[0]: ProfileEntry(row[1], row[2]) for row in rows}
+    sql = "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?"
+    held = {row[0]: ProfileEntry(row[1], row[2]) for row in query.fetch_rows(connection, sql, agent_id)}
     return {section: held[section.value] for section in ProfileSection if section.value in held}
 
 
-def write(
-    connection: Connection,
-    agent_id: str,
-    section: ProfileSection,
-    entry: ProfileEntry,
-    *,
-    sources: Iterable[Source],
-    run_id: str | None,
-    new_hex: Callable[[], str],
-) -> tuple[str, str]:
-    """Replace the text of a section; return its name and its state for the audit."""
-    row = build_values(section, entry, sources=sources, run_id=run_id, new_hex=new_hex)
-    put(connection, agent_id, section.value, row)
-    return chain.PROFILE + section.value, chain.dump_state(**row)
+def write(connection: Connection, agent_id: str, row: Mapping[str, str | int | None]) -> tuple[str, str, str]:
+    """Replace the text of a section by what `build_values` returned; return the change for the audit."""
+    put(connection, agent_id, str(row["section"]), row)
+    return "profile", f"{chain.PROFILE}{row['section']}", chain.dump_state(**row)
 
 
 def build_values(

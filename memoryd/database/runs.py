@@ -306,18 +306,19 @@ def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) ->
     return query.change_one(connection, sql, _json(options), run_id)
 
 
-def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:
-    """Give the next task to a run that waits with this `why`; return False if the run does not wait with it."""
+WAITS = "waits for the agent's next call"  # why of a refinement between two calls of the agent
+
+
+def hand_over(connection: Connection, run_id: str, text: str, now: str) -> bool:
+    """Give the agent's next call to the refinement that waits for it; return False if the run does not."""
     sql = "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?"
-    return query.change_one(connection, sql, text, now, run_id, why)
+    return query.change_one(connection, sql, text, now, run_id, WAITS)
 
 
-def wait_for_more(
-    connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], why: str, due: str
-) -> bool:
-    """Let a running run wait for its next task, uncounted, until `due`; `text` is the result of the last task."""
+def wait_for_more(connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], due: str) -> bool:
+    """Let a refinement wait for the agent's next call, uncounted, until `due`; `text` is the result of the last."""
     sets = "state = 'queued', owner = NULL, attempt = attempt - 1, reply = ?, receipt = ?, why = ?, scheduled_for = ?"
-    return _change(connection, run, sets, text, _json(receipt), why, due, also=" AND cancel_requested = 0")
+    return _change(connection, run, sets, text, _json(receipt), WAITS, due, also=" AND cancel_requested = 0")
 
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
@@ -448,22 +449,10 @@ def slot_is_used(connection: Connection, slot: str) -> bool:
     return query.has_row(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
 
 
-def skip(
-    connection: Connection,
-    run_id: str,
-    agent_id: str,
-    trigger: str,
-    now: str,
-    why: str,
-    *,
-    actor: str = "memoryd",
-    slot: str | None = None,
-    kind: str = "sleep",
-) -> None:
-    """Record a run that had nothing to do, with why; with a `slot` it uses that up."""
-    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": actor, "trigger": trigger, "slot": slot}
+def skip(connection: Connection, row: Mapping[str, Any], now: str) -> None:
+    """Insert a run that had nothing to do, with why; with a `slot` it uses that up."""
     times = dict.fromkeys(("created_at", "scheduled_for", "finished_at"), now)
-    _insert(connection, {**row, **times, "state": "skipped", "why": why})
+    _insert(connection, {**row, **times, "state": "skipped"})
 
 
 def note_done(
@@ -602,28 +591,26 @@ def is_paused(connection: Connection, agent_id: str) -> bool:
     return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ? AND paused = 1", agent_id)
 
 
-def last_of_kind(
-    connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]
-) -> tuple[str, str, str] | None:
+_UNASKED = "('skipped', 'cancelled')"  # states of runs that came to nothing
+
+
+def last_of_kind(connection: Connection, agent_id: str, kind: str) -> tuple[str, str, str] | None:
     """Return the state of an agent's newest run of a kind, when it was made, and why it is in that state.
 
-    None counts that is in one of the states `but`, nor one whose proposal was rejected and the rejection rolled back.
+    None counts that came to nothing, nor one whose proposal was rejected and the rejection rolled back.
     """
     sql = (
         "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
-        f" AND state NOT IN (SELECT value FROM json_each(?)) AND {_STANDS}"
-        " ORDER BY created_at DESC, rowid DESC LIMIT 1"
+        f" AND state NOT IN {_UNASKED} AND {_STANDS} ORDER BY created_at DESC, rowid DESC LIMIT 1"
     )
-    found = query.fetch_rows(connection, sql, agent_id, kind, tuple(but))
+    found = query.fetch_rows(connection, sql, agent_id, kind)
     return (found[0][0], found[0][1], found[0][2]) if found else None
 
 
-def asked_since(
-    connection: Connection, agent_id: str, kind: str, since: str, *, but: Sequence[str], trigger: str
-) -> bool:
-    """Return True if a run of a kind was queued since then: by this trigger, or one in none of these states."""
+def asked_since(connection: Connection, agent_id: str, kind: str, since: str) -> bool:
+    """Return True if a run of a kind was queued since then: for a threshold, or one that came to something."""
     sql = (
-        "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"
-        ' AND ("trigger" = ? OR state NOT IN (SELECT value FROM json_each(?))) LIMIT 1'
+        "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"  # noqa: S608
+        f" AND (\"trigger\" = 'threshold' OR state NOT IN {_UNASKED}) LIMIT 1"
     )
-    return query.has_row(connection, sql, agent_id, kind, since, trigger, tuple(but))
+    return query.has_row(connection, sql, agent_id, kind, since)

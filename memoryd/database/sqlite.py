@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -61,11 +61,8 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
 
 def empty_log(engine: Engine) -> bool:
     """Remove deleted data from the write-ahead log; return False if a reader prevents it: the next call does it."""
-    raw = engine.raw_connection()
-    try:
+    with closing(engine.raw_connection()) as raw:
         return library.empty_log(raw.dbapi_connection, LOG_PATIENCE_MS)
-    finally:
-        raw.close()
 
 
 @contextmanager

@@ -3,17 +3,13 @@
 What the row was before its run is kept beside it, one step back: a text more would be a text more to forget.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping
 
 from memoryd.database import query
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from sqlalchemy import Connection, RowMapping
 
 _COLUMNS = ("summary", "messages", "updated_at", "run_id", "slept_at")
 _NONE = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}

@@ -6,6 +6,7 @@ databases to the same schema. Rows are written through SQLAlchemy Core; `memoryd
 them as objects of these classes (`reads.Reader.session`).
 """
 
+import re
 import sys
 from enum import StrEnum
 from types import NoneType
@@ -14,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from pydantic import create_model
 from sqlalchemy import Column, Computed, Index, LargeBinary, String, text
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.orm import declared_attr
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
 
@@ -28,10 +30,16 @@ TRIGGERS = tuple(
 )
 
 
-class AgentRow(SQLModel, table=True):
-    """Store an agent: one separate memory."""
+class _Table(SQLModel):
+    """Name the table of each class after the class: `JobRunRow` declares `job_run`."""
 
-    __tablename__ = "agent"
+    @declared_attr.directive
+    def __tablename__(cls) -> str:  # noqa: N805 - SQLAlchemy calls it with the class
+        return re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__.removesuffix("Row")).lower()
+
+
+class AgentRow(_Table, table=True):
+    """Store an agent: one separate memory."""
 
     id: str = Field(primary_key=True)
     workspace: str
@@ -40,10 +48,8 @@ class AgentRow(SQLModel, table=True):
     seen_at: str
 
 
-class SessionRow(SQLModel, table=True):
+class SessionRow(_Table, table=True):
     """Store a session: the turns of one conversation."""
-
-    __tablename__ = "session"
 
     __table_args__ = (
         Index("session_by_agent", "agent_id", "last_turn_at"),
@@ -72,10 +78,8 @@ class SessionRow(SQLModel, table=True):
     branch: str | None = None  # of the repository, as the last record that names one says
 
 
-class TranscriptRow(SQLModel, table=True):
+class TranscriptRow(_Table, table=True):
     """Store a file that an agent appends to, and how far it has been read: the cursor."""
-
-    __tablename__ = "transcript"
 
     __table_args__ = (
         Index("transcript_path", "agent_id", "path"),
@@ -111,10 +115,8 @@ class TranscriptRow(SQLModel, table=True):
 _RECORD_ID = "CASE typeof(record_key) WHEN 'blob' THEN 'sha256:' || lower(hex(record_key)) ELSE record_key END"
 
 
-class TurnRow(SQLModel, table=True):
+class TurnRow(_Table, table=True):
     """Store one message or tool exchange."""
-
-    __tablename__ = "turn"
 
     __table_args__ = (
         Index("turn_identity", "agent_id", "record_key", "part", unique=True),
@@ -151,10 +153,8 @@ class TurnRow(SQLModel, table=True):
     record_id: str | None = Field(default=None, sa_column=Column(String, Computed(_RECORD_ID, persisted=False)))
 
 
-class VaultSizeRow(SQLModel, table=True):
+class VaultSizeRow(_Table, table=True):
     """Hold the sums that triggers keep over the texts of all turns, so that `status` does not read them."""
-
-    __tablename__ = "vault_size"
 
     id: int = Field(default=1, primary_key=True)
     turns: int  # with a text
@@ -162,10 +162,9 @@ class VaultSizeRow(SQLModel, table=True):
     compressed: int
 
 
-class ForgottenTextRow(SQLModel, table=True):
+class ForgottenTextRow(_Table, table=True):
     """Store the key of a forgotten text: of a turn, or of a line of a NOW file. It may be stored before the turn."""
 
-    __tablename__ = "forgotten_text"
     __table_args__ = (Index("forgotten_by_agent", "agent_id"),)
 
     session_id: str = Field(primary_key=True)
@@ -174,10 +173,9 @@ class ForgottenTextRow(SQLModel, table=True):
     times: int
 
 
-class BadSpanRow(SQLModel, table=True):
+class BadSpanRow(_Table, table=True):
     """Store where bytes of a transcript could not be read as a record. They are never sent to a model."""
 
-    __tablename__ = "bad_span"
     __table_args__ = (Index("bad_span_identity", "transcript_id", "sha256", "first_byte", unique=True),)
 
     id: int | None = Field(default=None, primary_key=True)
@@ -189,10 +187,9 @@ class BadSpanRow(SQLModel, table=True):
     seen_at: str
 
 
-class WatermarkRow(SQLModel, table=True):
+class WatermarkRow(_Table, table=True):
     """Store how far one consumer has processed a session: all turns up to and including `seq`."""
 
-    __tablename__ = "watermark"
     __table_args__ = (Index("watermark_by_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),)
 
     session_id: str = Field(primary_key=True, foreign_key="session.id")
@@ -202,10 +199,8 @@ class WatermarkRow(SQLModel, table=True):
     run_id: str | None = None
 
 
-class SessionSummaryRow(SQLModel, table=True):
+class SessionSummaryRow(_Table, table=True):
     """Store the running summary of a session and its compressed message list (JSON)."""
-
-    __tablename__ = "session_summary"
 
     session_id: str = Field(primary_key=True, foreign_key="session.id")
     summary: str
@@ -266,29 +261,23 @@ GrantRow = _table_of(
 Index("grant_by_agent", GrantRow.agent_id, GrantRow.state)
 
 
-class ContentRow(SQLModel, table=True):
+class ContentRow(_Table, table=True):
     """Store the states that the audit's digests are of. An erased one loses its text and keeps its row."""
-
-    __tablename__ = "content"
 
     sha256: str = Field(primary_key=True)
     text: str | None = None
 
 
-class CoreFileRow(SQLModel, table=True):
+class CoreFileRow(_Table, table=True):
     """Store what `MEMORY.md` held when the ledger and the file last agreed."""
-
-    __tablename__ = "core_file"
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     sha256: str
     agreed_at: str
 
 
-class ProfileSectionRow(SQLModel, table=True):
+class ProfileSectionRow(_Table, table=True):
     """Store one section of an agent's profile of its user."""
-
-    __tablename__ = "profile_section"
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     section: str = Field(primary_key=True)
@@ -299,10 +288,9 @@ class ProfileSectionRow(SQLModel, table=True):
     salt: str  # keeps the digest of an erased state from being guessed
 
 
-class JobRunRow(SQLModel, table=True):
+class JobRunRow(_Table, table=True):
     """Store one execution of a job."""
 
-    __tablename__ = "job_run"
     __table_args__ = (
         Index("job_run_waiting", "state", "scheduled_for"),
         Index("job_run_recent", "agent_id", "kind", "finished_at"),
@@ -348,10 +336,8 @@ class JobRunRow(SQLModel, table=True):
     claims: str | None = None  # what became of each claim of the reply (JSON)
 
 
-class ReaderRow(SQLModel, table=True):
+class ReaderRow(_Table, table=True):
     """Hold how a model did on the calibration set of the second reader."""
-
-    __tablename__ = "reader"
 
     endpoint: str = Field(primary_key=True)
     model: str = Field(primary_key=True)
@@ -363,10 +349,8 @@ class ReaderRow(SQLModel, table=True):
     tested_at: str
 
 
-class VerdictRow(SQLModel, table=True):
+class VerdictRow(_Table, table=True):
     """Store what a second reader answered, by the hash of the question and the reader: no content."""
-
-    __tablename__ = "verdict"
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     key: str = Field(primary_key=True)
@@ -374,10 +358,8 @@ class VerdictRow(SQLModel, table=True):
     read_at: str
 
 
-class SpendRow(SQLModel, table=True):
+class SpendRow(_Table, table=True):
     """Store one call of a model: what was reserved for it, and what it cost once that is known."""
-
-    __tablename__ = "spend"
 
     __table_args__ = (Index("spend_by_day", "day"), Index("spend_by_run", "run_id"))
 
@@ -393,10 +375,8 @@ class SpendRow(SQLModel, table=True):
     how: str = "reserved"
 
 
-class IntentRow(SQLModel, table=True):
+class IntentRow(_Table, table=True):
     """Store what a run is about to do to files, fsynced before it does it."""
-
-    __tablename__ = "intent"
 
     run_id: str = Field(primary_key=True)
     agent_id: str
@@ -404,10 +384,8 @@ class IntentRow(SQLModel, table=True):
     plan: str
 
 
-class AlarmRow(SQLModel, table=True):
+class AlarmRow(_Table, table=True):
     """Store something that a person must know; cleared when it is over, never deleted."""
-
-    __tablename__ = "alarm"
 
     __table_args__ = (
         Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
@@ -423,10 +401,8 @@ class AlarmRow(SQLModel, table=True):
     told: str | None = None  # what came of telling the user's command of it
 
 
-class JobModeRow(SQLModel, table=True):
+class JobModeRow(_Table, table=True):
     """Store a kind of job that is held to less than the configuration lets it do, for one agent."""
-
-    __tablename__ = "job_mode"
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     kind: str = Field(primary_key=True)
@@ -435,7 +411,7 @@ class JobModeRow(SQLModel, table=True):
     why: str
 
 
-class ChangedRow(SQLModel, table=True):
+class ChangedRow(_Table, table=True):
     """Note a changed row of a table that the journal beside the database holds, see `changes`."""
 
     __tablename__ = "changed_row"
@@ -445,10 +421,8 @@ class ChangedRow(SQLModel, table=True):
     pk: str  # JSON
 
 
-class DaemonRow(SQLModel, table=True):
+class DaemonRow(_Table, table=True):
     """Store the daemon that runs or ran last; its lock says whether it still runs."""
-
-    __tablename__ = "daemon"
 
     id: int = Field(default=1, primary_key=True)
     pid: int

@@ -11,10 +11,6 @@ Step = Callable[[str], None]
 
 _CHUNK = 1024 * 1024
 
-# Every name `step` is called with, in order, so that a test can stop at each of them.
-FILL_STEPS = ("before:write", "after:write", "before:fsync", "after:fsync")
-APPEND_STEPS = ("before:append", "after:append", "before:fsync-append", "after:fsync-append")
-
 
 def no_step(_name: str) -> None:
     """Do nothing: the default of a step callback."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memoryd.errors import MemorydError, StateError
-from memoryd.files.descriptor import FILL_STEPS, Step, extend, fill, no_step
+from memoryd.files.descriptor import Step, extend, fill, no_step
 from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder, give_to
 from memoryd.files.regular import as_state_error, compute_digest, open_regular, read, read_all
 from memoryd.files.temporary import Leftover, list_leftovers, make_name
@@ -28,15 +28,6 @@ Keep = Callable[["FolderEntry", bytes], bool]
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
-
-# Every name `step` is called with, in order, so that a test can stop at each of them.
-_FOLDER = ("before:fsync-folder", "after:fsync-folder")
-_TEMP = ("before:create", "after:create", *FILL_STEPS)
-PLACE_STEPS = (*_TEMP, "before:place", "after:place", *_FOLDER)
-REPLACE_STEPS = (
-    *(*_TEMP, "before:mark", "after:mark", "before:swap", "after:swap", *_FOLDER),
-    *("before:unlink", "after:unlink"),
-)
 
 
 class MovedError(MemorydError):

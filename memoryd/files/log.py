@@ -27,7 +27,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
@@ -286,11 +286,11 @@ def configure(
     text: bool = False,
     terminal: TextIO | None = None,
     max_bytes: int = log_line.MAX_BYTES,
-) -> Callable[[], None]:
+) -> ExitStack:
     """Open the log of a state folder, for this process and the libraries in it.
 
-    `terminal` gets readable lines when it is a terminal or the journal; with `text` always. Returns what closes the log
-    and puts the standard library's logging back as it was.
+    `terminal` gets readable lines when it is a terminal or the journal; with `text` always. The end of the context that
+    is returned closes the log and puts the standard library's logging back as it was.
     """
     from structlog.contextvars import merge_contextvars
     from structlog.stdlib import ProcessorFormatter
@@ -303,22 +303,18 @@ def configure(
     if terminal is not None and (text or is_journal(terminal, os.environ) or terminal.isatty()):
         handlers.append((_Terminal(terminal), lambda _logger, _method, values: render_record(values)))
     root, own = logging.getLogger(), logging.getLogger("memoryd")
-    before = root.level, own.level
+    opened = ExitStack()
+    opened.callback(root.setLevel, root.level)
+    opened.callback(own.setLevel, own.level)
     root.setLevel(logging.WARNING)  # of the libraries; one with a level of its own is held to this one as well
     own.setLevel(LEVELS[level])
     for handler, render in handlers:
         handler.addFilter(_is_ours_or_warning)
         handler.setFormatter(ProcessorFormatter(processors=[_finish, render], foreign_pre_chain=[merge_contextvars]))
         root.addHandler(handler)
-
-    def close() -> None:
-        root.setLevel(before[0])
-        own.setLevel(before[1])
-        for handler, _ in handlers:
-            root.removeHandler(handler)
-            handler.close()
-
-    return close
+        opened.callback(handler.close)
+        opened.callback(root.removeHandler, handler)
+    return opened
 
 
 def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:

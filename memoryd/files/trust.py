@@ -6,22 +6,16 @@ owner may write them. Access by a group counts as nobody's where the group is it
 give each user: nobody else is in it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import grp
 import os
 import pwd
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from pathlib import Path
 
+from memoryd.config import Settings
 from memoryd.errors import ConfigError, StateError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
-    from memoryd.config import Settings
 
 
 def require(settings: Settings) -> None:

@@ -236,7 +236,7 @@ def _read_known(
 @lru_cache(maxsize=4096)  # most of a core is the same before and after a dream
 def said_hash(text: str) -> str | None:
     """Return the hash of a chunk's bullet in the memory store; None if it has none."""
-    bullets = core.list_bullets(core.parse(text.encode(errors="replace")))
+    bullets = core.parse(text.encode(errors="replace")).bullets
     return hash_of(core.unescape(bullets[0].text)) if bullets else None
 
 

@@ -4,13 +4,12 @@ A request is encrypted with the fleet's key, names the host, and is valid for a 
 PostgreSQL cannot make a request, move one to another host, or repeat one.
 """
 
-import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from memoryd.clock import moment_of, text_of
+from memoryd.clock import moment_of
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.fleet.connection import Database
 from memoryd.fleet.sealing import Seal
@@ -51,11 +50,6 @@ def post(database: Database, seal: Seal, host: str, asked: HostRequest) -> None:
     database.fetch("INSERT INTO fleet_request (id, host, body) VALUES (%s, %s, %s)", asked.id, host, body)
 
 
-def new_request_id() -> str:
-    """Return an id that nobody can guess."""
-    return secrets.token_hex(12)
-
-
 def list_waiting(database: Database, seal: Seal, now: datetime) -> Iterator[tuple[str, HostRequest | RefusedError]]:
     """Yield the requests to this host with the ids of their rows; a refusal in place of an invalid one."""
     sql = "SELECT id, body FROM fleet_request WHERE host = %s AND answered_at IS NULL ORDER BY asked_at LIMIT 20"
@@ -84,8 +78,3 @@ def answer(database: Database, row_id: str, outcome: str) -> None:
     """Store the outcome of a request."""
     sql = "UPDATE fleet_request SET answered_at = clock_timestamp(), outcome = %s WHERE id = %s"
     database.fetch(sql, outcome[:500], row_id)
-
-
-def stamp(now: datetime) -> str:
-    """Return the time of a request."""
-    return text_of(now)

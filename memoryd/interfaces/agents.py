@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 @of_agent
 def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:
     """Show the text that memoryd injects at the start of a session."""
-    from pathlib import Path
-
     asked = {"max_tokens": max_tokens, "query": query, "folder": str(Path.cwd())}
     data = daemon_client.ask_same(settings, "inject", agent=agent.id, **asked) if agent.privacy == "open" else {}
     if "text" not in data:
@@ -58,7 +57,6 @@ def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how
     The connection serves all agents of the configuration: the folder of a session chooses the agent.
     """
     import os
-    from pathlib import Path
 
     from memoryd.agent_choice import choose, is_within
     from memoryd.clock import Clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -194,7 +194,7 @@ def start_log(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[
     """Write the log, also to standard error unless it must be quiet; yield what takes over other settings."""
     from memoryd.files import log
 
-    def start(with_settings: Settings) -> Callable[[], None]:
+    def start(with_settings: Settings) -> ExitStack:
         return log.configure(
             with_settings.state_dir,
             level=with_settings.log.level,
@@ -202,13 +202,11 @@ def start_log(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[
             terminal=None if quiet else sys.stderr,
         )
 
-    close = [start(settings)]
+    with ExitStack() as written:
+        written.enter_context(start(settings))
 
-    def relog(fresh: Settings) -> None:
-        close.pop()()
-        close.append(start(fresh))
+        def relog(fresh: Settings) -> None:
+            written.close()
+            written.enter_context(start(fresh))
 
-    try:
         yield relog
-    finally:
-        close.pop()()

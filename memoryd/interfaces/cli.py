@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from datetime import timedelta
@@ -29,7 +30,7 @@ from memoryd.interfaces import (
     sessions,
     upkeep,
 )
-from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log
+from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log, user_folder
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, render_run, render_table
 from memoryd.requests import access
@@ -233,8 +234,6 @@ def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
 
     With --content, also show the verdict on each claim of the model's reply.
     """
-    import json
-
     from memoryd.database import reads
     from memoryd.interfaces import timeline
 
@@ -324,7 +323,6 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 @passed
 def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str | None) -> None:  # noqa: FBT001
     """Show the log."""
-    import json
     import time
 
     from memoryd.files.log import log_path, render_record
@@ -390,7 +388,6 @@ def config_show(call: Call) -> None:
 @passed
 def config_default(call: Call) -> None:
     """Print a configuration file with every key, its default and its reason."""
-    from memoryd.interfaces.call import user_folder
     from memoryd.interfaces.cli_config import render_default
 
     text = render_default(user_folder("state"))

@@ -171,16 +171,14 @@ def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[Fact
     from memoryd.files import log
     from memoryd.requests import memory_changes
 
-    close = log.configure(settings.state_dir, level=settings.log.level, text=False, terminal=None)
+    written = log.configure(settings.state_dir, level=settings.log.level)
     try:
-        with memory_changes.fact_store(settings, agent, asked) as store:
+        with written, memory_changes.fact_store(settings, agent, asked) as store:
             yield store
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except KeyError as error:
         raise NotFoundError(f"there is no fact {error.args[0]!r}", hint="memoryd facts list") from None
-    finally:
-        close()
 
 
 def _full_id(call: Call, settings: Settings, agent: Agent, fact_id: str) -> str:

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from memoryd.errors import ConfigError, StateError
 from memoryd.files import log_line
 from memoryd.requests.daemon_client import ask
 
@@ -213,7 +214,6 @@ def _from_files(hook: Hook, cwd: str | None = None) -> str:
     from pathlib import Path
 
     from memoryd.agent_choice import choose, folders_of
-    from memoryd.errors import StateError
     from memoryd.files.open_folder import open_folder
     from memoryd.files.regular import read_below
     from memoryd.recall.injection import RECENT_FILE, Budget, Part, render
@@ -249,7 +249,6 @@ def _load_settings(hook: Hook) -> Settings:
     from pathlib import Path
 
     from memoryd import config
-    from memoryd.errors import ConfigError
 
     if not hook.config:
         raise HookError("no daemon answers, and this hook is of an earlier version: memoryd connect writes it again")

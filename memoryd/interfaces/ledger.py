@@ -315,8 +315,6 @@ def _text_in(state: str | None) -> str | None:
 
 def _text_lines(row: dict[str, Any]) -> list[str]:
     """Return the texts of a memory before and after a rollback, as in a diff."""
-    from memoryd.requests import access
-
     if "bytes" in row:
         return [f"  {access.text_of(None, row)}"]
     shown = {"-": row["before"], "+": row["after"]} if row["before"] != row["after"] else {" ": row["after"]}

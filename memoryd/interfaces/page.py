@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memoryd.errors import describe
+from memoryd.errors import MemorydError, describe
 from memoryd.interfaces.call import Call, passed, start_log
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
     page costs only a socket.
     """
     from memoryd.admin import links
-    from memoryd.errors import MemorydError
     from memoryd.files.locks import Lock
 
     address = settings.admin.listen

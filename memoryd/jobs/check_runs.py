@@ -1,12 +1,8 @@
 """Check runs: which commands run tests or a linter, and what their output says came of it."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from memoryd.jobs.shell import Step
+from memoryd.jobs.shell import Step
 
 _LONGEST_SHOWN = 80
 _MOST_NAMED = 3
@@ -138,7 +134,12 @@ def show_command(step: Step) -> str:
     """Return a command as a fact shows it: on one line, without where its output goes, cut where it is long."""
     text = re.sub(r"[ \t]*(?:\d*|&)>{1,2}&?[ \t]*\S*", "", step.text).replace("`", "'")
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1].rstrip()}…"
+    return shorten(line, _LONGEST_SHOWN)
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a text of at most this many characters: a longer one ends in an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def is_test_run(step: Step) -> bool:

@@ -1,7 +1,5 @@
 """Claims: the statements that a job wants to write, and what became of each when it was judged."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

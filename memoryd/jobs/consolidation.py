@@ -5,8 +5,6 @@ them, one that cites only daily entries is new. A memory that the reply declares
 bullet gives a newer value of the same thing. What nothing speaks of is kept or archived (`accounting`).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,7 +66,7 @@ class ReplyRow:
         """Return what it says."""
         return self.kept.memory.content if self.kept is not None else self.claim.text if self.claim is not None else ""
 
-    def end_memories(self, ends: Sequence[Old]) -> ReplyRow:
+    def end_memories(self, ends: Sequence[Old]) -> "ReplyRow":
         """Return the row as a claim that also ends these memories."""
         if not ends:
             return self
@@ -284,7 +282,7 @@ def consolidate(
     inputs: DreamInputs,
     kind_of: Callable[[str], MemoryClass | None],
     over: Mapping[str, Lane],
-) -> DreamConsolidation:
+) -> "DreamConsolidation":
     """Return what a judged reply comes to.
 
     Args:

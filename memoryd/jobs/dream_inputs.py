@@ -1,21 +1,16 @@
 """The inputs of a dream: a frozen snapshot, so that the same inputs and replies give the same core."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import date
+from typing import Any
 
+from memoryd.jobs.claims import Judges
+from memoryd.jobs.pieces import Piece
+from memoryd.ledger.accounting import Unmentioned
+from memoryd.ledger.guards import Context
 from memoryd.ledger.lane import Lane, lane_of_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-    from datetime import date
-
-    from memoryd.jobs.claims import Judges
-    from memoryd.jobs.pieces import Piece
-    from memoryd.ledger.accounting import Unmentioned
-    from memoryd.ledger.guards import Context
-    from memoryd.ledger.memory import Memory, Source
+from memoryd.ledger.memory import Memory, Source
 
 UNSURE = "unsure"  # tag of a memory of which nobody knows who wrote it
 UNKNOWN_ORIGIN = "unknown"  # of an entry of which nobody knows who wrote it

@@ -9,8 +9,6 @@ A `JudgingContext` *weighs*: it takes the steps that need no reader, and gives t
 value: `asked` is the same with the reader's answers, and `judged` what became of each claim then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -345,7 +343,7 @@ class Judging:
     done: tuple[JudgedClaim, ...] = ()
     weighed: tuple[WeighedClaim, ...] | None = field(default=None, compare=False, repr=False)
 
-    def ask_reader(self) -> Generator[Ask, Reply, Judging]:
+    def ask_reader(self) -> Generator[Ask, Reply, "Judging"]:
         """Ask the second reader every open question; return this with its answers."""
         if self.context.offline:
             return self
@@ -414,7 +412,7 @@ class Judging:
             return ()
         return tuple(filter(_is_fixable, self.results))
 
-    def replace_claims(self, claims: Sequence[Claim]) -> Judging:
+    def replace_claims(self, claims: Sequence[Claim]) -> "Judging":
         """Return the judging of the claims that came back; all others stay as they were judged."""
         back = {one.id for one in claims}
         done = tuple(one for one in self.results if one.claim.id not in back)

@@ -4,8 +4,6 @@ A piece is a turn of a session (`t15`), an entry of a daily file (`d4`) or a mem
 sentence. An entry that only paraphrases turns carries their own sentences with it: what is judged and quoted are those.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +63,7 @@ class Piece:
     id: str
     text: str
     lines: tuple[CitableSentence, ...]
-    behind: tuple[tuple[Piece, tuple[int, ...]], ...] = ()
+    behind: tuple[tuple["Piece", tuple[int, ...]], ...] = ()
     asked: str = ""
     options: tuple[tuple[str, str], ...] = ()
     seq: int = 0
@@ -149,7 +147,7 @@ class Pieces:
     by_id: dict[str, Piece] = field(default_factory=dict)
 
     @classmethod
-    def collect(cls, pieces: Iterable[Piece]) -> Pieces:
+    def collect(cls, pieces: Iterable[Piece]) -> "Pieces":
         """Return these pieces."""
         return cls({piece.id: piece for piece in pieces})
 

@@ -1,20 +1,13 @@
 """Repair: refused claims go back to their author once, in a question of their own, with reasons from a closed list."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from memoryd.jobs.job import Ask, QuotedPiece
+from memoryd.jobs.claims import Claim, JudgedClaim
+from memoryd.jobs.job import Ask, QuotedPiece, Reply
+from memoryd.jobs.judging import Judging
 from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.text.content import measure_overlap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
-
-    from memoryd.jobs.claims import Claim, JudgedClaim
-    from memoryd.jobs.job import Reply
-    from memoryd.jobs.judging import Judging
 
 REPAIR = "repair"  # the job name of such a question
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from memoryd.jobs.check_runs import has_failed, has_passed
+from memoryd.jobs.check_runs import has_failed, has_passed, shorten
 from memoryd.jobs.git_state import BRANCH
 from memoryd.jobs.shell import Step, extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
@@ -190,7 +190,7 @@ class Reports:
         self._told.add(shape)
         self._errors[mend] += 1
         ran = _as_written(self._ran.get(turn.tool_call_id or "", "").replace("`", "'"))
-        told = f"`{_shorten_command(ran)}`: {error}" if ran else error
+        told = f"`{shorten(ran, _LONGEST_COMMAND)}`: {error}" if ran else error
         return FAILED + told + mend
 
     def _find_error(self, turn: StoredTurn) -> str | None:
@@ -267,10 +267,6 @@ def _is_patch(script: str) -> bool:
 def _as_written(name: str) -> str:
     """Return a name as one neutral line; unlike of a sentence, its first signs belong to it."""
     return neutralize(f"`{name}")[1:].strip()
-
-
-def _shorten_command(command: str) -> str:
-    return command if len(command) <= _LONGEST_COMMAND else f"{command[: _LONGEST_COMMAND - 1].rstrip()}…"
 
 
 def _paths(text: str) -> list[str]:

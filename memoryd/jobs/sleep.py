@@ -6,8 +6,6 @@ judged (`judging`), with further questions where a second reader is needed, and 
 edits, byte for byte.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -227,8 +225,8 @@ def _begin_judging(
         foreign=foreign.find_outside,
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
-    lines = (_claim(f"s{number}", told, None, notes) for number, told in enumerate(parsed.summary, 1))
-    memories = (_claim(f"c{number}", one, one, notes) for number, one in enumerate(parsed.memories, 1))
+    lines = (_claim(f"s{number}", told, notes) for number, told in enumerate(parsed.summary, 1))
+    memories = (_claim(f"c{number}", told, notes) for number, told in enumerate(parsed.memories, 1))
     return Judging(made, (*lines, *memories))
 
 
@@ -247,15 +245,14 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
     return replace(piece, lines=tuple(lines))
 
 
-def _claim(
-    name: str, told: reply.SummaryLine | job.NewMemory, memory: job.NewMemory | None, notes: Collection[str]
-) -> Claim:
+def _claim(name: str, told: reply.SummaryLine | job.NewMemory, notes: Collection[str]) -> Claim:
     """Return a line of the reply as a claim; of the memories only the weighty ones are meant for the core.
 
     What only notes say comes to the core by way of the daily file, where a dream finds it.
     """
     cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
     said = tuple(cite for cite in cites if cite.partition(".")[0] not in notes)
+    memory = told if isinstance(told, job.NewMemory) else None
     is_weighty = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
     core = is_weighty and (bool(said) or not cites)
     kind = CORE_CLASSES.get(memory.type) if memory is not None else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memoryd.ledger.category import Category
-from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source
+from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, draw_id
 from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
@@ -119,7 +119,7 @@ class Store:
         batch: Sequence[NewFact],
         limits: FactLimits,
         now: str,
-        new_id: Callable[[Container[str]], str],
+        new_hex: Callable[[], str],
         taken: Container[str] = (),
         protected: Container[str] = (),
     ) -> FactBatch:
@@ -132,7 +132,7 @@ class Store:
             batch: the facts, in order.
             limits: the configured ones.
             now: UTC, ISO 8601 with Z.
-            new_id: draws an id that is not among those it is given.
+            new_hex: draws the digits of a new id.
             taken: every id ever given, also to facts that have ended.
             protected: ids of constitutional facts; a full store does not end them.
 
@@ -149,7 +149,7 @@ class Store:
             elif new.confidence < limits.min_confidence:
                 outcomes.append(FactOutcome(None, created=False, why="below min_confidence"))
             else:
-                outcomes.append(FactOutcome(store.add(new, now, new_id, taken), created=True))
+                outcomes.append(FactOutcome(store.add(new, now, new_hex, taken), created=True))
         return FactBatch(tuple(store.operations), tuple(outcomes), tuple(store.evicted))
 
     def update(
@@ -196,9 +196,9 @@ class _Growing(Store):
         self.operations: list[Operation] = []
         self.evicted: list[Fact] = []
 
-    def add(self, new: NewFact, now: str, new_id: Callable[[Container[str]], str], taken: Container[str]) -> Fact:
+    def add(self, new: NewFact, now: str, new_hex: Callable[[], str], taken: Container[str]) -> Fact:
         used = Either(self._used, taken)
-        fact_id = new.id if new.id and new.id not in used else new_id(used)
+        fact_id = new.id if new.id and new.id not in used else draw_id(MemoryKind.FACT, new_hex, used)
         while len(self._facts) >= self._max and self._evict():
             pass
         tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()

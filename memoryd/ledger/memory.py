@@ -26,6 +26,7 @@ class MemoryKind(StrEnum):
 
 
 PREFIXES = {MemoryKind.FACT: "fact_", MemoryKind.CORE: "core_", MemoryKind.JOURNAL: "jrnl_"}
+ANY_PREFIX = tuple(PREFIXES.values())
 
 
 class Ending(StrEnum):

@@ -4,8 +4,6 @@ Such cues prove nothing and miss much. They sort texts whose speaker is already 
 The record of a text decides who said it (`lane`).
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

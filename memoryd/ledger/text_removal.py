@@ -109,7 +109,7 @@ class TextRemoval:
         file = core.parse(data)
         going = [
             core.Remove(bullet.position)
-            for bullet in core.list_bullets(file)
+            for bullet in file.bullets
             if self.equals(bullet.text) and self.says(bullet.text)
         ]
         return self._of_bytes(core.edit(file, going) if going else data)

@@ -5,13 +5,11 @@ pass the same judging. Which ones: `salience` for the summary, `lasting` for mem
 gets the day it means beside it, reckoned from the time of its own turn.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
 
 from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import KnownTexts
@@ -26,16 +24,12 @@ from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work, work_texts
 from memoryd.offline.sentences import number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
+from memoryd.offline.work_statement import WorkStatement
 from memoryd.text import normal, prose
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
 from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.turn import Origin
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from memoryd.offline.work_statement import WorkStatement
 
 BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
@@ -128,26 +122,16 @@ def _describe_work(
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
     asked = [one for one in chosen if one.section is Section.ASKED]
     last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
-    ordered = [*(one for one in chosen if one is not last), *told, *([last] if last else [])]
+    ordered = [*(one for one in chosen if one is not last), *told, *filter(None, [last])]
     lines = list(map(_work_line, ordered))
     # Statements that only notes have reach the core later, when a dream reads the daily file.
     limit -= sum(one.cost for one in told)
-    memories = _list_memories(spoken, said, chosen, limit, known)
-    return [*(line for line in lines if line.text), *reports], memories
-
-
-def _list_memories(
-    spoken: Sequence[QuotedPiece],
-    said: Sequence[ConversationMessage],
-    chosen: Sequence[WorkStatement],
-    limit: int,
-    known: KnownTexts,
-) -> list[NewMemory]:
-    """Return what of a working session lasts, of the words of all its lines: the user's wishes, and the best lines."""
+    # Of all lines the user's wishes last, and the best ones.
     raw = {quoted.id: quoted.text for quoted in spoken}
-    memories = _select_important(_memories([one for one in said if one.by_user], raw, known, working=True), limit // 3)
-    room = int(limit * _LASTING_SHARE) - sum(prose.count_words(memory.text) + 1 for memory in memories)
-    return memories + _list_lasting(chosen, room, KnownTexts(memory.text for memory in memories), known)
+    wishes = _select_important(_memories([one for one in said if one.by_user], raw, known, working=True), limit // 3)
+    room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
+    memories = wishes + _list_lasting(chosen, room, KnownTexts(wish.text for wish in wishes), known)
+    return [*(line for line in lines if line.text), *reports], memories
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:

@@ -3,22 +3,15 @@
 It writes nothing of its own: the text that stays is one of the agent's memories, word for word.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import refinement_tools
-from memoryd.jobs.job import Reply, ToolCall
+from memoryd.jobs.job import Ask, QuotedPiece, Reply, ToolCall
 from memoryd.jobs.refine import CONSENT, JOB
 from memoryd.jobs.refinement import PROTECTED
 from memoryd.text import normal, sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memoryd.jobs.job import Ask, QuotedPiece
 
 JOBS = (CONSENT, JOB)
 BACKEND = "offline"

@@ -3,8 +3,6 @@
 In doubt a quotation is not meant to last, and a memory is a rule, which only the user's word may change.
 """
 
-from __future__ import annotations
-
 import re
 
 from memoryd.jobs.job import MemoryType

@@ -5,8 +5,6 @@ English first; times and first person also in the commonest other languages. Eac
 meant for lowered text.
 """
 
-from __future__ import annotations
-
 import re
 
 SELF = re.compile(

@@ -7,16 +7,16 @@ important first, as far as there is room or an earlier memory that matters less;
 say, which knows how much may be lost.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.jobs import dream_reply
+from memoryd.jobs.check_runs import shorten
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
-from memoryd.jobs.job import HEADINGS, MemoryType
+from memoryd.jobs.job import HEADINGS, Ask, MemoryType, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
 from memoryd.offline import promotion, replacement, words
 from memoryd.offline.cue_judge import CueJudge
@@ -24,11 +24,6 @@ from memoryd.offline.promotion import Offer
 from memoryd.offline.sentences import split_sentences
 from memoryd.text import normal
 from memoryd.text.content import list_content_words, strip_label
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from memoryd.jobs.job import Ask, QuotedPiece
 
 _CORE, _DAILY = "memory", "daily"
 _OWN = frozenset({promotion.USER, promotion.HAND})
@@ -242,9 +237,9 @@ class _Night:
             f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
             f"Added: {added}. Merged: {united}. Gave way to something newer: {ended}. Entries left: {left}.",
             *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
-            *_show_lines(f"Added ({why}): {_shorten(offer.text)}" for offer, why in self._new.values()),
+            *_show_lines(f"Added ({why}): {shorten(offer.text, _LONGEST_SHOWN)}" for offer, why in self._new.values()),
             *_show_lines(
-                f"Merged {1 + len(self._parts[one.id])}: {_shorten(one.text)}"
+                f"Merged {1 + len(self._parts[one.id])}: {shorten(one.text, _LONGEST_SHOWN)}"
                 for one in self._stays
                 if one.id in self._parts
             ),
@@ -338,7 +333,3 @@ def _show_lines(lines: Iterable[str]) -> list[str]:
     given = list(lines)
     more = len(given) - _SHOWN
     return [*given[:_SHOWN], *([f"… and {more} more."] if more > 0 else [])]
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1].rstrip()}…"

@@ -4,17 +4,13 @@ Junk in the core is what users of such systems complain of most, so a statement 
 daily file. Preferences and facts are taken from what the user typed; decisions and learnings also from the assistant.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType
 from memoryd.offline import words
 from memoryd.offline.sentences import is_question
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Cue(NamedTuple):

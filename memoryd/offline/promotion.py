@@ -6,13 +6,13 @@ made on more than one day, or the user's own "remember". What a tool or another 
 to do, and what an agent's own tools wrote into the file as if it were the user's wish, is never offered.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from memoryd.jobs.job import MemoryType
+from memoryd.jobs.job import MemoryType, QuotedPiece
 from memoryd.ledger import steering, unfinished
 from memoryd.offline import cues, lasting, replacement, words, work_texts
 from memoryd.offline.sentences import NumberedSentence, is_question, number_sentences
@@ -20,12 +20,6 @@ from memoryd.text import normal
 from memoryd.text.content import strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from memoryd.jobs.job import QuotedPiece
 
 USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
 EXPLICIT = 0.9  # importance from which on the user asked in so many words that it be kept

@@ -8,8 +8,6 @@ asked, planned or supposed ends nothing.
 
 # ruff: noqa: RUF001 - the cues of other languages
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

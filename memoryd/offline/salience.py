@@ -6,20 +6,13 @@ answer after a question. What is said at work is rated in `work`. Selection is g
 budget, with what is already taken discounted (maximal marginal relevance, Carbonell and Goldstein 1998).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 from memoryd.offline import cues, words
-from memoryd.offline.statements import LABEL_WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memoryd.offline.statements import Statement
+from memoryd.offline.statements import LABEL_WORDS, Statement
 
 # Weights of the logistic model, one beside each feature; set by hand around a regression on half of LoCoMo, so that
 # what holds only there does not get in.

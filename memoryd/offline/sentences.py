@@ -1,7 +1,5 @@
 """Sentences: the sentences of prose in a message, whole, each with the number by which a reply cites it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from memoryd.text import prose

@@ -4,11 +4,10 @@ A statement is one or a few whole sentences of one message, in order, as they we
 are left out.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.jobs.duplicates import KnownTexts
@@ -17,9 +16,6 @@ from memoryd.ledger import steering
 from memoryd.offline import cues, words
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.text import prose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 UNIT_WORDS = 40
 ENOUGH = 0.75

@@ -1,7 +1,5 @@
 """Content words: what a text is about, as keys that can be counted and compared."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

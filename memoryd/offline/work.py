@@ -7,28 +7,20 @@ of what somebody taking over would want to know, with whole projects left out in
 greedily; a line whose words are mostly in the lines taken before is left out.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
 from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists, work_texts
-from memoryd.offline.sentences import is_question
-from memoryd.offline.statements import REPORTER
+from memoryd.offline.sentences import NumberedSentence, is_question
+from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, is_retracted, repeats
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from memoryd.offline.sentences import NumberedSentence
-    from memoryd.offline.statements import ConversationMessage
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
 _FEWEST_OF_WISH = 2  # … and what the user wants to be so

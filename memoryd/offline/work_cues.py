@@ -4,8 +4,6 @@ English first, with the commonest words of German, French, Spanish and Chinese. 
 weighs; none decides alone.
 """
 
-from __future__ import annotations
-
 import re
 
 CAUSE = re.compile(

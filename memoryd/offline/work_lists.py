@@ -5,18 +5,12 @@ take it up. On the gold lists of thirteen tuned and five unseen projects this ta
 `RECENT.md`, and one line that was none; no item is lost, and what was done takes their room.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from memoryd.ledger import unfinished
 from memoryd.offline import work_cues
+from memoryd.offline.statements import ConversationMessage
 from memoryd.text.sentences import SentenceKind, split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memoryd.offline.statements import ConversationMessage
 
 _APOSTROPHE = {0x2019: "'"}
 

@@ -3,18 +3,14 @@
 Only the words are compared, not their order. Cues (`work_cues`) show that a statement reports a change.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memoryd.offline import replacement, work_cues
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _SAME = 0.7  # share of its words that lines taken before already have
 _CHANGED = 0.6  # … or words of a later change

@@ -26,8 +26,6 @@ Below another heading, such as "Outdated", beside other lines, such as "No longe
 same words may say something else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -163,7 +161,7 @@ def render(
 
 
 def _fit_text(
-    sections: _Sections, blocks: Sequence[_PartBlock], budget: Budget, count: Count, *, is_named: bool
+    sections: "_Sections", blocks: Sequence[_PartBlock], budget: Budget, count: Count, *, is_named: bool
 ) -> Injection | None:
     """Return the text within the budget; with `is_named`, a last line names texts left out and not named before."""
     left = _leave(budget.whole, sum(block.need for block in blocks))

@@ -20,7 +20,7 @@ from memoryd.errors import ConfigError, NotFoundError
 from memoryd.finding.excerpt import read_shown, strip_workspace
 from memoryd.jobs.witness import Behind, SupportingSentences, digest_of
 from memoryd.ledger import audit as chain
-from memoryd.ledger.memory import PREFIXES, Memory, MemoryKind, hash_of
+from memoryd.ledger.memory import ANY_PREFIX, Memory, MemoryKind, hash_of
 from memoryd.requests import access, opening
 from memoryd.requests.scanner import open_scrubber
 from memoryd.text.content import measure_overlap
@@ -73,7 +73,7 @@ def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
     access.require(settings, agent, what)
     place = _PLACE.fullmatch(target)
     name = target.removeprefix("fact:")
-    is_memory = name.startswith(tuple(PREFIXES.values()))
+    is_memory = name.startswith(ANY_PREFIX)
     if place is None and not is_memory:
         raise ConfigError("this is neither a line nor a memory", target[:80], _HINT)
     opening.catch_up(settings, agent)
@@ -118,7 +118,7 @@ def _entry_at(path: str, data: bytes, line: int) -> str:
     start = sum(map(len, lines[: line - 1]))
     if path == CORE_FILE:
         file = core.parse(data)
-        at, bullets = 0, iter(core.list_bullets(file))
+        at, bullets = 0, iter(file.bullets)
         for piece in file.pieces:
             bullet = next(bullets) if piece.kind is core.PieceKind.BULLET else None
             if at <= start < at + len(piece.raw):

@@ -6,6 +6,7 @@ the host that asked.
 
 from __future__ import annotations
 
+import secrets
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.requests import access, jobs_by_hand, lists, memory_changes, opening, permission
 from memoryd.requests.access import Person
+from memoryd.running import queueing
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
@@ -47,7 +49,7 @@ def ask_host(settings: Settings, host: str, action: str, **about: str | None) ->
 
     with closing(Database(settings, most=1).open()) as database:
         by = f"{access.current_person().name or access.find_user_name()}@{settings.fleet.host}"
-        asked = requests.HostRequest(requests.new_request_id(), action, by, Clock().text(), **about)
+        asked = requests.HostRequest(secrets.token_hex(12), action, by, Clock().text(), **about)
         requests.post(database, read_seal(settings.fleet.key_file), host, asked)
     return asked.id
 
@@ -109,6 +111,5 @@ def _use_up(settings: Settings, agent: Agent, asked: HostRequest) -> None:
         opening.require_known(engine, agent.id)
         if runs.slot_is_used(connection, slot):
             raise RefusedError("the request was carried out before", asked.id)
-        why, run_id = f"{asked.action}, asked by {asked.by}", runs.new_run_id(clock.now())
-        actor = access.current_person().actor
-        runs.skip(connection, run_id, agent.id, "manual", clock.text(), why, actor=actor, slot=slot, kind=KIND)
+        why, actor = f"{asked.action}, asked by {asked.by}", access.current_person().actor
+        queueing.skip(connection, clock, KIND, agent.id, "manual", why, actor=actor, slot=slot)

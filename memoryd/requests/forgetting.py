@@ -14,7 +14,7 @@ from memoryd.config import Agent, Settings
 from memoryd.database import erasure, reads, sqlite, turns
 from memoryd.errors import NotFoundError
 from memoryd.files.open_folder import open_folder
-from memoryd.ledger.memory import PREFIXES
+from memoryd.ledger.memory import ANY_PREFIX
 from memoryd.requests import opening, permission, waiting
 
 PATIENCE_SECONDS = 10.0  # for a daemon to read a session that is to be forgotten; one that cannot be read must not stay
@@ -23,7 +23,7 @@ _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked 
 
 def find_target(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
     """Return the memory or session that a person names by its id, `session:ID` or a unique beginning of it."""
-    if name.startswith(tuple(PREFIXES.values())):
+    if name.startswith(ANY_PREFIX):
         chosen = agent(None)
         opening.catch_up(settings, chosen)
         return chosen, {"memory": reads.ask(reads.database_path(settings), reads.find_memory, chosen.id, name)["id"]}

@@ -104,15 +104,11 @@ def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> l
     with trial.make_folders(settings.state_dir, agent.workspace) as place:
         snapshot.copy(reads.database_path(settings), place.state / reads.DATABASE)
         tried = sandbox.settings_of(settings, agent, place)
-        close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
-        try:
-            with open_app(tried) as app:
-                app.runner.proposes = False
-                opening.require_known(app.engine, agent.id)
-                queued = _queue_runs(tried, app.engine, app.clock, kind, agent.id, asked)
-                return [dry_run.run_dry(app.runner, run_id, place.workspace) for run_id in queued]
-        finally:
-            close()
+        with log.configure(place.state, level=settings.log.level), open_app(tried) as app:
+            app.runner.proposes = False
+            opening.require_known(app.engine, agent.id)
+            queued = _queue_runs(tried, app.engine, app.clock, kind, agent.id, asked)
+            return [dry_run.run_dry(app.runner, run_id, place.workspace) for run_id in queued]
 
 
 def _require_read(settings: Settings) -> None:

@@ -53,8 +53,7 @@ def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any
                 settle(app.engine)
             if row["state"] not in {"succeeded", "skipped"}:
                 raise MemorydError(f"the messages could not be summed up: {row['error'] or row['why']}")
-            with sqlite.begin_read(app.engine) as connection:
-                return turns.running_summary(connection, str(row["session_id"])) or ""
+            return sqlite.read(app.engine, turns.running_summary, str(row["session_id"])) or ""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from memoryd.database import query, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.requests import daemon_client, opening
-from memoryd.running import called_refining, queueing
+from memoryd.running import queueing
 
 POLL_SECONDS = 0.1
 KNOWN_SECONDS = 1.0
@@ -191,7 +191,7 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
 
 def _waits_for_another(row: Mapping[str, Any]) -> bool:
     """Return True if a run waits for its next attempt or an agent's next call: it has ended for the caller."""
-    return row["state"] == "queued" and bool(row["error"] or row["why"] == called_refining.WAITS)
+    return row["state"] == "queued" and bool(row["error"] or row["why"] == runs.WAITS)
 
 
 def rows_of(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:

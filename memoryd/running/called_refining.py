@@ -34,7 +34,6 @@ from memoryd.running.refining import AGENT, KIND, Refiner, is_called
 from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader
 
-WAITS = "waits for the agent's next call"
 CLAIMS = "claims"  # the name of what became of new texts, between two calls
 PATIENCE = timedelta(minutes=10)  # for the next call
 BEGINNING = frozenset(
@@ -129,7 +128,7 @@ def hand_over(
     if waiting is not None:
         kept = _read_options(connection, waiting)
         text = json.dumps(json.loads(text) | {name: kept[name] for name in (PENDING, CLAIMS) if name in kept})
-        if not runs.hand_over(connection, waiting, text, WAITS, now):
+        if not runs.hand_over(connection, waiting, text, now):
             raise RefusedError("a refinement is under way already", waiting, "try it again when it is over")
         return waiting
     if settings.modes.refine == "off":
@@ -170,7 +169,7 @@ def _read_options(connection: Connection, run_id: str) -> dict[str, Any]:
 def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     """Return the answer to the last call, if its refinement continues."""
     sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
-    return query.fetch_object(connection, sql, run_id, WAITS).get("answer")
+    return query.fetch_object(connection, sql, run_id, runs.WAITS).get("answer")
 
 
 def carry_out(runner: Runner, run: Run) -> None:
@@ -228,6 +227,5 @@ def take_call(refiner: Refiner) -> None:
     receipt = {**refiner.kept, **refiner.report_reading(), KIND: session.row() | memo}
     due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))
     text = json.dumps({"answer": json.loads(answer), CLAIMS: session.claims, **refiner.describe_pending()})
-    with sqlite.begin_write(refiner.writer.engine) as connection:
-        if not runs.wait_for_more(connection, refiner.run, text=text, receipt=receipt, why=WAITS, due=due):
-            raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)
+    if not sqlite.write(refiner.writer.engine, runs.wait_for_more, refiner.run, text=text, receipt=receipt, due=due):
+        raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)

@@ -105,9 +105,8 @@ class CoreWatch:
         runner = self.runner
         if not agent.workspace.is_dir():
             return False
-        with sqlite.begin_read(runner.engine) as connection:
-            if not runs.knows_agent(connection, agent.id):
-                return False
+        if not sqlite.read(runner.engine, runs.knows_agent, agent.id):
+            return False
         try:
             with lock_workspace(agent.workspace) as place:
                 # Inside the lock: a run that is to be completed first has planned on what the ledger says now.
@@ -145,8 +144,8 @@ class CoreWatch:
             text = f"an edit of MEMORY.md touched protected memories, put back: {ids}"
             self.runner.set_alarm(PROTECTED, text, agent.id)
             key = queueing.import_key(agent.id)
-            with sqlite.begin_write(self.runner.engine) as connection:
-                queueing.queue(connection, self.runner.clock, ledger_runs.IMPORT, agent.id, key, trigger="recovery")
+            wanted = (self.runner.clock, ledger_runs.IMPORT, agent.id, key)
+            sqlite.write(self.runner.engine, queueing.queue, *wanted, trigger="recovery")
         elif brought.changes:
             self.runner.set_alarm(PROTECTED, None, agent.id)
 

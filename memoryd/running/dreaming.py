@@ -5,8 +5,6 @@ rolled back does not count, so the next dream reads its days again. The same hol
 answered because the model failed, once the model is back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -107,9 +105,8 @@ def queue(
             waiting = runs.open_by_key(connection, key_of(agent.id))
             is_paused = runs.is_paused(connection, agent.id)
         if is_paused or waiting is not None:
-            with sqlite.begin_write(engine) as connection:
-                why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
-                queueing.skip(connection, clock, KIND, agent.id, trigger, why, slot=name)
+            why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
+            sqlite.write(engine, queueing.skip, clock, KIND, agent.id, trigger, why, slot=name)
             continue
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
         more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
@@ -197,7 +194,7 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
     if again := [one.again for one in every if one.is_pending and one.first <= last and first <= one.last]:
         told["again"] = max(again) + 1
-    told |= _report_flush(source, run.options.get("flushed", ()))
+    told |= _report_flush(source, run)
     if run.options.get("missed_slots"):
         told["missed_slots"] = run.options["missed_slots"]
     if not files:
@@ -224,11 +221,10 @@ def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str 
     """Return the id of the rejected dream with this very core and these daily files, if there is one."""
     if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
         return None
-    with sqlite.begin_read(source.engine) as connection:
-        for run_id, receipt in runs.rejected_receipts(connection, run.agent_id, KIND):
-            was = receipt.get(KIND, {})
-            if was.get("core") == told["core"] and told["dailies"].items() <= was.get("dailies", {}).items():
-                return run_id
+    for run_id, receipt in sqlite.read(source.engine, runs.rejected_receipts, run.agent_id, KIND):
+        was = receipt.get(KIND, {})
+        if was.get("core") == told["core"] and told["dailies"].items() <= was.get("dailies", {}).items():
+            return run_id
     return None
 
 
@@ -284,16 +280,15 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
             )
 
 
-def _report_flush(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
+def _report_flush(source: Gathered, run: Run) -> dict[str, Any]:
     """Return the outcome of the sleeps of live sessions that were queued before a dream."""
+    run_ids = run.options.get("flushed", ())
     if not run_ids:
         return {}
-    sql = "SELECT id, state FROM job_run WHERE id IN (SELECT value FROM json_each(?))"
-    rows = sqlite.read(source.engine, query.fetch_rows, sql, list(run_ids))
-    return {"flushed": {row[0]: row[1] for row in rows}}
+    return {"flushed": sqlite.read(source.engine, runs.read_states, run.agent_id, run_ids)}
 
 
-def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: _EntrySupport) -> DreamInputs:
+def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: "_EntrySupport") -> DreamInputs:
     settings = source.settings
     writer = Writer(
         source.engine,
@@ -388,7 +383,7 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
     return entries, _EntrySupport(sources_of, behind_of)
 
 
-def _list_current(found: Sequence[_Found]) -> list[_Found]:
+def _list_current(found: Sequence["_Found"]) -> list["_Found"]:
     """Return the entries without those that a later sleep of their session corrects, and without its saying so."""
     current: list[_Found] = []
     gone: set[tuple[str | None, str]] = set()

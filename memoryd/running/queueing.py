@@ -46,10 +46,11 @@ def queue(
     return run_id if runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more) else None
 
 
-def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trigger: str, why: str, **more: Any) -> str:
+def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trigger: str, why: str, **more: str) -> str:
     """Record a run that had nothing to do, with the reason; it uses up the `slot` if given. Return its id."""
     run_id = runs.new_run_id(clock.now())
-    runs.skip(connection, run_id, agent_id, trigger, clock.text(), why, kind=kind, **more)
+    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": "memoryd", "trigger": trigger, "why": why}
+    runs.skip(connection, row | more, clock.text())
     return run_id
 
 

@@ -17,7 +17,6 @@ from memoryd.jobs.refine import AGENT_DECLINED, UNCLEAR
 from memoryd.running import modes, queueing, refining
 
 ALARM = "core"
-_UNASKED = ("skipped", "cancelled")  # states of runs that came to no refinement
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
@@ -58,7 +57,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
             if not runs.knows_agent(connection, agent.id):
                 continue
             tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
-            last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
+            last = runs.last_of_kind(connection, agent.id, refining.KIND)
         over = agent.enabled and tokens > settings.refine.trigger_tokens
         is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF
         text = _explain_alarm(settings, tokens, last, is_on=is_on) if over else None
@@ -67,9 +66,8 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
         if not is_on:
             continue
         with sqlite.begin_read(engine) as connection:
-            waits = runs.is_paused(connection, agent.id) or runs.asked_since(
-                connection, agent.id, refining.KIND, text_of(since()), but=_UNASKED, trigger="threshold"
-            )
+            asked = runs.asked_since(connection, agent.id, refining.KIND, text_of(since()))
+            waits = asked or runs.is_paused(connection, agent.id)
         if not waits:
             queued += sqlite.write(engine, _enqueue, clock, agent.id, trigger="threshold")
     return queued

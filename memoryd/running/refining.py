@@ -5,8 +5,6 @@ stops the run, by `refine.unfinished: rollback`, or by a person. If a run finds 
 its middle. Such a run does not continue; it decides whether the changes stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -93,7 +91,7 @@ class Refiner:
     kept: dict[str, Any] = field(default_factory=dict)
     sandbox: RefinementSandbox = field(default_factory=RefinementSandbox)
 
-    def carry_out(self, how: Callable[[Refiner], None]) -> None:
+    def carry_out(self, how: Callable[["Refiner"], None]) -> None:
         """Refine, and end the run; a person who cancels it in the midst of a commit ends it as anywhere else.
 
         Args:

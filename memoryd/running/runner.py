@@ -4,8 +4,6 @@ It knows no kind of run by heart: a table (`kinds.KINDS`) names the function tha
 everything: state, why, error (never content) and the receipt.
 """
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +82,7 @@ class RunKind:
         tells: `hooks.on_summary` gets what it writes into daily files.
     """
 
-    carry_out: Callable[[Runner, Run], None]
+    carry_out: Callable[["Runner", Run], None]
     declines: bool = False
     tells: bool = True
 
@@ -402,13 +400,9 @@ class Runner:
 
     def record_watermarks(self, run: Run) -> None:
         """Append to the journal how far a run has moved the watermarks."""
-        sql = (
-            "SELECT w.consumer, t.record_id, t.part FROM watermark w"
-            " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?"
-        )
         try:
-            for row in sqlite.read(self.engine, query.fetch_rows, sql, run.id):
-                self.journal.append(restore.entry_of((run.agent_id, *row)))
+            for row in sqlite.read(self.engine, query.fetch_rows, f"{restore.MARKS} WHERE w.run_id = ?", run.id):
+                self.journal.append(restore.entry_of(tuple(row)))
         except OSError as error:  # the run is done all the same; the next start writes what is missing
             self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=describe(error))
 

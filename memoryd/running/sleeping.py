@@ -208,9 +208,8 @@ def end(engine: Engine, session_id: str) -> None:
 
 
 def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
-    with sqlite.begin_read(engine) as connection:
-        key = queueing.key_of(CONSUMER, session_id, mark)
-        at = runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN))
+    key = queueing.key_of(CONSUMER, session_id, mark)
+    at = sqlite.read(engine, runs.gave_up_at, key, text_of(clock.now() - ASK_AGAIN))
     return None if at is None else text_of(moment_of(at) + ASK_AGAIN + timedelta(seconds=1))
 
 
@@ -248,11 +247,12 @@ def _sleepiness(
     if fill.ratio < settings.sleep.threshold * 0.999:
         # The common case, decided without asking how much came since the last sleep.
         return Reason.BELOW
+    gauge = live.Gauge(**json.loads(row["gauge"]))
     situation = Situation(
         tokens=fill.live.tokens,
         window=fill.window.tokens,
         messages=turns.count_unslept(connection, row["id"], after=mark),
-        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
+        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=live.tokens_per_byte(gauge)),
         watermark=mark,
         compaction=compacted,
         slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
@@ -260,23 +260,11 @@ def _sleepiness(
     return decide_sleep(settings.sleep, situation, clock.now())
 
 
-def _rate(row: RowMapping) -> float:
-    return live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
-
-
 def request(
-    engine: Engine,
-    clock: Clock,
-    row: RowMapping,
-    *,
-    reason: str,
-    trigger: str,
-    upto: int | None = None,
-    actor: str = "memoryd",
+    engine: Engine, clock: Clock, row: RowMapping, trigger: str, *, reason: str, upto: int | None = None, **by: str
 ) -> str | None:
     """Queue a sleep over a session's turns past its watermark; None if one is open, or failed a short time ago."""
-    options = {"reason": reason, "upto": upto}
-    return queueing.request(engine, clock, CONSUMER, row, trigger, actor=actor, options=options)
+    return queueing.request(engine, clock, CONSUMER, row, trigger, options={"reason": reason, "upto": upto}, **by)
 
 
 def count_turns(engine: Engine) -> int:
@@ -312,9 +300,8 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
             request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in list_candidates(engine, agent.id)
         ]
         count = sum(map(bool, found))
-        with sqlite.begin_write(engine) as connection:
-            why = f"{count} live sessions were queued" if count else "no live session has new turns"
-            queueing.skip(connection, clock, CONSUMER, agent.id, trigger, why, slot=name)
+        why = f"{count} live sessions were queued" if count else "no live session has new turns"
+        sqlite.write(engine, queueing.skip, clock, CONSUMER, agent.id, trigger, why, slot=name)
         queued += count
     return queued
 
@@ -390,7 +377,7 @@ def make_judges(source: GatherContext) -> Judges:
 def files_of_people(source: GatherContext, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
     """Return the daily files and the core's bullets without secrets, because a model gets them."""
     old = regular.read_in(source.workspace, "MEMORY.md")
-    bullets = [bullet.text for bullet in core.list_bullets(core.parse(old or b""))]
+    bullets = [bullet.text for bullet in core.parse(old or b"").bullets]
     days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
     return days, tuple(known)
 

@@ -7,10 +7,8 @@ Measured on 98 such lines and 108 harmless ones that were set aside while the ru
 without this file and its companions in `commands`), 2 harmless lines are changed (4).
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import name_before, owner_before, trim
@@ -152,21 +150,6 @@ def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         yield from (_span(found, "recovery-code") for found in codes)
 
 
-def _find_seed(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield what one-time passwords are counted from (RFC 4226), as programs show it: in base32."""
-    found = _SEED.match(place.buffer, place.last, min(place.end, place.last + _REACH))
-    if found is not None and len(found["value"]) >= 16 and looks_random(found["value"]):
-        yield _span(found, "otp-seed")
-
-
-def _find_pair(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the password of a login that is told as "credentials: admin / …" or "(root / …)"."""
-    pattern = _BRACKET if keyword.startswith(b"(") else _PAIR
-    found = pattern.match(place.buffer, place.last, min(place.end, place.last + _REACH))
-    if found is not None and is_made_up(trim(found["value"])):
-        yield _span(found)
-
-
 def _find_wallet(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the words that open a wallet (BIP 39: twelve to 24 words of at most eight letters)."""
     found = _WORDS.match(place.buffer, place.last, min(place.end, place.last + 4 * _REACH))
@@ -191,24 +174,33 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield _span(found, "token-told")
 
 
-def _find_drawn(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a random token right behind the word "secret": "sign it with the secret Vq7…"."""
-    found = _DRAWN.match(place.buffer, place.last - 1, min(place.end, place.last + _REACH))
-    if found is not None and looks_random(found["value"]) and not is_stand_in(found["value"]):
-        yield _span(found, "token-told")
+def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: str, back: int = 0) -> Find:
+    """Return the search for a value right behind a keyword, or from `back` bytes before its end."""
+
+    def find(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+        found = pattern.match(place.buffer, place.last - back, min(place.end, place.last + _REACH))
+        if found is not None and judge(found["value"]):
+            yield _span(found, rule)
+
+    return find
 
 
-def _find_hex(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the token of a service that has no prefix: "sourcegraph: 3f…"."""
-    found = _HEX.match(place.buffer, place.last, min(place.end, place.last + _REACH))
-    if found is not None and not is_stand_in(found["value"]):
-        yield _span(found, "token-told")
+# The password of a login that is told as "credentials: admin / …", or as "(root / …)".
+_find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
+_find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
+# What one-time passwords are counted from (RFC 4226), as programs show it: in base32.
+_find_seed = _behind(_SEED, lambda value: len(value) >= 16 and looks_random(value), "otp-seed")
+# A random token right behind the word "secret": "sign it with the secret Vq7…".
+_find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand_in(value), "token-told", back=1)
+# The token of a service that has no prefix: "sourcegraph: 3f…".
+_find_hex = _behind(_HEX, lambda value: not is_stand_in(value), "token-told")
 
 
 FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT.split() for end in (b": ", b"? ")},
     **{word.encode() + b" ": _find_led for word in _SHORT.split()},
-    **{word.encode(): _find_pair for word in (*_LOGINS.split(), *_ACCOUNTS)},
+    **{word.encode(): _find_login for word in _LOGINS.split()},
+    **{word.encode(): _find_account for word in _ACCOUNTS},
     **{word.encode(): _find_wallet for word in _WALLETS},
     **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),

@@ -8,8 +8,6 @@ marks around them (fences, tags, comments), then lines. What a form leaves open 
 - After words that announce somebody else's text, or the head of a mail, nothing is known to be the person's again.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict

@@ -5,8 +5,6 @@ lines count what is below them. Below is a part `### Session ID` of each session
 rewritten when its session's summary changes; text that others wrote around it stays.
 """
 
-from __future__ import annotations
-
 import calendar
 import hashlib
 import re

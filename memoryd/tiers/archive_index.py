@@ -4,8 +4,6 @@ Its own format: `# Long-term Memory Index`, four `## ` headings, and lines `- [T
 A line is known by its heading and its target; every other line is somebody's own and stays.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum

@@ -5,8 +5,6 @@ bullet, and where that is gone, with what stands above it. Headings of the file 
 the one it was named after. A heading that has lost all of its bullets, and has no other text, goes; a title stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

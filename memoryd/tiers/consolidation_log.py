@@ -4,8 +4,6 @@ Its own format: `[YYYY-MM-DD HH:MM:SS UTC] ACTION: …`, then the lists `Files:`
 files and counts, and quotes nothing of a memory.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ and so does a line that has something of a private part or a private key in it, 
 YAML front matter is kept whole.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata
@@ -106,12 +104,7 @@ def unescape(text: str) -> str:
 
 def parse(data: bytes) -> CoreFile:
     """Return any bytes as a core file; `render` gives exactly them back."""
-    return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
-
-
-@functools.lru_cache(maxsize=2)
-def _parsed_lately(data: bytes) -> CoreFile:
-    return _parse(data)
+    return _parse_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
 
 
 def _parse(data: bytes) -> CoreFile:
@@ -119,6 +112,9 @@ def _parse(data: bytes) -> CoreFile:
     start = front.end() if front else len(BOM) if data.startswith(BOM) else 0
     front_piece = CorePiece(PieceKind.TEXT, data[:start], "", 0, 0, start)
     return CoreFile((front_piece, *(_piece(group) for group in _group_lines(data, start))))
+
+
+_parse_lately = functools.lru_cache(maxsize=2)(_parse)
 
 
 def render(file: CoreFile) -> bytes:
@@ -130,11 +126,6 @@ def is_open(data: bytes) -> bool:
     """Return whether a private part begins and nothing closes it, so that all behind it is hidden."""
     spans = find_hidden(data + _BEHIND)
     return bool(spans) and spans[-1].last > len(data)
-
-
-def list_bullets(file: CoreFile) -> list[Bullet]:
-    """Return the memories of a file, in order."""
-    return list(file.bullets)
 
 
 class _CoreLine(NamedTuple):
@@ -257,7 +248,7 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
     Raises:
         ValueError: a text is blank.
     """
-    known = {normalize(bullet.text) for bullet in list_bullets(file)}
+    known = {normalize(bullet.text) for bullet in file.bullets}
     new: dict[str, Insert] = {}
     for heading, text in additions:
         new.setdefault(normalize(escape(text)), Insert(text, heading))
@@ -394,7 +385,7 @@ def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
     Raises:
         ValueError: a text is blank, there is no bullet at a position, or two edits replace, remove or move the same.
     """
-    _check(edits, len(list_bullets(file)))
+    _check(edits, len(file.bullets))
     draft = _Draft(file)
     for one in edits:
         draft.note(one)
@@ -481,7 +472,7 @@ class _Draft:
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
         file = parse(self._join())
-        if [bullet.text for bullet in list_bullets(file)] != self._list_expected():
+        if [bullet.text for bullet in file.bullets] != self._list_expected():
             for place in self._cut - {len(self._raws) - 1}:
                 self._raws[place] = self._close_open(self._raws[place])
             file = parse(self._join())

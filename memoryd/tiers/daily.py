@@ -4,8 +4,6 @@ Its own format: `# Daily Memory: YYYY-MM-DD`, and for each block a blank line, `
 body. What Markdown calls a heading or a fenced code block is taken from CommonMark 0.31, sections 4.2 and 4.5.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 It tells people what a dream did. It is no memory: nothing is searched for in it, dreamt of it or told from it.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import date
 

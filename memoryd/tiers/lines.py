@@ -1,7 +1,5 @@
 """Read the lines of Markdown files as bytes: front matter, headings, and what is in a code fence (CommonMark 0.31)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

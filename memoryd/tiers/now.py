@@ -4,8 +4,6 @@ A header as front matter, then the entries. The header changes line by line, so 
 Entries are only ever appended. `transcripts/now_file.py` reads them back as they were said.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

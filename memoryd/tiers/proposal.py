@@ -5,8 +5,6 @@ Description of Unified Format"), then the operations on the ledger. What is quot
 section 4.5) longer than any run of tildes in it, so that no text of a memory ends its fence or forges a heading.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence

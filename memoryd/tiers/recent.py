@@ -5,8 +5,6 @@ Its own format: `# RECENT - Last N Sessions`, and for each session `## Session Y
 part has the whole summary.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

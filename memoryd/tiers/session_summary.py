@@ -9,8 +9,6 @@ block and the entry of `RECENT.md` are both written from it. As text it is a lis
     - The submodule has the HTTPS URL, because the build server has no SSH keys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

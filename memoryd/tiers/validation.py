@@ -1,7 +1,5 @@
 """Check the memory files of a workspace: their form, their links, and merges that are not finished."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -627,13 +627,12 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     texts = ("Works by hand.", "Works by hand. The orders are in PostgreSQL 16.")
     with sqlite.begin_write(world.app.engine) as connection:
         for text, cites in zip(texts, ((), turns.build_sources(connection, session, seqs)), strict=True):
-            state = profile.write(
-                connection, "demo", ProfileSection.WORK, ProfileEntry(text, "2026"), sources=cites, run_id=None,
+            row = profile.build_values(
+                ProfileSection.WORK, ProfileEntry(text, "2026"), sources=cites, run_id=None,
                 new_hex=world.app.runner.new_id,
             )  # fmt: skip
-            audit.note(
-                connection, [("profile", *state)], at="2026", agent_id="demo", actor="memoryd", run_id=None
-            )  # fmt: skip
+            state = profile.write(connection, "demo", row)
+            audit.note(connection, [state], at="2026", agent_id="demo", actor="memoryd", run_id=None)
     told = forget(world, session=session)
     assert told["counts"]["sections"] == 1
     assert world.scratch.query("SELECT text FROM profile_section") == [("Works by hand.",)]

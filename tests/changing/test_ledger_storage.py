@@ -187,7 +187,7 @@ class Storage(RuleBasedStateMachine):
         lost = [line for line in lines_of(old) - lines_of(self.data) if line.strip()]
         protected = self.world.scratch.query("SELECT 1 FROM memory WHERE constitutional AND deleted_at IS NULL")
         assert not lost or protected
-        assert all(core.list_bullets(core.parse(line)) for line in lost), lost  # what stood in a protected one's place
+        assert all(core.parse(line).bullets for line in lost), lost  # what stood in a protected one's place
         self.everything_agrees()
 
     # --- jobs ---
@@ -227,7 +227,7 @@ class Storage(RuleBasedStateMachine):
         )
         own = {core.normalize(json.loads(text)["content"]) for (text,) in rows if "content" in json.loads(text)}
         for line in lines - lines_of(self.data):
-            bullets = core.list_bullets(core.parse(line))
+            bullets = core.parse(line).bullets
             assert not line.strip() or any(core.normalize(one.text) in own for one in bullets), (
                 line, ids, own,
             )  # fmt: skip
@@ -357,7 +357,7 @@ class Storage(RuleBasedStateMachine):
     def everything_agrees(self):
         found = self.world.problems()
         assert found == [], (found, self.data, [one.content for one in self.live()])
-        held = {core.normalize(bullet.text) for bullet in core.list_bullets(core.parse(self.data))}
+        held = {core.normalize(bullet.text) for bullet in core.parse(self.data).bullets}
         rows = self.world.scratch.query("SELECT content, deleted_at FROM memory WHERE constitutional AND kind = 'core'")
         assert [text for text, _ in rows if core.normalize(text) not in held] == []
         assert [text for text, ended in rows if ended is not None] == []

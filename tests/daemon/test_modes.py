@@ -77,7 +77,7 @@ def test_logs_stay_closed_when_they_are_rotated(tmp_path, umask):
     from memoryd.files import log, log_line
 
     state = tmp_path / "missing" / "state"
-    close = log.configure(state, max_bytes=2_000)
+    close = log.configure(state, max_bytes=2_000).close
     try:
         for number in range(200):
             log.get_logger("memoryd.test").info("a line", number=number)

@@ -6,10 +6,8 @@ from collections import Counter
 import forks
 import pytest
 from places import WORLDS
+from steps import APPEND_STEPS, PLACE_STEPS, REPLACE_STEPS
 from sweep import DAILY, KILLED, OLD, WRITERS
-
-from memoryd.files.descriptor import APPEND_STEPS
-from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 MODES = ("appends+kill",)

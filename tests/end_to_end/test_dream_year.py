@@ -219,7 +219,7 @@ class Year(World):
         self.dropped += [text for memory_id, text in before.items() if memory_id not in self.book.live]
         live = dict(self.scratch.query("SELECT id, content FROM memory WHERE kind = 'core' AND deleted_at IS NULL"))
         assert live == self.book.live
-        in_file = [core.unescape(one.text) for one in core.list_bullets(core.parse(self.path.read_bytes()))]
+        in_file = [core.unescape(one.text) for one in core.parse(self.path.read_bytes()).bullets]
         assert sorted(in_file) == sorted(live.values())
         ended = self.scratch.query(
             "SELECT m.id, m.ended_as, m.successors, EXISTS (SELECT 1 FROM audit a WHERE a.memory_id = m.id AND"

@@ -61,7 +61,7 @@ def test_whatever_it_says_memory_stays_sane(tmp_path, monkeypatch, url, times, f
         assert not list_missing(line, shown)
     memory = world.workspace / "MEMORY.md"
     if memory.exists():
-        for bullet in core.list_bullets(core.parse(memory.read_bytes())):
+        for bullet in core.parse(memory.read_bytes()).bullets:
             assert not list_missing(bullet.text, shown)
     assert (run["state"] in {"succeeded", "skipped"}) == bool(
         re.search(r"^## Session Notes", world.dailies, re.MULTILINE) or run["state"] == "skipped"

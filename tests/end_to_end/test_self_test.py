@@ -115,7 +115,7 @@ def test_no_content_when_the_backend_breaks_down_over_it(scratch, monkeypatch):
 
     scratch.append(session())
     with (scratch.root / "stderr.txt").open("w", encoding="utf-8") as terminal:
-        close = log.configure(scratch.state, level="debug", text=True, terminal=terminal)
+        close = log.configure(scratch.state, level="debug", text=True, terminal=terminal).close
         try:
             with in_process(scratch) as app:
                 monkeypatch.setattr(offline, "answer", fail)

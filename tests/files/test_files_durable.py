@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from steps import APPEND_STEPS, PLACE_STEPS, REPLACE_STEPS
 
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import appends, durable, regular, temporary
 from memoryd.files.appends import missing_part
-from memoryd.files.descriptor import APPEND_STEPS
-from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS, MovedError
+from memoryd.files.durable import MovedError
 from memoryd.files.open_folder import open_folder
 from memoryd.files.regular import compute_digest
 

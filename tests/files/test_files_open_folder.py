@@ -19,11 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from places import WORLDS
+from steps import PLACE_STEPS, REPLACE_STEPS
 
 from memoryd.errors import StateError
 from memoryd.files import durable
 from memoryd.files.appends import append
-from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS, replace
+from memoryd.files.durable import replace
 from memoryd.files.folders import backup, continuum_folder, made_way
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder, require_plain

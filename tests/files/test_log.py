@@ -51,7 +51,7 @@ def opened(tmp_path):
         root = logging.getLogger()
         for handler in [each for each in root.handlers if isinstance(each, LogCaptureHandler)]:
             root.removeHandler(handler)  # pytest's own, until the end of the test: xdist carries no surrogate
-        closers.append(configure(tmp_path / "state", **options))
+        closers.append(configure(tmp_path / "state", **options).close)
         return log_path(tmp_path / "state")
 
     yield open_log
@@ -244,7 +244,7 @@ def test_closing_puts_the_standard_librarys_logging_back(tmp_path):
     root = logging.getLogger()
     root.setLevel(logging.ERROR)
     before = (root.level, list(root.handlers), logging.getLogger("memoryd").level)
-    close = configure(tmp_path / "state", level="debug")
+    close = configure(tmp_path / "state", level="debug").close
     assert (root.level, list(root.handlers), logging.getLogger("memoryd").level) != before
     close()
     assert (root.level, list(root.handlers), logging.getLogger("memoryd").level) == before
@@ -305,7 +305,7 @@ def test_a_journal_gets_priorities_that_nobody_can_forge(tmp_path, is_journal):
 import sys
 from pathlib import Path
 from memoryd.files.log import configure, get_logger
-close = configure(Path({str(tmp_path / "state")!r}), level="debug", text={not is_journal}, terminal=sys.stderr)
+close = configure(Path({str(tmp_path / "state")!r}), level="debug", text={not is_journal}, terminal=sys.stderr).close
 for level in ("debug", "info", "warning", "error"):
     getattr(get_logger("memoryd.a"), level)("x", path="\\n<0>forged", **{{"\\n<1>": "\\r<2>\\x1b[31m"}})
 close()
@@ -498,7 +498,7 @@ from memoryd.files.log import configure, get_logger, log_path
 state = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (250, resource.RLIM_INFINITY))
-close = configure(state)
+close = configure(state).close
 for number in range(5):
     get_logger("memoryd.a").info("x", number=number)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -78,9 +78,9 @@ class World:
         store_on(self.app.engine, self.workspace, self.app.clock).create([NewFact("Likes brakes.", "preference", 0.9)])
         with sqlite.begin_write(self.app.engine) as connection:
             entry = ProfileEntry("Builds brakes.", "2026-03-04T09:00:00.000Z")
-            profile.write(
-                connection, "demo", ProfileSection.WORK, entry, sources=(), run_id=None, new_hex=lambda: "0" * 8
-            )
+            section = ProfileSection.WORK
+            row = profile.build_values(section, entry, sources=(), run_id=None, new_hex=lambda: "0" * 8)
+            profile.write(connection, "demo", row)
 
     @contextmanager
     def served(self, **verbs):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memoryd.ledger import facts, operation, portable, profile
 from memoryd.ledger.category import Category
 from memoryd.ledger.facts import Fact, FactLimits, NewFact, Store
-from memoryd.ledger.memory import Ending, MemoryKind, Source, draw_id
+from memoryd.ledger.memory import Ending, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Update
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
@@ -24,7 +24,7 @@ LIMITS = FactLimits()
 
 def ids():
     numbers = count(1)
-    return lambda taken: draw_id(MemoryKind.FACT, lambda: f"{next(numbers):08x}", taken)
+    return lambda: f"{next(numbers):08x}"
 
 
 def fact(number: int, content: str, confidence: float = 0.9, at: str = NOW) -> Fact:

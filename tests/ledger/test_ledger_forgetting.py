@@ -266,8 +266,8 @@ def test_nothing_is_left_and_a_second_cut_finds_nothing(forgotten, lines):
     if not cut.says(text):
         assert left == text
     data = cut.of_core(text.encode())
-    assert [one.text for one in core.list_bullets(core.parse(data))] == [
-        kept for one in core.list_bullets(core.parse(text.encode())) if (kept := cut.of_text(one.text))
+    assert [one.text for one in core.parse(data).bullets] == [
+        kept for one in core.parse(text.encode()).bullets if (kept := cut.of_text(one.text))
     ]
 
 

@@ -25,7 +25,7 @@ LAYOUT = st.sampled_from(
 
 
 def texts_of(data):
-    return [core.normalize(bullet.text) for bullet in core.list_bullets(core.parse(data))]
+    return [core.normalize(bullet.text) for bullet in core.parse(data).bullets]
 
 
 class FileAndLedger(RuleBasedStateMachine):
@@ -50,7 +50,7 @@ class FileAndLedger(RuleBasedStateMachine):
 
     @rule(data=st.data(), text=LINE)
     def rewords_a_bullet(self, data, text):
-        found = core.list_bullets(core.parse(self.data))
+        found = core.parse(self.data).bullets
         if found:
             bullet = data.draw(st.sampled_from(found))
             self.data = core.edit(core.parse(self.data), [core.Replace(bullet.position, text)])
@@ -59,7 +59,7 @@ class FileAndLedger(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def removes_a_bullet(self, data):
-        found = core.list_bullets(core.parse(self.data))
+        found = core.parse(self.data).bullets
         if found:
             bullet = data.draw(st.sampled_from(found))
             self.data = core.edit(core.parse(self.data), [core.Remove(bullet.position)])
@@ -67,7 +67,7 @@ class FileAndLedger(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def moves_a_bullet(self, data):
-        found = core.list_bullets(core.parse(self.data))
+        found = core.parse(self.data).bullets
         if found:
             one, two = data.draw(st.tuples(st.sampled_from(found), st.sampled_from(found)))
             self.data = core.edit(core.parse(self.data), [core.Move(one.position, before=two.position)])
@@ -104,10 +104,10 @@ class FileAndLedger(RuleBasedStateMachine):
     def imports(self):
         found = match(
             self.order(),
-            core.list_bullets(core.parse(self.data)),
+            core.parse(self.data).bullets,
             lambda: draw_id(MemoryKind.CORE, self.world.new_hex, self.world.memories),
         )
-        bullets = core.list_bullets(core.parse(self.data))
+        bullets = core.parse(self.data).bullets
         for one in found.put_back:
             if one.was == "changed":
                 self.persons.discard(core.normalize(bullets[one.edit.position].text))

@@ -37,7 +37,7 @@ def old_of(*texts, headings=None, **values):
 def imported(old, data, first_id=0xA0000000):
     data = data if isinstance(data, bytes) else "".join(f"- {line}\n" for line in data).encode()
     hexes = iter(range(first_id, 0xFFFFFFFF))
-    return match(old, core.list_bullets(core.parse(data)), lambda: f"core_{next(hexes):08x}")
+    return match(old, core.parse(data).bullets, lambda: f"core_{next(hexes):08x}")
 
 
 def after(old, found):
@@ -178,13 +178,13 @@ def test_the_ledger_and_the_file_agree_after_any_edit(before, edited, protected)
     for row in constitutional:
         assert everything[row.id].content == row.content
         assert everything[row.id].is_live
-    bullets = core.list_bullets(core.parse(data))
+    bullets = core.parse(data).bullets
     assert sorted(core.normalize(row.content) for row in rows) == sorted(
         core.normalize(bullet.text) for bullet in bullets
     )
     changed = {one.edit.position for one in found.put_back if one.was == "changed"}
     kept = [core.normalize(bullet.text) for bullet in bullets]
-    for bullet in core.list_bullets(core.parse(edited)):
+    for bullet in core.parse(edited).bullets:
         assert bullet.position in changed or core.normalize(bullet.text) in kept
     again = imported(rows, data)
     assert again.put_back == ()

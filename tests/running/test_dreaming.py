@@ -431,7 +431,8 @@ def test_a_failed_sleep_does_not_keep_the_dream_and_is_on_its_receipt(world):
     row = world.dream(flushed=["run-gone"])
     assert row["receipt"]["dream"]["flushed"] == {}
     with sqlite.begin_write(world.app.engine) as connection:
-        runs.skip(connection, "run-flush", "demo", "manual", world.app.clock.text(), "no turns")
+        row = {"id": "run-flush", "kind": "sleep", "agent_id": "demo", "actor": "memoryd", "trigger": "manual"}
+        runs.skip(connection, row | {"why": "no turns"}, world.app.clock.text())
     row = world.dream(force=True, flushed=["run-flush"])
     assert (row["state"], row["receipt"]["dream"]["flushed"]) == ("succeeded", {"run-flush": "skipped"})
 

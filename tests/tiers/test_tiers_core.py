@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.tiers import core
-from memoryd.tiers.core import Bullet, add, list_bullets, normalize, parse, render
+from memoryd.tiers.core import Bullet, add, normalize, parse, render
 
 LINES = st.sampled_from(
     [
@@ -98,8 +98,8 @@ def test_one_addition_is_one_insertion_of_one_bullet(data: bytes, addition: tupl
     front = common(data, new)
     back = common(data[::-1], new[::-1])
     assert front + back >= len(data)
-    before = sorted(normalize(bullet.text) for bullet in list_bullets(parse(data)))
-    after = sorted(normalize(bullet.text) for bullet in list_bullets(parse(new)))
+    before = sorted(normalize(bullet.text) for bullet in parse(data).bullets)
+    after = sorted(normalize(bullet.text) for bullet in parse(new).bullets)
     assert set(before) <= set(after)
     assert len(after) >= len(before) + 1
 
@@ -108,7 +108,7 @@ def test_one_addition_is_one_insertion_of_one_bullet(data: bytes, addition: tupl
 def test_nothing_to_add_changes_nothing(data: bytes) -> None:
     file = parse(data)
     assert add(file, []) == data
-    assert add(file, [("elsewhere", bullet.text) for bullet in list_bullets(file)]) == data
+    assert add(file, [("elsewhere", bullet.text) for bullet in file.bullets]) == data
 
 
 def test_bullets_know_their_text_heading_and_place() -> None:
@@ -146,7 +146,7 @@ Words.
 ## Empty
 # Another title
 - last"""
-    assert list_bullets(parse(data)) == [
+    assert list(parse(data).bullets) == [
         Bullet("top goes on", "", 0),
         Bullet("star", "", 1),
         Bullet("plus `code` \ufffd", "Work", 2),
@@ -159,7 +159,7 @@ Words.
 
 def test_a_fence_of_a_bullet_ends_with_the_bullet() -> None:
     data = b"- one\n  ```\n  - code\n- two\n\npara\n\n  ```\n- code of its own\n"
-    assert [bullet.text for bullet in list_bullets(parse(data))] == ["one", "two"]
+    assert [bullet.text for bullet in parse(data).bullets] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_many_additions_are_read_once_for_each_heading(monkeypatch: pytest.Monke
 
 def test_a_text_that_hides_what_is_behind_it_hides_no_other_addition() -> None:
     file = parse(add(parse(b"- old\n"), [("one", "<private> z"), ("two", "seen"), ("one", "seen too")]))
-    assert [bullet.text for bullet in list_bullets(file)] == ["old", "seen", "seen too"]
+    assert [bullet.text for bullet in file.bullets] == ["old", "seen", "seen too"]
 
 
 def test_a_blank_text_is_refused() -> None:

@@ -7,14 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from test_tiers_core import FILES, LINES, TEXTS
 
-from memoryd.tiers.core import Insert, Move, Remove, Replace, edit, list_bullets, normalize, parse, render, unescape
+from memoryd.tiers.core import Insert, Move, Remove, Replace, edit, normalize, parse, render, unescape
 
 
 @st.composite
 def edited(draw):
     """(file, edits, the texts its bullets should have then): inserts go ahead of bullets."""
-    data = draw(FILES.filter(lambda data: list_bullets(parse(data))))
-    texts = [bullet.text for bullet in list_bullets(parse(data))]
+    data = draw(FILES.filter(lambda data: parse(data).bullets))
+    texts = [bullet.text for bullet in parse(data).bullets]
     ahead = [[] for _ in texts]
     places = st.integers(0, len(texts) - 1)
     edits = []
@@ -45,7 +45,7 @@ def normals(texts):
 def test_the_bullets_are_those_asked_for(drawn):
     data, edits, wanted = drawn
     new = edit(parse(data), edits)
-    assert normals(bullet.text for bullet in list_bullets(parse(new))) == normals(wanted)
+    assert normals(bullet.text for bullet in parse(new).bullets) == normals(wanted)
     assert render(parse(new)) == new
 
 
@@ -73,8 +73,8 @@ def test_every_byte_that_is_no_bullets_own_text_stays(drawn):
 @given(FILES, LINES | st.text(max_size=6), TEXTS)
 @example(b"  ```\n- one\n", "", "0")
 def test_a_bullet_goes_to_the_end_of_its_section(data, heading, text):
-    before = normals(bullet.text for bullet in list_bullets(parse(data)))
-    after = normals(bullet.text for bullet in list_bullets(parse(edit(parse(data), [Insert(text, heading)]))))
+    before = normals(bullet.text for bullet in parse(data).bullets)
+    after = normals(bullet.text for bullet in parse(edit(parse(data), [Insert(text, heading)])).bullets)
     assert len(after) == len(before) + 1
     after.remove(normalize(text))
     assert sorted(after) == sorted(before)
@@ -87,13 +87,13 @@ def test_no_edit_changes_nothing(data):
 
 @given(FILES, st.data())
 def test_what_is_removed_and_put_back_is_there_again(data, drawn):
-    found = list_bullets(parse(data))
+    found = parse(data).bullets
     if not found:
         return
     one = drawn.draw(st.sampled_from(found))
     gone = edit(parse(data), [Remove(one.position)])
     back = edit(parse(gone), [Insert(unescape(one.text), one.heading)])
-    assert sorted(normals(b.text for b in list_bullets(parse(back)))) == sorted(normals(b.text for b in found))
+    assert sorted(normals(b.text for b in parse(back).bullets)) == sorted(normals(b.text for b in found))
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from scratch import STARTED, Scratch, filler, in_process, message, said
-
-from memoryd.files.descriptor import APPEND_STEPS
+from steps import APPEND_STEPS
 
 KILLED = 77
 STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 6  # of the steps

@@ -48,11 +48,8 @@ def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
         anyio.run(serving.over_plain_stdio, server.make_empty_server())
         return
     agent = chosen or call.agent(settings, agent_id)
-    close = log.configure(settings.state_dir, level=settings.log.level, text=False)
-    try:
+    with log.configure(settings.state_dir, level=settings.log.level):
         is_done = _serve(call, settings, agent, address)
-    finally:
-        close()
     if not is_done:
         os._exit(0)  # a call that hangs would hold the process up; everything is stored
 
