@@ -24,7 +24,7 @@ _RUNS = re.compile(r"[A-Za-z0-9_+=-]{18,}")
 _LOGIN = re.compile(r":[^\s/@]{3,}@|-u\s*\S+:\S{4}")
 # Short ones, and those in which a draw often leaves no digit, or only pieces as long as words.
 _BEGINS = re.compile(
-    r"(?<![A-Za-z0-9])(?:A[KS]IA|AIza|LTAI|GOCSPX-|HRKU-|NRAK-|SG\.|dckr_|figd_|fo1_|gh[a-z]_|gl[a-z]+-|hf_|hv[bs]\."
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:A[KS]IA|AIza|LTAI|GOCSPX-|HRKU-|NRAK-|SG\.|dckr_|figd_|fo1_|gh[a-z]_|gl[a-z]+-|hf_|hv[bs]\."
     r"|npm_|nvapi-|pscale_|rk_|rzp_[a-z]+_|sk[-_]|sq0[a-z]+-|tfp_|tvly-|whsec_|ya29\.)[\w.-]{10}"
 )
 _MARKED = re.compile(r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:[A-Za-z0-9]{1,4}[_-]){0,2}[0-9a-f]{24}|dapi[0-9a-f]{24}")

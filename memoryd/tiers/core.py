@@ -31,6 +31,7 @@ _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
 _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\r?\n?")
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
+_HANGING = re.compile(rb"(?:[ \t]*\r?\n)*+(?: {2}|\t)[ \t]*\S")
 _BEHIND = b"\n\n."  # goes on with nothing but a private part that nothing closes
 _COMMENT = re.compile(rb" {0,3}<!--")
 # What most lines are: nothing but a bullet, wherever no fence and no comment is open.
@@ -296,7 +297,7 @@ def _insert_blocks(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> byt
     newline = newline_of(data)
     rest = data[len(before) :]
     # What is indented would hang below the last bullet: a comment parts them, which nobody sees rendered.
-    apart = [b"<!-- -->\n"] if _INDENTED.match(rest) else []
+    apart = [b"<!-- -->\n"] if _HANGING.match(rest) else []
     return before + b"".join(end_block(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
 
 

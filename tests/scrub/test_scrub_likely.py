@@ -25,6 +25,7 @@ def test_no_secret_is_told(where: int) -> None:
 
 
 @example("figma", "brackets", 233)
+@example("razorpay", "written line feeds", 0)
 @given(st.sampled_from([*SHAPES, *UNNAMED]), st.sampled_from(sorted(CONTEXTS)), st.integers(0, 2**32))
 def test_no_secret_is_told_whatever_stands_around_it(name: str, context: str, seed: int) -> None:
     made = secret(name, Random(seed))

@@ -72,6 +72,7 @@ def test_every_byte_that_is_no_bullets_own_text_stays(drawn):
 
 @given(FILES, LINES | st.text(max_size=6), TEXTS)
 @example(b"  ```\n- one\n", "", "0")
+@example(b"\n  ```\n- \\# x\n", "", "# Memory")
 def test_a_bullet_goes_to_the_end_of_its_section(data, heading, text):
     before = normals(bullet.text for bullet in parse(data).bullets)
     after = normals(bullet.text for bullet in parse(edit(parse(data), [Insert(text, heading)])).bullets)
