@@ -169,6 +169,7 @@ class Loop:
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
         self.linking = self._add_task(app.log.warning, "fleet not updated")
         self.heeding = self._add_task(app.log.warning, "requests of the fleet not carried out")
+        self.is_hooked: Callable[[], bool] = lambda: False  # a session goes on whose hooks need the scanner
         self.heed: Callable[[], None] | None = None  # carries out what the fleet asks of this host
         self.telling = self._add_task(app.log.error, "alarms not reported")
         self.index_is_checked = False
@@ -453,9 +454,10 @@ class Loop:
             ingest.flush()
         if is_scan or ingest.backlog:
             ingest.read_waiting(SLICE_SECONDS)  # what is live, runs and requests go before the next slice
-        self.reads_since = (self.reads_since or now) if ingest.backlog else None
+        began, self.reads_since = self.reads_since, (self.reads_since or now) if ingest.backlog else None
         if self.uncounted and not self._reads_history():
-            self.app.scrubber.tick(math.inf)  # the child that counts takes as much memory again
+            if began is not None and now - began > TICK_SECONDS and not self.is_hooked():
+                self.app.scrubber.tick(math.inf)  # the child that counts takes as much memory again
             self.reconsider.update(dict.fromkeys(self.uncounted, ""))
             self.uncounted.clear()
 
@@ -672,6 +674,7 @@ class Loop:
         # In a fleet each agent has a time of its own, which comes without a new slot.
         if not self.slots.is_due(self.clock.monotonic()) and due == self.used_slots and app.link is None:
             return
+        self.used_slots = []  # until all went well
         for slot in due:
             if scheduled_times.queue_ready(app, slot):
                 self.queue.at = 0

@@ -20,6 +20,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.timers import LookTimer
 from memoryd.database import reads, sqlite, turns
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
+from memoryd.finding import access_grants
 from memoryd.finding.recall import Narrowing
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.gauge.fill import fill_of
@@ -73,8 +74,8 @@ class HookAnswerer:
         self._last: dict[_InjectionRequest, tuple[contexts.InjectionMaterial, Policy, Budget, Injection]] = {}
         self._suggested: dict[tuple[str, str], None] = {}  # session and limit, the oldest first
         self._sessions: dict[str, _LastInjection] = {}  # by the id that the agent gives it, as long as it goes on
-        written = [app.database, app.recall.indexer.index.path]  # an edit of a memory file is written to both
-        self._looks = LookTimer(written, 0, app.clock.monotonic(), anyway=_LOOK_SECONDS)
+        self._settings, self._looks = app.settings, self._look_timer()
+        loop.is_hooked = self._is_in_use
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """Return the requests that hooks may make."""
@@ -196,10 +197,20 @@ class HookAnswerer:
         scanner stays loaded for its prompts.
         """
         is_in_use = self._is_in_use()
-        if (is_in_use or not self._loop.counts) and self._looks.is_due(self._app.clock.monotonic()):
+        if self._settings is not self._app.settings:
+            self._settings, self._looks = self._app.settings, self._look_timer()
+        is_busy = self._loop.counts or self._app.ingest.backlog  # both child processes would be needed at once
+        if (is_in_use or not is_busy) and self._looks.is_due(self._app.clock.monotonic()):
             self._prepare()
         if is_in_use:
             self._keep_ready()
+
+    def _look_timer(self) -> LookTimer:
+        app = self._app
+        # An edit of a memory file is written to the index; who answers a request to read the memory edits a file.
+        consents = [agent.workspace / access_grants.PATH for agent in app.settings.agents]
+        written = [app.database, app.recall.indexer.index.path, *consents]
+        return LookTimer(written, 0, app.clock.monotonic(), anyway=_LOOK_SECONDS)
 
     def _is_in_use(self) -> bool:
         """Return True while a session goes on that was told something."""
@@ -228,6 +239,7 @@ class HookAnswerer:
                     changed[selected] = remembered
         if changed:
             self._give_way(app.worker)
+        policy = app.scrubber.policy
         for asked, remembered in changed.items():
             with self._left_to_the_asker(asked):
                 clean[asked] = contexts.redact_material(remembered, app.scrubber.redact)
@@ -235,7 +247,7 @@ class HookAnswerer:
             self._give_way(app.scrubber)
         for asked, material in clean.items():
             with self._left_to_the_asker(asked):
-                self._fit(asked, changed[asked], material)
+                self._fit(asked, changed[asked], policy, material)
         for agent in agents.values():
             access.settle_grants(app.settings, agent)
 
@@ -246,11 +258,12 @@ class HookAnswerer:
             yield
         except (KeyError, MemorydError) as error:
             self._last.pop(asked, None)
+            self._looks.at = 0
             self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
 
     def _give_way(self, child: Worker | Scrubber) -> None:
-        """End an idle child process before another starts, unless an agent may soon ask: each takes 50 MB."""
-        if not self._is_in_use():
+        """End an idle child process before another starts, unless it may soon be needed: each takes 50 MB."""
+        if not (self._is_in_use() or self._loop.running):
             child.tick(math.inf)
 
     def _keep_ready(self) -> None:
@@ -280,7 +293,8 @@ class HookAnswerer:
         scan = self._app.scrubber.begin([""])
         self._app.worker.count([""])  # an agent waits: both children start side by side
         scan.result()
-        return self._fit(asked, remembered, contexts.redact_material(remembered, self._app.scrubber.redact))
+        policy = self._app.scrubber.policy  # before it is used: a reload may come between
+        return self._fit(asked, remembered, policy, contexts.redact_material(remembered, self._app.scrubber.redact))
 
     def _select(
         self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial
@@ -301,9 +315,13 @@ class HookAnswerer:
         return last[3] if last is not None and same else None
 
     def _fit(
-        self, asked: _InjectionRequest, remembered: contexts.InjectionMaterial, clean: contexts.InjectionMaterial
+        self,
+        asked: _InjectionRequest,
+        remembered: contexts.InjectionMaterial,
+        policy: Policy,
+        clean: contexts.InjectionMaterial,
     ) -> Injection:
-        app, policy = self._app, self._app.scrubber.policy
+        app = self._app
         budget = contexts.budget_of(app.settings, units=asked.units)
         made = contexts.fit_material(clean, budget, lambda texts: app.worker.count(texts).tokens)
         self._last[asked] = remembered, policy, budget, made

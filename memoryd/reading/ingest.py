@@ -416,7 +416,7 @@ class Ingest:
                 if what.name == "new":
                     cursor.meetings = None  # of an old file, and rebuilt if it grows: an import reads thousands
         elif stat.size == cursor.offset:
-            cursor.unfinished = False  # an earlier process had read it to its end
+            cursor.unfinished = False  # all of it had been read, perhaps by an earlier process
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
@@ -431,7 +431,13 @@ class Ingest:
         try:
             read(result)
         finally:
-            self.take(cursor, result)
+            try:
+                self.take(cursor, result)
+            except BaseException:  # the cursor has moved on: it goes back to what is stored, with what was read since
+                self.batch.cursors[id(cursor)] = cursor
+                self._lose_rest()
+                self.look_again(cursor.path, QUIET_SECONDS)  # at once, it would fail again
+                raise
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
         """Record where the transcript is and how it looked."""
@@ -548,7 +554,7 @@ class Ingest:
             return found
         known: dict[Identity | None, str] = {}
         owners = [owner for owner in dict.fromkeys(one.owner or cursor.identity for one in found) if owner is not None]
-        self.scrubber.names((owner.session_id for owner in owners), self.progress)  # all at once
+        self.scrubber.names(owner.session_id for owner in owners)  # all at once
         for owner in owners:
             known[owner] = cursor.session_id = self.session_for(cursor, self.without_secrets(owner))
         last = found[-1].owner if found and not cursor.unfinished else None

@@ -17,7 +17,7 @@ IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
 VOTE = 1.15  # for each "good" more than "bad", and as much less the other way …
 MOST_VOTES = 4  # … up to so many
 COPY = 0.7  # share of a hit's text that better hits show: then it is a copy …
-_HALF = 0.35  # … or so much of it, with its best sentence
+_THIRD = 0.35  # … or so much of it, with its best sentence
 _ROW = 3  # words
 _WORD = re.compile(r"[^\W_]+")
 DATED = frozenset({"daily", "archive", "recent"})
@@ -119,7 +119,7 @@ def iterate_copies_last(
     copies = []
     for one in ranked:
         rows, best = map(_list_rows, read(one.candidate))
-        share = _HALF if best and len(best & told) >= COPY * len(best) else COPY
+        share = _THIRD if best and len(best & told) >= COPY * len(best) else COPY
         if rows and len(rows & told) >= share * len(rows):
             copies.append(one)
         else:

@@ -76,11 +76,12 @@ def test_tokens_are_counted_once_the_history_is_read_and_without_the_scanner_in_
     rested = []
     monkeypatch.setattr(opened.scrubber, "tick", rested.append)
     now = loop.clock.monotonic()
-    loop.reads_since = now
-    loop._consider([session_id])
-    assert (loop.counts, loop.uncounted) == ({}, {session_id})
-    loop._read_changed(now)  # nothing waits to be read any more
-    assert rested == [float("inf")]
+    for seconds, is_hooked, ended in ((1, False, []), (10, True, []), (10, False, [float("inf")])):
+        loop.reads_since, loop.is_hooked = now - seconds, lambda is_hooked=is_hooked: is_hooked
+        loop._consider([session_id])
+        assert (loop.counts, loop.uncounted) == ({}, {session_id})
+        loop._read_changed(now)  # nothing waits to be read any more
+        assert rested == ended
     loop._consider(loop._find_changed_keys())
     loop.counts[session_id].result(60)
     assert (counted, loop.uncounted) == ([session_id], set())
@@ -101,6 +102,41 @@ def test_a_slot_that_was_used_is_asked_about_again_after_a_write_only(loop, monk
     loop._note_start()
     loop._run_schedules()
     assert len(asked) == 2 * first
+
+
+def test_a_slot_is_tried_again_after_an_error_and_after_a_reload(loop, monkeypatch):
+    asked = []
+    monkeypatch.setattr("memoryd.daemon.scheduled_times.queue_ready", lambda _app, slot: asked.append(slot.kind) or 0)
+    monkeypatch.setattr("memoryd.daemon.scheduled_times.look_at_cores", lambda _app: asked[10_000])
+    for _ in range(2):
+        before = len(asked)
+        with pytest.raises(IndexError):
+            loop._run_schedules()
+        assert len(asked) > before
+    monkeypatch.setattr("memoryd.daemon.scheduled_times.look_at_cores", lambda _app: 0)
+    loop._run_schedules()
+    before = len(asked)
+    loop._run_schedules()
+    assert len(asked) == before
+    loop._apply(loop.app.settings)
+    loop._run_schedules()
+    assert len(asked) > before
+
+
+def test_a_run_that_time_alone_makes_due_is_launched_though_nothing_is_written(scratch, opened, loop, monkeypatch):
+    sleeping.consider(opened.engine, opened.settings, opened.clock, heard(scratch, opened, "one"))
+    with opened.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE job_run SET scheduled_for = '2999-01-01T00:00:00.000Z'")
+    now = loop.clock.monotonic()
+    loop._launch(now + 2)
+    assert loop.running == set()
+    monkeypatch.setattr(type(opened.clock), "text", lambda *_told, **_more: "2999-01-02T00:00:00.000Z")
+    launched = []
+    monkeypatch.setattr(loop.pool, "submit", lambda *_told: launched.append(1) or loop.counting.submit(int))
+    loop._launch(now + 4)
+    assert launched == []
+    loop._launch(now + 8)
+    assert launched == [1]
 
 
 def test_a_loop_that_stops_launches_nothing_more(scratch, opened, loop):

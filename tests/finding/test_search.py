@@ -287,7 +287,7 @@ def test_feedback_weighs_and_is_audited(world):
     assert set(ids) == {hit.id for hit in world.search("likes tea") if hit.tier == "fact"}
 
 
-def test_a_recent_day_comes_before_an_old_one_and_no_file_crowds_out_the_rest(world):
+def test_a_recent_day_comes_before_an_old_one_and_near_copies_come_last(world):
     old, new = (AT.date() - timedelta(days=days) for days in (300, 1))
     for day in (old, new):
         world.write(f"memory/{day}.md", f"# Daily Memory: {day}\n\nkumquat harvest\n")
@@ -297,6 +297,10 @@ def test_a_recent_day_comes_before_an_old_one_and_no_file_crowds_out_the_rest(wo
     world.write("memory/2026-05-02.md", "\n".join(f"## Part {n}\n\nkumquat harvest\n" for n in range(12)))
     world.write("memory/long.md", "A kumquat harvest is a thing that takes many more words to tell about here\n")
     assert "memory/long.md" in {path for path, _ in world.places("kumquat harvest", limit=5)}
+    parts = ("the north of the farm", "pickers from town", "a late frost", "prices in May", "jam in the old kitchen")
+    told = "".join(f"## Part {n}\n\nkumquat harvest: {part}\n\n" for n, part in enumerate(parts))
+    world.write("memory/2026-05-02.md", told)
+    assert [path for path, _ in world.places("kumquat harvest", limit=5)][1:] == ["memory/2026-05-02.md"] * 4
 
 
 def test_what_is_quoted_comes_first(world):

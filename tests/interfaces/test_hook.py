@@ -474,6 +474,56 @@ def test_answers_are_prepared_anew_after_a_write_only_and_by_one_child_at_a_time
         assert done[3:] == ["gathered"], "looked at, and found to be the same"
 
 
+def test_nothing_is_prepared_or_ended_while_the_children_are_needed(world):
+    app, made = world.app, HookAnswerer(world.app, world.loop)
+    gathered, ended = [], []
+    real = made._gather
+    with (
+        patch.object(made, "_gather", side_effect=lambda *told: (gathered.append(told), real(*told))[1]),
+        patch.object(app.worker, "tick", side_effect=ended.append),
+        patch.object(app.scrubber, "tick", side_effect=ended.append),
+    ):
+        with patch.object(world.loop, "counts", {"a session": None}):
+            made.refresh()
+        assert gathered == []
+        with patch.object(world.loop, "running", {"a run"}):
+            made.refresh()
+        assert gathered
+        assert ended == []
+        made.context({"workspace": str(world.workspace), "session": "s1"})
+        made._last.clear()
+        made._looks.at = 0
+        made.refresh()
+        assert ended == [], "a session goes on"
+
+
+def test_an_answer_made_by_the_old_policy_is_not_told_under_the_new_one(world):
+    app, made = world.app, HookAnswerer(world.app, world.loop)
+    real, old = contexts.redact_material, app.scrubber.policy
+
+    def reload_meanwhile(*told):
+        clean = real(*told)
+        app.scrubber._known = app.scrubber._known._replace(policy=replace(old, pii="mask"))
+        return clean
+
+    for make in (made.refresh, lambda: made.context({"workspace": str(world.workspace)})):
+        made._last.clear()
+        made._looks.at = 0
+        with patch("memoryd.requests.context.redact_material", reload_meanwhile):
+            make()
+        assert {told[1] for told in made._last.values()} == {old}
+        app.scrubber._known = app.scrubber._known._replace(policy=old)
+
+
+def test_what_could_not_be_prepared_is_tried_again_at_the_next_tick(world):
+    app, made = world.app, HookAnswerer(world.app, world.loop)
+    with patch.object(app.scrubber, "redact", side_effect=StateError("busy")):
+        made.refresh()
+    assert made._last == {}
+    made.refresh()
+    assert made._last
+
+
 def test_a_start_that_two_hooks_tell_of_is_answered_once(world):
     """Codex runs the hooks of the user and those of the project."""
     made = HookAnswerer(world.app, world.loop)

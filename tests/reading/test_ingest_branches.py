@@ -12,6 +12,7 @@ from ingest_world import World
 
 from memoryd.database import reads
 from memoryd.database.turns import RETRACTED
+from memoryd.errors import StateError
 
 ID = "019e44d4-6ecf-7c1d-96ab-582effc13411"
 HEAD = {"type": "session", "version": 3, "id": ID, "timestamp": "2026-05-20T10:00:33.231Z", "cwd": "/p"}
@@ -225,3 +226,21 @@ def test_chats_of_aider_are_sessions_however_the_file_grows(tmp_path, step):
             assert {row["transcript"] for row in reads.list_sessions(reader)} == {str(world.path(name))}
         assert (first["model"], json.loads(first["gauge"])["context"]) == ("gpt-4o", 1234)
         assert json.loads(second["gauge"]) == {"tail_bytes": 14, "tail_chars": 14}  # without what is as it began
+
+
+def test_turns_whose_session_cannot_be_found_for_now_are_read_at_a_later_look(tmp_path, monkeypatch):
+    with World(tmp_path, {"pattern": "sessions/*/.aider.chat.history.md"}) as world:
+        real, ingest = type(world.ingest).session_for, world.ingest
+
+        def fail(*_told):
+            raise StateError("the disk is busy")
+
+        monkeypatch.setattr(type(ingest), "session_for", fail)
+        world.write("shop/.aider.chat.history.md", AIDER.encode())
+        world.later(3600)
+        world.poll()
+        assert world.texts() == []
+        assert set(ingest.again) == {str(world.path("shop/.aider.chat.history.md"))}
+        monkeypatch.setattr(type(ingest), "session_for", real)
+        world.poll()
+        assert len(world.texts()) == 6

@@ -257,6 +257,18 @@ def test_a_text_is_redacted_once_and_its_secret_each_time(scrubber, scanner, tmp
     assert scanner.calls[2:] == [["a bullet"]], "an assertion goes by no word of before"
 
 
+def test_a_long_text_of_turns_is_scanned_once_and_a_short_one_or_a_secret_each_time(scrubber, scanner, tmp_path):
+    long, short, secret = "a line of a log " * 20, "yes", f"use {SECRET} " + "and go on " * 20
+    first = scrubber.scan([long, short, secret, long])
+    assert [text is not None and SECRET in text.text for text in first] == [False] * 4
+    assert first[0] == first[3]
+    assert scrubber.scan([long, short, secret]) == first[:3]
+    assert scanner.calls == [[long, short, secret], [short, secret]]
+    scrubber.configure(policy(tmp_path, pii="mask"))
+    scrubber.scan([long])
+    assert scanner.calls[2:] == [[long]]
+
+
 def test_what_was_clean_by_the_old_policy_is_scanned_by_the_new_one(scrubber, scanner, tmp_path):
     scrubber.configure(policy(tmp_path, secrets="off"))
     scanner.meanwhile = lambda: scrubber.configure(policy(tmp_path))
