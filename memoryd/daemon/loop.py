@@ -454,12 +454,18 @@ class Loop:
             ingest.flush()
         if is_scan or ingest.backlog:
             ingest.read_waiting(SLICE_SECONDS)  # what is live, runs and requests go before the next slice
-        began, self.reads_since = self.reads_since, (self.reads_since or now) if ingest.backlog else None
-        if self.uncounted and not self._reads_history():
-            if began is not None and now - began > TICK_SECONDS and not self.is_hooked():
-                self.app.scrubber.tick(math.inf)  # the child that counts takes as much memory again
-            self.reconsider.update(dict.fromkeys(self.uncounted, ""))
-            self.uncounted.clear()
+        self._note_reading(now)
+
+    def _note_reading(self, now: float) -> None:
+        """Note since when history is read; afterwards, have the tokens counted that waited for it."""
+        began, self.reads_since = self.reads_since, (self.reads_since or now) if self.app.ingest.backlog else None
+        if not self.uncounted or self._reads_history():
+            return
+        # What is read in a moment is no reason to end a child; the one that counts takes as much memory again.
+        if began is not None and now - began > TICK_SECONDS and not self.is_hooked():
+            self.app.scrubber.tick(math.inf)
+        self.reconsider.update(dict.fromkeys(self.uncounted, ""))
+        self.uncounted.clear()
 
     def _reads_history(self) -> bool:
         """Return True if so much waits to be read that what can wait should; a live session does not wait for long."""
