@@ -59,7 +59,7 @@ MAX_THREADS = 64
 PROJECT_SECONDS = 0.4  # between two looks whether a new project has its agent
 MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
-COUNT_SECONDS = 60.0  # of reading history, after which tokens are counted beside it
+COUNT_SECONDS = 60.0  # of reading a backlog; after that, tokens are counted in parallel
 
 
 class Wake:
@@ -169,13 +169,15 @@ class Loop:
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
         self.linking = self._add_task(app.log.warning, "fleet not updated")
         self.heeding = self._add_task(app.log.warning, "requests of the fleet not carried out")
-        self.is_hooked: Callable[[], bool] = lambda: False  # a session goes on whose hooks need the scanner
+        self.is_hooked: Callable[[], bool] = lambda: (
+            False
+        )  # True while a session with injected text goes on: its hooks need the scanner
         self.heed: Callable[[], None] | None = None  # carries out what the fleet asks of this host
         self.telling = self._add_task(app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.uncounted: set[str] = set()  # sessions whose tokens are counted once the history has been read
-        self.reads_since: float | None = None  # when the reading of what waits began
+        self.reads_since: float | None = None  # time at which the current backlog was first seen
         self.announced: list[HookEvent] = []
         # Done at each tick, on a thread of its own.
         self.beside: list[Callable[[], None]] = [partial(rest.empty_logs, app)]
@@ -457,18 +459,21 @@ class Loop:
         self._note_reading(now)
 
     def _note_reading(self, now: float) -> None:
-        """Note since when history is read; afterwards, have the tokens counted that waited for it."""
+        """Note when reading a backlog began. When it ends, or after a minute, start the postponed token counts."""
         began, self.reads_since = self.reads_since, (self.reads_since or now) if self.app.ingest.backlog else None
         if not self.uncounted or self._reads_history():
             return
-        # What is read in a moment is no reason to end a child; the one that counts takes as much memory again.
+        # After a long read only: the process that counts takes as much memory again.
         if began is not None and now - began > TICK_SECONDS and not self.is_hooked():
             self.app.scrubber.tick(math.inf)
         self.reconsider.update(dict.fromkeys(self.uncounted, ""))
         self.uncounted.clear()
 
     def _reads_history(self) -> bool:
-        """Return True if so much waits to be read that what can wait should; a live session does not wait for long."""
+        """Return True during the first minute of reading a backlog.
+
+        Counting waits that long, but not longer: a live session may be in the backlog.
+        """
         return self.reads_since is not None and self.clock.monotonic() - self.reads_since < COUNT_SECONDS
 
     def _carry_out(self, now: float) -> None:
@@ -677,10 +682,10 @@ class Loop:
     def _run_schedules(self) -> None:
         app = self.app
         due = schedule.list_due(app.settings, app.clock.now())
-        # In a fleet each agent has a time of its own, which comes without a new slot.
+        # In a fleet, each agent has its own time within a scheduled time, so look at each tick.
         if not self.slots.is_due(self.clock.monotonic()) and due == self.used_slots and app.link is None:
             return
-        self.used_slots = []  # until all went well
+        self.used_slots = []  # stays empty if this fails, so that the next tick tries again
         for slot in due:
             if scheduled_times.queue_ready(app, slot):
                 self.queue.at = 0

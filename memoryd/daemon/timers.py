@@ -1,4 +1,4 @@
-"""Tell when a periodic task is due, and whether it can find anything: an idle daemon asks every second."""
+"""Report when a periodic task is due. An idle daemon asks often, so `LookTimer` first checks if a database changed."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -26,15 +26,22 @@ class Timer:
 
 
 class LookTimer(Timer):
-    """Report when to look into databases: at once where asked (`at` is 0), soon after a write, else at long intervals.
+    """Report when to look into databases: at once if `at` is 0, soon after a write, otherwise at long intervals.
 
-    A commit appends to the write-ahead log or begins it anew, so its size or time changes; a checkpoint changes the
-    database. The files tell that without a query. The clock of a file system may be too coarse for two writes, and
-    time alone may make something due: hence the intervals.
+    A commit changes the size or time of the write-ahead log, and a checkpoint changes the database file. The file
+    status shows both without a query. Looks at intervals are needed too: two writes may get the same file time, and
+    time alone may make something due.
     """
 
     def __init__(self, databases: Iterable[Path], seconds: float, now: float, *, anyway: float) -> None:
-        """Begin with a look; `seconds` between two looks after writes, `anyway` between two without."""
+        """Make the first look due.
+
+        Args:
+            databases: their files; any other file may be among them.
+            seconds: least time between looks.
+            now: monotonic time.
+            anyway: longest time without a look.
+        """
         super().__init__(seconds, now)
         self._anyway = anyway
         self._looked = now - anyway
@@ -46,7 +53,10 @@ class LookTimer(Timer):
         is_asked = self.at == 0
         if not super().is_due(now):
             return False
-        seen, self._seen = self._seen, list(self._observe())  # before the look: what is written during it is new
+        seen, self._seen = (
+            self._seen,
+            list(self._observe()),
+        )  # observed before the look, so that a write during the look counts as new
         is_due = is_asked or seen != self._seen or now - self._looked >= self._anyway
         if is_due:
             self._looked = now

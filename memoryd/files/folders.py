@@ -114,7 +114,7 @@ def _is_tracked(workspace: Path) -> bool:
 def _make_ignored(entry: FolderEntry) -> None:
     ready = make_name(entry, "new")
     try:
-        ready.make_folder()  # may vanish at once: whoever was first removes what others are still making
+        ready.make_folder()  # may vanish at once: the process that is first removes the unfinished folders of others
         with ready.folder.folder(ready.name) as folder:
             replace(folder / ".gitignore", b"*\n", None)
         ready.rename(entry)  # fails on a folder with content: then somebody else was first

@@ -199,7 +199,7 @@ class HookAnswerer:
         is_in_use = self._is_in_use()
         if self._settings is not self._app.settings:
             self._settings, self._looks = self._app.settings, self._look_timer()
-        is_busy = self._loop.counts or self._app.ingest.backlog  # both child processes would be needed at once
+        is_busy = self._loop.counts or self._app.ingest.backlog  # preparing would start the second child beside it
         if (is_in_use or not is_busy) and self._looks.is_due(self._app.clock.monotonic()):
             self._prepare()
         if is_in_use:
@@ -207,13 +207,13 @@ class HookAnswerer:
 
     def _look_timer(self) -> LookTimer:
         app = self._app
-        # An edit of a memory file is written to the index; who answers a request to read the memory edits a file.
+        # An edit of a memory file reaches the index. An agent answers an access request by editing a file.
         consents = [agent.workspace / access_grants.PATH for agent in app.settings.agents]
         written = [app.database, app.recall.indexer.index.path, *consents]
         return LookTimer(written, 0, app.clock.monotonic(), anyway=_LOOK_SECONDS)
 
     def _is_in_use(self) -> bool:
-        """Return True while a session goes on that was told something."""
+        """Return True while a session that got injected text goes on."""
         since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
         return any(told.at > since for told in list(self._sessions.values()))
 
@@ -253,7 +253,7 @@ class HookAnswerer:
 
     @contextmanager
     def _left_to_the_asker(self, asked: _InjectionRequest) -> Iterator[None]:
-        """Let what fails be worked out, and told, when somebody asks."""
+        """Drop an answer that cannot be prepared. The next refresh tries again; who asks first gets the error."""
         try:
             yield
         except (KeyError, MemorydError) as error:
@@ -262,7 +262,10 @@ class HookAnswerer:
             self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
 
     def _give_way(self, child: Worker | Scrubber) -> None:
-        """End an idle child process before another starts, unless it may soon be needed: each takes 50 MB."""
+        """End an idle child process before the other starts, unless a session or a run may need it.
+
+        Each takes 50 to 60 MB.
+        """
         if not (self._is_in_use() or self._loop.running):
             child.tick(math.inf)
 
@@ -293,13 +296,13 @@ class HookAnswerer:
         scan = self._app.scrubber.begin([""])
         self._app.worker.count([""])  # an agent waits: both children start side by side
         scan.result()
-        policy = self._app.scrubber.policy  # before it is used: a reload may come between
+        policy = self._app.scrubber.policy  # read before use: a reload may change it meanwhile
         return self._fit(asked, remembered, policy, contexts.redact_material(remembered, self._app.scrubber.redact))
 
     def _select(
         self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial
     ) -> tuple[_InjectionRequest, contexts.InjectionMaterial]:
-        """Return the request without what makes no difference, and what of the material it may get."""
+        """Return the request without its irrelevant fields, and the material that it may get."""
         if asked.asker != gathered.asker:
             self._last.pop(asked, None)
             asked = asked._replace(asker=gathered.asker)
@@ -309,7 +312,7 @@ class HookAnswerer:
         return asked, gathered
 
     def _find_last(self, asked: _InjectionRequest, remembered: contexts.InjectionMaterial) -> Injection | None:
-        """Return the last answer if all that it was made of is as it was."""
+        """Return the last answer if its material, policy and budget are unchanged; else None."""
         last, budget = self._last.get(asked), contexts.budget_of(self._app.settings, units=asked.units)
         same = last is not None and last[:3] == (remembered, self._app.scrubber.policy, budget)
         return last[3] if last is not None and same else None
@@ -362,9 +365,9 @@ def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> 
 
 
 def _estimate_tokens(texts: Sequence[str]) -> list[int]:
-    """Return about how many tokens texts have: a quarter of their bytes, which holds for Chinese as well.
+    """Estimate the tokens of each text as a quarter of its bytes. This also holds for Chinese.
 
-    Loading a tokenizer for a few lines beside a prompt takes longer than an agent waits, and 58 MB.
+    A tokenizer takes 58 MB, and loading it takes longer than an agent waits.
     """
     return [-(-len(text.encode(errors="replace")) // CHARACTERS_PER_TOKEN) for text in texts]
 

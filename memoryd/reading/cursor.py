@@ -66,7 +66,7 @@ class Cursor:
     reader: LineFormat | None = None
     identity: Identity | None = None
     meetings: Meetings | None = None
-    unfinished: bool = True  # this process has not looked at all bytes behind the offset
+    unfinished: bool = True  # until this process has looked at every byte behind the offset
     doubtful: bool = False  # changed within a clock tick of the last look, so that one more change would not show
     rested: bool = False  # looked at after it had been left alone
     unheard: bool = False  # it has been told that messages in it are passed over

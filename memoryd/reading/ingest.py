@@ -433,10 +433,10 @@ class Ingest:
         finally:
             try:
                 self.take(cursor, result)
-            except BaseException:  # the cursor has moved on: it goes back to what is stored, with what was read since
+            except BaseException:  # the cursor is ahead of the stored turns: set it back, and drop what was read since
                 self.batch.cursors[id(cursor)] = cursor
                 self._lose_rest()
-                self.look_again(cursor.path, QUIET_SECONDS)  # at once, it would fail again
+                self.look_again(cursor.path, QUIET_SECONDS)  # an immediate retry would probably fail too
                 raise
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:

@@ -25,8 +25,8 @@ Progress = Callable[[], None]
 
 
 KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
-KEPT_CLEAN = 30_000  # hashes: 3 MB
-LEAST_KNOWN = 128  # characters of a turn that is worth a hash: nearly all of what is repeated
+KEPT_CLEAN = 30_000  # hashes: 4 MB
+LEAST_KNOWN = 128  # characters; nearly all repeated text is longer
 # What agents make as ids, and short words: no secret has this shape, or every id would be one.
 _PLAIN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -77,7 +77,7 @@ class Scan:
 class _CleanTexts(NamedTuple):
     """Cache a policy's results: names as they may be kept, and the hashes of texts without a finding.
 
-    A text without one has none either where the policy is to redact instead of to skip.
+    `skip` and `redact` share the hashes: a text without a finding under one has none under the other.
     """
 
     policy: Policy
@@ -121,8 +121,8 @@ class Scrubber:
     def scan(self, texts: Sequence[str], progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
         """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts.
 
-        A resumed session repeats the one it comes from, and each run asks for the same memory files. So what was clean
-        is known again by its hash; `require_clean`, which asserts, goes by no such word.
+        A clean text of at least `LEAST_KNOWN` characters is not scanned again, because a resumed session repeats the
+        session it comes from. `require_clean` always scans.
         """
         return self._scan_new(texts, self._known, progress, LEAST_KNOWN)
 
@@ -191,7 +191,10 @@ class Scrubber:
         return kept
 
     def redact(self, texts: Sequence[str]) -> list[str]:
-        """Return texts without their secrets, also where the policy is to skip such texts."""
+        """Return texts without their secrets, also where the policy is to skip such texts.
+
+        Clean texts are not scanned again, because each run passes the same memory files.
+        """
         known = self._known
         redacting = known._replace(policy=_make_redacting(known.policy))
         return _texts_of(self._scan_new(texts, redacting))

@@ -17,7 +17,7 @@ IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
 VOTE = 1.15  # for each "good" more than "bad", and as much less the other way …
 MOST_VOTES = 4  # … up to so many
 COPY = 0.7  # share of a hit's text that better hits show: then it is a copy …
-_THIRD = 0.35  # … or so much of it, with its best sentence
+_THIRD = 0.35  # … or about a third of it, with its best sentence
 _ROW = 3  # words
 _WORD = re.compile(r"[^\W_]+")
 DATED = frozenset({"daily", "archive", "recent"})
@@ -114,7 +114,7 @@ def compute_boost(known: KnownMemory | None) -> float:
 def iterate_copies_last(
     ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits in order; last those of whose passage better hits have most, or a third with its best sentence."""
+    """Yield the hits in order, copies last: better hits have most of the passage, or its best sentence and a third."""
     told: set[tuple[str, ...]] = set()
     copies = []
     for one in ranked:

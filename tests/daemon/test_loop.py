@@ -86,12 +86,12 @@ def test_tokens_are_counted_once_the_history_is_read_and_without_the_scanner_in_
     loop.counts[session_id].result(60)
     assert (counted, loop.uncounted) == ([session_id], set())
     loop.counts.clear()
-    loop.reads_since = now - 1000  # history is read for so long that a live session may be among what waits
+    loop.reads_since = now - 1000  # after a long read, a live session may be in the backlog
     loop._consider([session_id])
     assert session_id in loop.counts
 
 
-def test_a_slot_that_was_used_is_asked_about_again_after_a_write_only(loop, monkeypatch):
+def test_a_used_scheduled_time_is_not_looked_at_again_until_a_write(loop, monkeypatch):
     asked = []
     monkeypatch.setattr("memoryd.daemon.scheduled_times.queue_ready", lambda _app, slot: asked.append(slot.kind) or 0)
     loop._run_schedules()
@@ -104,7 +104,7 @@ def test_a_slot_that_was_used_is_asked_about_again_after_a_write_only(loop, monk
     assert len(asked) == 2 * first
 
 
-def test_a_slot_is_tried_again_after_an_error_and_after_a_reload(loop, monkeypatch):
+def test_scheduled_times_are_looked_at_again_after_an_error_and_after_a_reload(loop, monkeypatch):
     asked = []
     monkeypatch.setattr("memoryd.daemon.scheduled_times.queue_ready", lambda _app, slot: asked.append(slot.kind) or 0)
     monkeypatch.setattr("memoryd.daemon.scheduled_times.look_at_cores", lambda _app: asked[10_000])
@@ -123,7 +123,7 @@ def test_a_slot_is_tried_again_after_an_error_and_after_a_reload(loop, monkeypat
     assert len(asked) > before
 
 
-def test_a_run_that_time_alone_makes_due_is_launched_though_nothing_is_written(scratch, opened, loop, monkeypatch):
+def test_a_run_that_becomes_due_by_time_is_launched_without_a_write(scratch, opened, loop, monkeypatch):
     sleeping.consider(opened.engine, opened.settings, opened.clock, heard(scratch, opened, "one"))
     with opened.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE job_run SET scheduled_for = '2999-01-01T00:00:00.000Z'")

@@ -1,4 +1,4 @@
-"""When an idle daemon looks into its database: after a write, where it is asked to, and from time to time."""
+"""When `LookTimer` reports a look: after a write, on request, and at intervals."""
 
 import sqlite3
 
@@ -17,7 +17,7 @@ def database(tmp_path):
     connection.close()
 
 
-def test_a_look_is_due_after_each_write_of_another_process_and_not_otherwise(database):
+def test_a_look_is_due_after_each_write_of_another_connection_and_not_otherwise(database):
     path, connection = database
     timer = LookTimer([path], 1, 0, anyway=1000)
     assert timer.is_due(1), "the first look is always due"
@@ -30,7 +30,7 @@ def test_a_look_is_due_after_each_write_of_another_process_and_not_otherwise(dat
         assert timer.is_due(second) == is_written, second
 
 
-def test_a_look_is_due_without_a_write_where_it_is_asked_for_and_after_a_while(database):
+def test_a_look_is_due_on_request_and_at_intervals_without_a_write(database):
     timer = LookTimer([database[0]], 1, 0, anyway=5)
     due = []
     for half in range(2, 40):
@@ -50,7 +50,7 @@ def test_what_is_written_during_a_look_makes_the_next_one_due(database):
     assert not timer.is_due(3)
 
 
-def test_a_database_that_is_not_there_yet_is_looked_for_when_it_comes(tmp_path):
+def test_a_database_created_later_makes_a_look_due(tmp_path):
     timer = LookTimer([tmp_path / "none.db"], 1, 0, anyway=1000)
     assert timer.is_due(1)
     assert not timer.is_due(2)

@@ -452,7 +452,7 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_scanner(world
         assert scanned == [[""]], "the session is over"
 
 
-def test_answers_are_prepared_anew_after_a_write_only_and_by_one_child_at_a_time(world):
+def test_answers_are_prepared_again_after_a_write_with_one_child_at_a_time(world):
     app, made = world.app, HookAnswerer(world.app, world.loop)
     done = []
     real = made._gather
@@ -471,10 +471,10 @@ def test_answers_are_prepared_anew_after_a_write_only_and_by_one_child_at_a_time
         assert len(done) == 3
         alarms.set_alarm(app.engine, "test", "something was written", app.clock.text())
         made.refresh()
-        assert done[3:] == ["gathered"], "looked at, and found to be the same"
+        assert done[3:] == ["gathered"], "gathered again, found unchanged"
 
 
-def test_nothing_is_prepared_or_ended_while_the_children_are_needed(world):
+def test_children_in_use_are_not_ended_and_nothing_is_prepared_while_tokens_are_counted(world):
     app, made = world.app, HookAnswerer(world.app, world.loop)
     gathered, ended = [], []
     real = made._gather
@@ -497,7 +497,7 @@ def test_nothing_is_prepared_or_ended_while_the_children_are_needed(world):
         assert ended == [], "a session goes on"
 
 
-def test_an_answer_made_by_the_old_policy_is_not_told_under_the_new_one(world):
+def test_an_answer_made_under_the_old_policy_is_not_reused_under_the_new_one(world):
     app, made = world.app, HookAnswerer(world.app, world.loop)
     real, old = contexts.redact_material, app.scrubber.policy
 
@@ -515,7 +515,7 @@ def test_an_answer_made_by_the_old_policy_is_not_told_under_the_new_one(world):
         app.scrubber._known = app.scrubber._known._replace(policy=old)
 
 
-def test_what_could_not_be_prepared_is_tried_again_at_the_next_tick(world):
+def test_a_failed_preparation_is_tried_again_at_the_next_refresh(world):
     app, made = world.app, HookAnswerer(world.app, world.loop)
     with patch.object(app.scrubber, "redact", side_effect=StateError("busy")):
         made.refresh()

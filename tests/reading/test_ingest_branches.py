@@ -228,7 +228,7 @@ def test_chats_of_aider_are_sessions_however_the_file_grows(tmp_path, step):
         assert json.loads(second["gauge"]) == {"tail_bytes": 14, "tail_chars": 14}  # without what is as it began
 
 
-def test_turns_whose_session_cannot_be_found_for_now_are_read_at_a_later_look(tmp_path, monkeypatch):
+def test_turns_are_read_later_if_finding_their_session_fails(tmp_path, monkeypatch):
     with World(tmp_path, {"pattern": "sessions/*/.aider.chat.history.md"}) as world:
         real, ingest = type(world.ingest).session_for, world.ingest
 

@@ -257,7 +257,7 @@ def test_a_text_is_redacted_once_and_its_secret_each_time(scrubber, scanner, tmp
     assert scanner.calls[2:] == [["a bullet"]], "an assertion goes by no word of before"
 
 
-def test_a_long_text_of_turns_is_scanned_once_and_a_short_one_or_a_secret_each_time(scrubber, scanner, tmp_path):
+def test_a_long_clean_text_is_scanned_once_and_short_or_secret_texts_each_time(scrubber, scanner, tmp_path):
     long, short, secret = "a line of a log " * 20, "yes", f"use {SECRET} " + "and go on " * 20
     first = scrubber.scan([long, short, secret, long])
     assert [text is not None and SECRET in text.text for text in first] == [False] * 4
