@@ -96,12 +96,14 @@ def pytest_collection_modifyitems(config, items):
     is_soak = PROFILE == "soak"
     wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "fleet", "browser")}
     wanted |= {"soak": is_soak, "browser": is_soak or wanted["browser"]}
-    left_out = [item for item in items if any(item.get_closest_marker(name) and not wanted[name] for name in wanted)]
+    unwanted = {name for name in wanted if not wanted[name]}
+    marks = {item: {mark.name for mark in item.iter_markers()} for item in items}
+    left_out = [item for item in items if marks[item] & unwanted]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = [item for item in items if not marks[item] & unwanted]
     # The long ones first, which have a limit of their own, so that no worker is left alone with one at the end.
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    items.sort(key=lambda item: "timeout" not in marks[item])
 
 
 def pytest_terminal_summary(terminalreporter):
