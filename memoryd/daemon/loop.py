@@ -59,7 +59,7 @@ MAX_THREADS = 64
 PROJECT_SECONDS = 0.4  # between two looks whether a new project has its agent
 MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
-COUNT_SECONDS = 60.0  # of reading a backlog; after that, tokens are counted in parallel
+COUNT_SECONDS = 20.0  # of reading a backlog; after that, tokens are counted in parallel
 
 
 class Wake:
@@ -459,7 +459,7 @@ class Loop:
         self._note_reading(now)
 
     def _note_reading(self, now: float) -> None:
-        """Note when reading a backlog began. When it ends, or after a minute, start the postponed token counts."""
+        """Note when reading a backlog began. When it ends, or after 20 seconds, start the postponed counts."""
         began, self.reads_since = self.reads_since, (self.reads_since or now) if self.app.ingest.backlog else None
         if not self.uncounted or self._reads_history():
             return
@@ -470,7 +470,7 @@ class Loop:
         self.uncounted.clear()
 
     def _reads_history(self) -> bool:
-        """Return True during the first minute of reading a backlog.
+        """Return True during the first seconds of reading a backlog.
 
         Counting waits that long, but not longer: a live session may be in the backlog.
         """

@@ -75,7 +75,7 @@ class HookAnswerer:
         self._suggested: dict[tuple[str, str], None] = {}  # session and limit, the oldest first
         self._sessions: dict[str, _LastInjection] = {}  # by the id that the agent gives it, as long as it goes on
         self._settings, self._looks = app.settings, self._look_timer()
-        loop.is_hooked = self._is_in_use
+        self._asking = 0  # requests that are being worked out
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """Return the requests that hooks may make."""
@@ -196,7 +196,7 @@ class HookAnswerer:
         An agent waits for less time than the scanner needs to start. While a session with injected text goes on, the
         scanner stays loaded for its prompts.
         """
-        is_in_use = self._is_in_use()
+        is_in_use = self.is_in_use()
         if self._settings is not self._app.settings:
             self._settings, self._looks = self._app.settings, self._look_timer()
         is_busy = self._loop.counts or self._app.ingest.backlog  # preparing would start the second child beside it
@@ -212,7 +212,7 @@ class HookAnswerer:
         written = [app.database, app.recall.indexer.index.path, *consents]
         return LookTimer(written, 0, app.clock.monotonic(), anyway=_LOOK_SECONDS)
 
-    def _is_in_use(self) -> bool:
+    def is_in_use(self) -> bool:
         """Return True while a session that got injected text goes on."""
         since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
         return any(told.at > since for told in list(self._sessions.values()))
@@ -266,7 +266,7 @@ class HookAnswerer:
 
         Each takes 50 to 60 MB.
         """
-        if not (self._is_in_use() or self._loop.running):
+        if not (self._asking or self.is_in_use() or self._loop.running):
             child.tick(math.inf)
 
     def _keep_ready(self) -> None:
@@ -287,7 +287,11 @@ class HookAnswerer:
 
     def _inject(self, agent: Agent, request: Mapping[str, Any]) -> Injection:
         asked = _read_request(agent, request, self._own(agent, request))
-        return self._work_out(asked, self._gather(agent, asked.asker))
+        self._asking += 1
+        try:
+            return self._work_out(asked, self._gather(agent, asked.asker))
+        finally:
+            self._asking -= 1
 
     def _work_out(self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial) -> Injection:
         asked, remembered = self._select(asked, gathered)

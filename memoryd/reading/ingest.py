@@ -380,6 +380,7 @@ class Ingest:
                 return
             if self._prepare(source, cursor, handle, size):
                 cursor.unfinished = True
+                cursor.size = size  # `verify` compares it with the offset, and no later look can tell it
                 while cursor.unfinished:
                     self._read_on(cursor, handle, size)
                 if last:
