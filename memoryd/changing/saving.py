@@ -21,6 +21,7 @@ from memoryd.changing.writer import Writer
 from memoryd.database import memories, query, runs, sqlite, turns
 from memoryd.database.runs import Run
 from memoryd.errors import AwayError, RefusedError
+from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.job import AppendDaily, Done, NothingToDo, Operate
@@ -77,6 +78,8 @@ def decide(writer: Writer, run: Run) -> SavePlan:
         if run.kind == UPDATE and memories.by_text(connection, run.agent_id, MemoryKind.CORE, hash_of(clean)):
             return SavePlan(NothingToDo("the core says that already"))
         witness = _witness(connection, run)
+    if run.kind == SAVE and _is_last_note(writer, run, clean):
+        return SavePlan(NothingToDo("the day's file ends with that note already"))
     if witness is None:
         return SavePlan(Done((_note(run, clean) if run.kind == SAVE else _make_lasting(clean),)))
     weighed = witness.note(clean) if run.kind == SAVE else witness.memory(clean)
@@ -87,6 +90,13 @@ def decide(writer: Writer, run: Run) -> SavePlan:
         return SavePlan(Done((_note(run, weighed.text),), receipt))
     cites = sqlite.read(writer.engine, turns.build_sources, weighed.session or "", weighed.seqs)
     return SavePlan(Done((_make_lasting(weighed.text, cites, tags=_tags(weighed)),)))
+
+
+def _is_last_note(writer: Writer, run: Run, text: str) -> bool:
+    """Return True if the day's file ends with a note of this text, as when a command is given twice."""
+    data = regular.read_in(writer.workspace, f"memory/{run.options['day']}.md") or b""
+    last = data.decode(errors="replace").rpartition(f"\n## {NOTE} (")[2]
+    return last.partition("\n")[2].strip() == text.strip()
 
 
 def _note(run: Run, text: str) -> AppendDaily:

@@ -263,6 +263,8 @@ def _start_service(call: Call, settings: Settings) -> str:
 
 
 def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str, Any]) -> list[str]:
+    if not (settings.agents or settings.discover):
+        return ["later     no project has memory yet: memoryd init offers them again"]
     sessions, size = sum(one.found.sessions for one in chosen), sum(one.found.size for one in chosen)
     lines = []
     if data["service"] is None:

@@ -104,7 +104,8 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     from memoryd.requests import memory_changes
 
     data = memory_changes.describe_run(memory_changes.save(settings, agent, text))
-    call.output.result(data, f"{data['run']} {', '.join(str(agent.workspace / one) for one in data['files'])}")
+    places = ", ".join(str(agent.workspace / one) for one in data["files"])
+    call.output.result(data, f"{data['run']} {data['why'] or places}")
 
 
 @click.command("update")

@@ -93,6 +93,19 @@ def test_a_note_goes_to_the_days_file_and_is_found(scratch, memory):
     assert agrees(scratch)
 
 
+def test_a_note_given_twice_is_written_once_and_again_after_another(scratch, memory):
+    first = memory.save("The kumquat harvest was poor.")
+    again = memory.save("The kumquat harvest was poor.")
+    assert (again["state"], again["files"]) == ("skipped", [])
+    assert again["why"] == "the day's file ends with that note already"
+    memory.save("The figs were fine.")
+    assert memory.save("The kumquat harvest was poor.")["state"] == "succeeded"
+    (text,) = [path.read_text() for path in (scratch.workspace / "memory").glob("*.md")]
+    assert text.count("kumquat") == 2
+    assert first["state"] == "succeeded"
+    assert agrees(scratch)
+
+
 def test_nothing_is_no_note(scratch, memory):
     before = scratch.dailies()
     for text in ("", " \n ", "#", "\u200b"):

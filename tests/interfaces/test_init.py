@@ -225,6 +225,15 @@ def test_a_person_chooses_by_numbers_and_says_no_to_the_service(world, monkeypat
     assert "next      memoryd run" in done.stdout
 
 
+def test_who_takes_no_project_is_not_told_that_memory_is_ready(world, monkeypatch):
+    monkeypatch.setattr(init, "_has_terminal", lambda: True)
+    monkeypatch.setattr(init.click, "prompt", lambda *_, **__: "none")
+    monkeypatch.setattr(init.click, "confirm", lambda *_, **__: False)
+    done = called(["init"])
+    assert "later     no project has memory yet" in done.stdout
+    assert "ready" not in done.stdout
+
+
 @given(st.sets(st.integers(1, 40), min_size=1))
 def test_numbers_and_ranges_name_each_once(numbers):
     words = " ".join(f"{one}-{one + 1}" if one + 1 in numbers else str(one) for one in sorted(numbers))
