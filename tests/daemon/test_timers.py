@@ -1,16 +1,15 @@
 """When `LookTimer` reports a look: after a write, on request, and at intervals."""
 
-import sqlite3
-
 import pytest
 
 from memoryd.daemon.timers import LookTimer
+from memoryd.database.library import load_library
 
 
 @pytest.fixture
 def database(tmp_path):
     path = tmp_path / "some.db"
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = load_library().connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("CREATE TABLE told (text TEXT)")
     yield path, connection
@@ -54,5 +53,5 @@ def test_a_database_created_later_makes_a_look_due(tmp_path):
     timer = LookTimer([tmp_path / "none.db"], 1, 0, anyway=1000)
     assert timer.is_due(1)
     assert not timer.is_due(2)
-    sqlite3.connect(tmp_path / "none.db").execute("CREATE TABLE told (text TEXT)").connection.close()
+    load_library().connect(tmp_path / "none.db").execute("CREATE TABLE told (text TEXT)").connection.close()
     assert timer.is_due(3)
