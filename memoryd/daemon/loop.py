@@ -464,7 +464,7 @@ class Loop:
         if not self.uncounted or self._reads_history():
             return
         # After a long read only: the process that counts takes as much memory again.
-        if began is not None and now - began > TICK_SECONDS and not self.is_hooked():
+        if began is not None and now - began > QUEUE_SECONDS and not self.is_hooked():
             self.app.scrubber.tick(math.inf)
         self.reconsider.update(dict.fromkeys(self.uncounted, ""))
         self.uncounted.clear()
