@@ -169,9 +169,8 @@ class Loop:
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
         self.linking = self._add_task(app.log.warning, "fleet not updated")
         self.heeding = self._add_task(app.log.warning, "requests of the fleet not carried out")
-        self.is_hooked: Callable[[], bool] = lambda: (
-            False
-        )  # True while a session with injected text goes on: its hooks need the scanner
+        # True while a session with injected text goes on: its hooks need the scanner.
+        self.is_hooked: Callable[[], bool] = lambda: False
         self.heed: Callable[[], None] | None = None  # carries out what the fleet asks of this host
         self.telling = self._add_task(app.log.error, "alarms not reported")
         self.index_is_checked = False

@@ -53,10 +53,8 @@ class LookTimer(Timer):
         is_asked = self.at == 0
         if not super().is_due(now):
             return False
-        seen, self._seen = (
-            self._seen,
-            list(self._observe()),
-        )  # observed before the look, so that a write during the look counts as new
+        # Observed before the look, so that a write during the look counts as new.
+        seen, self._seen = self._seen, list(self._observe())
         is_due = is_asked or seen != self._seen or now - self._looked >= self._anyway
         if is_due:
             self._looked = now

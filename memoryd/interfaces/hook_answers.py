@@ -85,8 +85,8 @@ class HookAnswerer:
         """Return the agent's memory; no text if the session belongs to a project of another agent.
 
         The request has the `cwd` of the session, the `workspace` of the only agent that may answer or None, the
-        session's id as `session`, the `source` of its start if the text stays in its history, the `tool`,
-        `MEMORY.md` itself), and the most UTF-16 `units` that the tool takes.
+        session's id as `session`, the `source` of its start if the text stays in its history, the `tool`, `files`
+        (False if the tool loads `MEMORY.md` itself), and the most UTF-16 `units` that the tool takes.
         """
         agent = self._agent(request)
         if agent is None:

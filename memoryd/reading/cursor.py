@@ -83,13 +83,8 @@ class Cursor:
 
     def is_as_read(self, stat: Stat) -> bool:
         """Return True if the file looks as it did when it was read to its end."""
-        return not (self.is_gone or self.unfinished or self.doubtful) and (
-            self.device,
-            self.inode,
-            self.size,
-            self.mtime_ns,
-            self.ctime_ns,
-        ) == tuple(stat)
+        seen = self.device, self.inode, self.size, self.mtime_ns, self.ctime_ns
+        return not (self.is_gone or self.unfinished or self.doubtful) and seen == tuple(stat)
 
     def row(self) -> dict[str, Any]:
         """Return the cursor as its row of `transcript`."""

@@ -185,7 +185,7 @@ def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: st
     return find
 
 
-# The password of a login that is told as "credentials: admin / …", or as "(root / …)".
+# The password of a login in the form "credentials: admin / …", or "(root / …)".
 _find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
 # What one-time passwords are counted from (RFC 4226), as programs show it: in base32.

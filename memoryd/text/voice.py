@@ -208,7 +208,7 @@ _GREETS = re.compile(
     re.IGNORECASE,
 )
 _MACHINE = re.compile(
-    # Only the table branch may backtrack into leading space: else a line of a million spaces takes a day, not a second.
+    # Only the table branch may backtrack into leading space: the time of the others would grow with its square.
     r"(?:\s*\t)?[^\n\t]*\t[^\n\t]+\t|\s*+(?:"
     r"\[?\d{4}-\d\d-\d\d[T ,]\d|\[?\d\d:\d\d:\d\d\b|\[?\d\d?/\w{3}/\d{4}|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d|time=\S"
     r"|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|NOTICE)\b[]:\s|]|\[[a-z][\w.-]*(?: \d+)?\] "
