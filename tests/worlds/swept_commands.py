@@ -128,7 +128,7 @@ ACTS_COMMANDS = (
     ),
     (("pause", "--agent", "demo"), "SELECT 1 FROM agent WHERE paused"),
     (("grant", "request", "--agent", "quiet", "--purpose", "help", "--for", "1h"), 'SELECT 1 FROM "grant"'),
-    # A save that was killed in its commit is completed by the next start; given again it is a second note.
+    # A save that was killed in its commit is completed by the next start.
     (
         ("save", "--agent", "demo", "a note of mine"),
         SUCCEEDED.format("save") + " OR kind = 'save' AND state = 'running'",
