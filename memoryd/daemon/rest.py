@@ -18,4 +18,5 @@ def empty_logs(app: App) -> None:
         except FileNotFoundError:
             continue
         if log.st_size and now - log.st_mtime >= QUIET_SECONDS and empty():
+            app.engine.dispose()  # each idle connection holds pages and the schema of its own
             heap.give_back()

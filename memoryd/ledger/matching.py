@@ -13,8 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rapidfuzz import fuzz, process
-
 from memoryd.ledger.memory import Ending, Memory, MemoryKind
 from memoryd.ledger.operation import Add, Delete, Operation, Update
 from memoryd.ledger.projection import Standing, assign_places
@@ -135,6 +133,8 @@ class _Pairing:
         olds, news = self._list_unpaired()
         if not olds or not news:
             return
+        from rapidfuzz import fuzz, process  # 3 MB, which an idle daemon does not need
+
         gaps_old, gaps_new = self._gaps(olds, news)
         texts = {index: self.new_texts[index] for index in news}
         lonely = _find_lonely(gaps_old.values()) & _find_lonely(gaps_new.values())
