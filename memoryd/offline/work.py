@@ -33,21 +33,22 @@ _BARE = 5  # words of an answer that says nothing without its question
 _MANY = 10  # … from which it says enough in spite of a word that points elsewhere
 _FEWEST_ASKED = 2  # … and a user's message, to be a request
 _JOINED = 280  # … up to which the sentences of one message make one line
+_FEWEST_CLEAR = 5  # content words of a line of an answer that mostly says what it is about
 _FEWEST = 3  # content words below which an assistant's sentence says too little
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # of the room, what the user said may take this much
 _SHORT = 260  # words of the room of a short session; where the user has said something, lines below …
-_LEAST_TOLD = -0.5  # … this weight do not fill
+_LEAST_TOLD = -2.0  # … this weight do not fill
 _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
 # By sign; fitted, see above, but for "refers", "jokes", "muses" and "corrects", which were set by hand. "messages" is
 # the logarithm of the sentences of the message, "parts" counts colons.
 _OF_ANSWER = {
-    "": -4.75, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
+    "": -5.0, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
     "capitals": 0.2, "parts": -0.25, "cause": 0.9, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 1.0,
     "hedge": -2.0, "exclaims": -2.0, "refuted": -2.0, "progress": -0.8, "passing": -0.5, "outcome": 1.0,
-    "refers": -0.8,
+    "refers": -0.8, "behind": -1.0, "code": 0.6, "leans": -0.5, "thin": -0.9,
 }  # fmt: skip
 _OF_REQUEST = {
     "": -1.5, "late": 0.9, "length": 0.3, "words": 0.04, "messages": -0.4, "capitals": 0.1, "parts": -0.1,
@@ -55,6 +56,7 @@ _OF_REQUEST = {
     "refers": -0.3, "jokes": -4.0, "muses": -2.0, "corrects": 1.0,
 }  # fmt: skip
 
+_CODE = re.compile(r"`[^`]*`")
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
 _FEWEST_LETTERS = 4  # beside names of files and code
 
@@ -284,7 +286,7 @@ class _WorkReading:
         for unit in _join(parts, _leans_on):
             text = _text_of(unit)
             if _says_enough(text, _FEWEST):
-                weight = self._rate(turn, one, text, _keys_of(text))
+                weight = self._rate(turn, one, unit, _keys_of(text))
                 made = self._make(turn, one, unit, text, self._section(turn, text), weight)
                 is_guess = unit[-1].number in acted or self._is_guess(turn, text, made.keys)
                 yield made._replace(is_guess=is_guess)
@@ -307,7 +309,7 @@ class _WorkReading:
                 and len(text) <= _LONGEST
             ):
                 section = Section.FOUND if work_cues.STATE.search(text) else self._section(turn, text)
-                yield self._make(turn, one, [part], text, section, self._rate(turn, one, text, keys))
+                yield self._make(turn, one, [part], text, section, self._rate(turn, one, [part], keys))
 
     def _make(
         self,
@@ -338,26 +340,18 @@ class _WorkReading:
     def _is_guess(self, turn: int, text: str, keys: frozenset[str]) -> bool:
         return (
             work_cues.HEDGES.search(text) is not None
-            or self._is_refuted(turn, keys)
+            or self._is_rejected(turn, keys)
             or self._is_overtaken(turn, text, keys)
         )
 
-    def _is_refuted(self, turn: int, keys: frozenset[str]) -> bool:
-        """Return True if the next thing that the user says is that it does not work."""
-        after = next((one for one in self._said[turn + 1 :] if one.by_user), None)
-        if after is None:
-            return False
-        if self._is_rejected(turn, after, keys):
-            return True
-        own = self._own_parts(after)
-        is_paste = len(own) <= 1 and work_cues.SAYS_ERROR.search(after.text) is not None
-        return is_paste or any(work_cues.COMPLAINS.search(part.text) for part in own[:3])
-
-    def _is_rejected(self, turn: int, after: ConversationMessage, keys: frozenset[str]) -> bool:
+    def _is_rejected(self, turn: int, keys: frozenset[str]) -> bool:
         """Return True if the user turns down what an answer says, or says of X in it "not X"; a no may answer it."""
+        after = self._said[turn + 1] if turn + 1 < len(self._said) else None
+        if after is None or not after.by_user:
+            return False
         asks = is_question(self._said[turn].sentences[-1].text) if self._said[turn].sentences else False
         own, denied = self._turns[after.id]
-        return self._said[turn + 1] is after and ((own and not asks) or bool(keys & denied))
+        return (own and not asks) or bool(keys & denied)
 
     def _is_overtaken(self, turn: int, text: str, keys: frozenset[str]) -> bool:
         """Return True if a text diagnoses a fault, and a later answer diagnoses that fault again."""
@@ -366,8 +360,11 @@ class _WorkReading:
         later = (at for at, parts in self._diagnoses.items() if at > turn and (at <= turn + _NEAR or keys & parts))
         return any(at <= turn + _NEAR or len(keys & self._diagnoses[at]) >= _SAME_FAULT * len(keys) for at in later)
 
-    def _rate(self, turn: int, one: ConversationMessage, text: str, keys: frozenset[str]) -> float:
+    def _rate(
+        self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence], keys: frozenset[str]
+    ) -> float:
         """Return the weight of a line of an answer, by its words and by the share of them that the user used."""
+        text = _text_of(unit)
         mass = sum(self._rarity.get(key, 0.0) for key in sorted(keys))
         asked = sum(self._rarity.get(key, 0.0) for key in sorted(keys & self._asked))
         is_final = turn + 1 == len(self._said) or self._said[turn + 1].by_user
@@ -377,9 +374,13 @@ class _WorkReading:
             "cause": work_cues.CAUSE.search(text) is not None,
             "done": work_cues.DONE.search(text) is not None,
             "final": is_final,
+            "refuted": self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys),
             "hedge": work_cues.HEDGES.search(text) is not None,
             "exclaims": work_cues.EXCLAIMS.search(text) is not None,
-            "refuted": self._is_refuted(turn, keys) or self._is_overtaken(turn, text, keys),
+            "behind": (unit[0].number - 1) / len(one.sentences) if one.sentences else 0.0,
+            "code": sum(map(len, _CODE.findall(text))) / len(text),
+            "leans": work_cues.LEANS.match(text) is not None,
+            "thin": len(keys) < _FEWEST_CLEAR,
             "outcome": turn == self._last and work_cues.DONE.search(text) is not None,
             "passing": not is_final and not work_cues.CAUSE.search(text) and not work_cues.DONE.search(text),
         }
@@ -470,11 +471,7 @@ def _tells_result(one: WorkStatement) -> bool:
         or ((unfinished.is_left(one.text) or work_texts.is_pending(one.text)) and not work_cues.CAUSE.search(one.text))
     ):
         return False
-    return (
-        one.weight >= _WORTH_LASTING
-        or any(cue.search(one.text) for cue in (work_cues.CAUSE, work_cues.CHOICE, work_cues.DONE))
-        or replacement.denies(one.text)
-    )
+    return one.weight >= _WORTH_LASTING or work_cues.CAUSE.search(one.text) is not None
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:

@@ -145,17 +145,6 @@ DIAGNOSES = re.compile(
     r"|^(?:the )?(?:issue|problem|cause)\b|问题(?:是|在于)",
     re.IGNORECASE,
 )
-SAYS_ERROR = re.compile(
-    r"\b(?:error|failed|exception|traceback|fatal|not found)\b|\bexit(?:ed)? (?:code|with) [1-9]", re.IGNORECASE
-)
-# What a user says whose agent has not solved it: what it explained before that is a guess which did not hold.
-COMPLAINS = re.compile(
-    r"\b(?:(?:does|did|do|is|are|was|can|could|wo)(?:n't| not) (?:work|show|help|fix|the|see|find|load|run|any)"
-    r"|still (?:fail|broken|doesn't|not|the same|get|seem|see)|not working|broke|you (?:broke|lost|missed|forgot)"
-    r"|we lost|wrong|never (?:saw|got)|same (?:error|problem|issue)|oh no|exits? immediately|error)\b|:\("
-    r"|没有?用|不行|还是|报错|geht nicht|funktioniert nicht",
-    re.IGNORECASE,
-)
 # How a user's message begins that turns down what the assistant just said, and one that changes an earlier wish.
 _HESITATES = r"^\W*(?:(?:hm+|um|oh|ok(?:ay)?|yes|well|but|sorry|ah|wait|äh|nun|bueno|ну)\W+)*"
 REJECTS = re.compile(

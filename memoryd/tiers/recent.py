@@ -17,14 +17,14 @@ from memoryd.tiers.archive import PastSession, split_sections
 from memoryd.tiers.session_summary import Section, SummaryPoint
 
 NAME = "RECENT.md"
-NEWEST_CHARACTERS, OLDER_CHARACTERS = 4700, 1100  # of an entry
+NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # of an entry
 _FRAME = 250  # characters of an entry's heading, labels and link
 LONGEST = 240  # characters of a point
 _LISTED = 7  # characters around a point
 MOST = {
     Section.ASKED: 3,
-    Section.DECIDED: 14,
-    Section.FOUND: 14,
+    Section.DECIDED: 8,
+    Section.FOUND: 7,
     Section.STATE: 5,
     Section.OPEN: 4,
     Section.FAILED: 3,
