@@ -23,8 +23,8 @@ LONGEST = 240  # characters of a point
 _LISTED = 7  # characters around a point
 MOST = {
     Section.ASKED: 3,
-    Section.DECIDED: 8,
-    Section.FOUND: 7,
+    Section.DECIDED: 9,
+    Section.FOUND: 8,
     Section.STATE: 5,
     Section.OPEN: 4,
     Section.FAILED: 3,
