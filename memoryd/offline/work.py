@@ -2,9 +2,10 @@
 
 A line is one or a few whole sentences of one message. Its worth is a sum over signs that hold in any such session: who
 says it and where in the session, how much it says, how much of that the user spoke of, and wording that tells an
-outcome or a cause against wording that narrates. The weights were fitted by logistic regression to hand-written lists
-of what somebody taking over would want to know, with whole projects left out in turn, and then rounded. Lines are taken
-greedily; a line whose words are mostly in the lines taken before is left out.
+outcome or a cause. The weights were fitted by logistic regression to hand-written lists of what somebody taking over
+would want to know, and to some 2,000 lines of 25 sessions that readers graded, with whole projects left out in turn,
+and then rounded; a sign that did not move the ranking was dropped. Lines are taken greedily; a line whose words are
+mostly in the lines taken before is left out.
 """
 
 import math
@@ -46,14 +47,13 @@ _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant m
 # the logarithm of the sentences of the message, "parts" counts colons.
 _OF_ANSWER = {
     "": -5.0, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
-    "capitals": 0.2, "parts": -0.25, "cause": 0.9, "choice": 0.3, "done": 0.9, "denies": 0.4, "final": 1.0,
-    "hedge": -2.0, "exclaims": -2.0, "refuted": -2.0, "progress": -0.8, "passing": -0.5, "outcome": 1.0,
-    "refers": -0.8, "behind": -1.0, "code": 0.6, "leans": -0.5, "thin": -0.9,
+    "capitals": 0.2, "parts": -0.25, "cause": 0.9, "done": 0.9, "denies": 0.4, "final": 1.0, "hedge": -2.0,
+    "refuted": -2.0, "refers": -0.8, "behind": -1.0, "code": 0.6, "leans": -0.5, "thin": -0.9,
 }  # fmt: skip
 _OF_REQUEST = {
     "": -1.5, "late": 0.9, "length": 0.3, "words": 0.04, "messages": -0.4, "capitals": 0.1, "parts": -0.1,
-    "steers": 0.9, "choice": 0.9, "denies": 0.5, "rules": 0.9, "first": 0.3, "last": 2.0, "asks": -0.8, "thin": -0.8,
-    "refers": -0.3, "jokes": -4.0, "muses": -2.0, "corrects": 1.0,
+    "steers": 0.9, "denies": 0.5, "rules": 0.9, "asks": -0.8, "thin": -0.8, "refers": -0.3, "jokes": -4.0,
+    "muses": -2.0, "corrects": 1.0,
 }  # fmt: skip
 
 _CODE = re.compile(r"`[^`]*`")
@@ -170,7 +170,6 @@ class _WorkReading:
             for at, one in enumerate(said)
             if _is_answer(one) and work_cues.DIAGNOSES.search(one.text)
         }
-        self._first_asked = min(asked, default=-1)
         telling = (at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED or self._is_bare_answer(at))
         self._last_asked = max(telling, default=-1)
 
@@ -222,10 +221,15 @@ class _WorkReading:
         # The last request is one, however it is put: nobody has done it yet, as far as it shows.
         is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
         section = Section.ASKED if is_asked else Section.DECIDED
-        signs = self._signs(turn, text, keys, sentences) | self._signs_of_request(turn, text)
-        signs |= {"steers": steers, "rules": rules, "thin": len(keys) < _FEWEST_NAMED and not rules}
-        signs["jokes"] = work_texts.is_joke(text)
-        signs["muses"] = not steers and work_cues.MUSES.search(text) is not None  # a rule steers
+        signs = self._signs(turn, text, keys, sentences) | {
+            "steers": steers,
+            "rules": rules,
+            "thin": len(keys) < _FEWEST_NAMED and not rules,
+            "asks": is_question(text) and work_cues.ASKS_ONLY.match(text) is not None,
+            "corrects": work_texts.turns_mind(text),
+            "jokes": work_texts.is_joke(text),
+            "muses": not steers and work_cues.MUSES.search(text) is not None,  # a rule steers
+        }
         weight = _weigh(signs, _OF_REQUEST)
         if work_cues.POSTPONES.search(text):
             section, weight = Section.OPEN, max(weight, _OF_OPEN)
@@ -239,15 +243,6 @@ class _WorkReading:
         """Return True if a user's message says little, but answers a question: "let's do 2"."""
         own = " ".join(part.text for part in self._own_parts(self._said[turn]))
         return 0 < prose.count_words(own) <= _BARE and bool(self._find_question(turn)[1])
-
-    def _signs_of_request(self, turn: int, text: str) -> dict[str, float]:
-        """Return the signs that only a user's message has."""
-        return {
-            "first": turn == self._first_asked,
-            "last": turn == self._last_asked,
-            "asks": is_question(text) and work_cues.ASKS_ONLY.match(text) is not None,
-            "corrects": work_texts.turns_mind(text),
-        }
 
     def _find_question(self, turn: int) -> tuple[str, str]:
         """Return the id and the last question of the answer right before a message; empty where it asks none."""
@@ -376,13 +371,10 @@ class _WorkReading:
             "final": is_final,
             "refuted": self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys),
             "hedge": work_cues.HEDGES.search(text) is not None,
-            "exclaims": work_cues.EXCLAIMS.search(text) is not None,
             "behind": (unit[0].number - 1) / len(one.sentences) if one.sentences else 0.0,
             "code": sum(map(len, _CODE.findall(text))) / len(text),
             "leans": work_cues.LEANS.match(text) is not None,
             "thin": len(keys) < _FEWEST_CLEAR,
-            "outcome": turn == self._last and work_cues.DONE.search(text) is not None,
-            "passing": not is_final and not work_cues.CAUSE.search(text) and not work_cues.DONE.search(text),
         }
         return _weigh(signs, _OF_ANSWER)
 
@@ -394,9 +386,7 @@ class _WorkReading:
             "words": min(20, len(keys)),
             "messages": math.log1p(sentences),
             "capitals": min(4, len(work_cues.CAPITAL.findall(text))),
-            "progress": work_texts.is_progress(text),
             "parts": text.count(":") + text.count(";"),
-            "choice": work_cues.CHOICE.search(text) is not None,
             "denies": replacement.denies(text),
             "refers": work_cues.REFERS.search(text) is not None,
         }

@@ -13,11 +13,6 @@ CAUSE = re.compile(
     r"|\b(?:weil|damit|sonst|parce que|porque|perché)\b|因为|因為|由于|原因|因此|避免|ため|ので",
     re.IGNORECASE,
 )
-CHOICE = re.compile(
-    r"\b(?:decided|instead of|rather than|chose|chosen|agreed|option [A-D]\b|switched (?:to|from)|no longer|"
-    r"stays?|keeps?|lives? (?:in|at)|only)\b|统一|改为|移除|保留|采用|不再",
-    re.IGNORECASE,
-)
 # Of an assistant's line, that something was chosen, and not only how something is.
 CHOSEN = re.compile(
     r"\b(?:decided|chose|chosen|agreed|switched (?:to|from)|settled on)\b|\bnow (?:uses?|keeps?|lives?)\b"
