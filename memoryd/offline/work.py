@@ -44,7 +44,8 @@ _LEAST_TOLD = -2.0  # … this weight do not fill
 _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
 # By sign; fitted, see above, but for "refers", "jokes", "muses" and "corrects", which were set by hand. "messages" is
-# the logarithm of the sentences of the message, "parts" counts colons.
+# the logarithm of the sentences of the message, "parts" counts colons, "behind" is the share of the message that
+# stands before the line, and "code" the share of the line that is code.
 _OF_ANSWER = {
     "": -5.0, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
     "capitals": 0.2, "parts": -0.25, "cause": 0.9, "done": 0.9, "denies": 0.4, "final": 1.0, "hedge": -2.0,
