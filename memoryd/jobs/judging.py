@@ -26,6 +26,7 @@ from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
 from memoryd.text.content import label_of, list_stems, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
+from memoryd.text.sentences import split
 
 _MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
@@ -282,8 +283,9 @@ def end_questions(cited: Sequence[Citation], memory: str) -> tuple[Question, Que
 def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str]) -> tuple[Citation, ...]:
     """Return a citation with the sentences of the same pieces that have words of the claim which it lacks.
 
-    Of a short piece that is cited as a `whole`, all sentences are added: the next one may hold a condition. A sentence
-    of a lower lane is never added: its words are not what the claim stands on.
+    Of a short piece that is cited as a `whole`, all sentences are added: the next one may hold a condition. An item
+    comes with what introduces its list, which may name the subject, or say that it is only proposed. A sentence of a
+    lower lane is never added: its words are not what the claim stands on.
     """
     lane = min(one.lane for one in cited)
     lacking = list_stems(strip_label(text)) - list_stems("\n".join(line.text for one in cited for line in one.lines))
@@ -295,6 +297,9 @@ def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str
             if number not in numbers and line.lane >= lane and (is_whole or lacking & list_stems(line.text)):
                 numbers.add(number)
                 lacking -= list_stems(line.text)
+        parts = split(one.piece.text)
+        leads = {lead + 1 for number in numbers if (lead := parts[number - 1].lead) is not None}
+        numbers |= {number for number in leads if one.piece.lines[number - 1].lane >= lane}
         found.append(replace(one, numbers=tuple(sorted(numbers))))
     return tuple(found)
 

@@ -204,6 +204,14 @@ def test_what_concerns_the_user_alone_needs_the_users_word():
     assert one(claim("The tests run on CircleCI.", "t2", verbatim_only=True)).why == reasons.NOT_USER
 
 
+@pytest.mark.parametrize("lead", ["Proposals, none of them agreed:", "Done in `drone.js`:"])
+def test_an_item_of_a_list_is_read_with_what_introduces_the_list(lead):
+    listed = said(2, f"{lead}\n\n- The generator waits for the worklet.\n- Names are sorted.", "assistant")
+    asked: list = []
+    one(claim("The noise generator waits until the worklet is there.", "t2.2"), pieces=(listed,), asked=asked)
+    assert [lead, "- The generator waits for the worklet."] in [[said["text"] for said in q["evidence"]] for q in asked]
+
+
 def test_a_token_that_only_outside_text_names_is_no_memory_of_the_assistants():
     made = replace(context(), foreign=lambda text: ["CircleCI"] if "CircleCI" in text else [])
     (found,) = Judging(made, (claim("The tests run on CircleCI.", "t2"),)).results
