@@ -11,13 +11,12 @@ from pathlib import Path
 import forks
 import power_loss
 import pytest
-import syscall_sweep
 from power_loss import Change, Disk
 
 SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 JOBS = ("swept_ledger:LEDGER", "swept_sleep:SLEEP", "swept_commands:NIGHT", "swept_commands:ACTS")
-WHY_NOT = syscall_sweep.available()
+WHY_NOT = power_loss.available()
 
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")

@@ -16,6 +16,7 @@ import swept_commands
 import swept_ledger
 import swept_migration
 import syscall_sweep
+import syscall_watch
 from swept_sleep import OLD
 
 from memoryd.database import schema
@@ -26,7 +27,7 @@ SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
 DAILY_SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or 5)
 JOB = "swept_sleep:SLEEP"
 KILLED = -9
-WHY_NOT = syscall_sweep.available()
+WHY_NOT = syscall_watch.available()
 
 pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""), pytest.mark.timeout(7200 if SOAK else 600)]
 
@@ -87,7 +88,7 @@ def old_or_new(point, alone):
 
 
 def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path, record_property):
-    how = often("kill", 32)
+    how = often("kill", 12)
     alone, points = sweep(tmp_path, how, job="swept_migration:UPGRADE", record_property=record_property)
     assert (alone["sound"], alone["number"], alone["files"]) == (
         [["ok"]],
@@ -117,7 +118,7 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
 
 
 def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_path, record_property):
-    how = often("kill", 128)
+    how = often("kill", 32)
     alone, points = sweep(tmp_path, how, job="swept_ledger:LEDGER", record_property=record_property)
     core = alone["files"]["workspace/MEMORY.md"]
     assert [core.count(text) for text in ("- mine\n\nand this", swept_ledger.RULE, "about green tea")] == [1, 1, 1]
@@ -131,7 +132,7 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_pa
 
 
 # What one process sweeps: of each kind of fault one point in so many, all in `make soak`.
-COMMANDS = {"NIGHT": ("kill/1200", "EIO+/1200", "ENOSPC/1200"), "ACTS": ("kill/2200", "EIO/2200", "ENOSPC+/2000")}
+COMMANDS = {"NIGHT": ("kill/300", "EIO+/300", "ENOSPC/200"), "ACTS": ("kill/400", "EIO/500", "ENOSPC+/300")}
 ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
 
 
@@ -156,7 +157,7 @@ def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(tmp_path, r
 
 
 def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
-    alone, points = sweep(tmp_path, often("kill", 96), record_property=record_property)
+    alone, points = sweep(tmp_path, often("kill", 32), record_property=record_property)
     for point in points:
         assert point["code"] == KILLED, told(point)
         old_or_new(point, alone)
@@ -172,7 +173,7 @@ FAULTS = (
 
 @pytest.mark.parametrize("hows", [(how,) for hows in FAULTS for how in hows] if SOAK else FAULTS, ids=" ".join)
 def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(tmp_path, record_property, hows):
-    several = (often(how, 8 if how in {"short", "lie"} else 256) for how in hows)
+    several = (often(how, 8 if how in {"short", "lie"} else 64) for how in hows)
     alone, points = sweep(tmp_path, *several, record_property=record_property)
     for point in points:
         assert point["code"] in {0, 1}, f"{told(point)} {point['said']}"

@@ -15,9 +15,12 @@ stay as they are, inode and all.
 
 import argparse
 import importlib
+import os
 import random
 import re
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
@@ -314,6 +317,39 @@ def rebuild(root: Path, template: dict[str, bytes | None], tree: dict[str, bytes
             path.chmod(0o600)
 
 
+def available() -> str | None:
+    """Tell why nothing can be recorded on this machine; None where it can."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    tried = subprocess.run(["strace", "-qq", "-o", os.devnull, "true"], capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else f"ptrace is not allowed: {tried.stderr.strip()[:200]}"
+
+
+def trace(server: Server, log: Path) -> int:
+    """Run the job once in a child whose calls strace writes down, with their bytes and results; its exit code."""
+    out, into = os.pipe()
+
+    def wait() -> None:
+        os.close(into)
+        os.read(out, 1)  # ends when the parent closes the other end
+        os.close(out)
+
+    pid = server.start(0, wait)
+    os.close(out)
+    with subprocess.Popen(
+        ["strace", "-p", str(pid), "-o", str(log), "-y", *VERBOSE], stderr=subprocess.PIPE, text=True
+    ) as strace:
+        said = strace.stderr.readline() if strace.stderr else ""
+        if "attached" not in said:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            sys.exit(f"strace cannot attach: {said}")
+        os.close(into)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        strace.communicate()
+    return code
+
+
 def states(
     server: Server, most: int | None, seed: int
 ) -> tuple[list[tuple[int, str, dict[str, bytes | None]]], dict[str, bytes | None], int]:
@@ -322,10 +358,11 @@ def states(
     before = tree_of(server.root)
     recorder = Recorder(server.root)
     recorder.sizes = {name: len(data) for name, data in before.items() if data is not None}
-    code = server.traced([], watching=VERBOSE)
+    log = server.root.parent / "calls"
+    code = trace(server, log)
     if code != 0:
         sys.exit(f"the job failed: {server.stderr.read_text()}")
-    changes = [change for change in recorder.read(server.log) if not change.path.endswith("-shm")]
+    changes = [change for change in recorder.read(log) if not change.path.endswith("-shm")]
     after = {name: data for name, data in tree_of(server.root).items() if not name.endswith("-shm")}
     disk = Disk(before)
     seen, found = set(), []
