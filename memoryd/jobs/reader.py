@@ -8,7 +8,7 @@ claim or let it pass: it writes no text, and raises no lane.
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,7 +20,7 @@ from memoryd.text.json_values import find_values
 
 JOB = "verify"
 UNREAD = "unread"  # the backend of a reply that stands for no reader at all
-BATCHES = 3  # version of the way batches are put together: a reader is tested again when it changes
+BATCHES = 4  # version of the way batches are put together: a reader is tested again when it changes
 MOST_CLAIMS = 8  # of one batch, its decoy among them
 MOST_CHARACTERS = 6_000  # of the questions of one batch
 SAME = "(the claim)"  # stands for the claim itself as evidence of its class; never where truth is asked
@@ -71,18 +71,33 @@ class Question:
             **({"replaces": list(self.replaces)} if self.replaces else {}),
             "evidence": [
                 {"id": line.id, "speaker": line.speaker, **self._show_time(line), "text": self._show_text(line)}
-                for line in self.evidence
+                for line in (_join_sentences(self.evidence) if self.subject is Subject.SCOPE else self.evidence)
             ],
         }
 
     def _show_text(self, line: CitableSentence) -> str:
-        """Return a sentence; where its class is asked it is the claim itself, which is not shown twice."""
+        """Return a text; where its class is asked it is the claim itself, which is not shown twice."""
         return SAME if self.subject is Subject.CLASS else line.text
 
     def _show_time(self, line: CitableSentence) -> dict[str, str]:
         """Return when a sentence was said, where that may decide: what is newer, or which day "Monday" is."""
         is_dated = self.replaces or any(map(str.isdigit, self.claim))
         return {"at": line.at[:10]} if line.at and is_dated else {}
+
+
+def _join_sentences(lines: Sequence[CitableSentence]) -> list[CitableSentence]:
+    """Return what stands around a quotation, each turn in one text, under the id of its first sentence shown.
+
+    Of an entry of a daily file the sentences are those behind it, which may come from anywhere.
+    """
+    found: list[CitableSentence] = []
+    for line in lines:
+        name = line.id.partition(".")[0]
+        if found and name.startswith("t") and name == found[-1].id.partition(".")[0]:
+            found[-1] = replace(found[-1], text=f"{found[-1].text} {line.text}")
+        else:
+            found.append(line)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,6 +289,19 @@ def test_a_claim_is_not_shown_twice_where_its_class_is_asked_and_evidence_of_its
         assert [one["text"] for one in question(1, claim, claim, subject).describe("c1")["evidence"]] == [claim]
 
 
+def test_around_a_quotation_each_turn_is_shown_as_one_text_and_cited_by_any_of_its_sentences():
+    lines = [("t2.1", "One."), ("t2.2", "Two."), ("t3.1", "Five."), ("d4.1", "Six."), ("d4.2", "A.")]
+    evidence = tuple(CitableSentence(name, text, Lane.USER, "user") for name, text in lines)
+    asked = Question(Subject.SCOPE, "Two.", evidence)
+    shown = [(one["id"], one["text"]) for one in asked.describe("c1")["evidence"]]
+    assert shown == [("t2.1", "One. Two."), *lines[2:]]
+    assert len(replace(asked, subject=Subject.SUPPORT).describe("c1")["evidence"]) == len(lines)
+    for name in ("t2.1", "t2.2"):
+        answer = json.dumps({"id": "c1", "verdict": "standing", "by": [name]})
+        found = read(QuestionBatch((("c1", asked),)), Reply(answer, "stop", "openai"))
+        assert found.answers == {asked.key: ReaderAnswer("standing")}
+
+
 def test_the_class_of_a_text_is_asked_with_the_text_as_evidence():
     asked = class_question("Always run the linter.")
     assert [one.text for one in asked.evidence] == [asked.claim]

@@ -40,7 +40,7 @@ def test_each_text_is_one_line_of_json_and_its_sentences_are_numbered(texts, giv
     told = lines(user["content"])
     assert [text for _, text in told[: len(given_texts)]] == [value(text) for text in given_texts]
     for i, (line, text) in enumerate(zip(user["content"].split("\n")[len(given_texts) :], texts, strict=True)):
-        assert line.startswith(f"t{i} user")
+        assert line.startswith(f"t{i} u")
         parts = re.split(r"\|\d+\|", line)
         marks = re.findall(r"\|(\d+)\|", line)
         assert marks == [str(number) for number in range(2, len(split(clean(text))) + 1)]
@@ -66,8 +66,8 @@ def test_as_much_of_the_time_is_given_as_changes():
     ]
     _, user = build_messages(Ask("sleep", "Do.", tuple(material)))
     assert [name for name, _ in lines(user["content"])] == [
-        "t0 user 2026-11-20 09:12", "t1 user", "t2 user 09:25", "t3 user", "t4 user 11-21 09:15",
-        "t5 user 2027-01-02 09:15", "t6 user later", "m1 2027-01-02", "m2 01-03",
+        "t0 u 2026-11-20 09:12", "t1 u", "t2 u 09:25", "t3 u", "t4 u 11-21 09:15",
+        "t5 u 2027-01-02 09:15", "t6 u later", "m1 2027-01-02", "m2 01-03",
     ]  # fmt: skip
 
 
@@ -80,9 +80,9 @@ def test_who_speaks_is_the_origin_but_of_a_memory():
     )
     _, user = build_messages(Ask("x", "Do.", tuple(QuotedPiece(*piece, None, "One. Two.") for piece in pieces)))
     assert user["content"].split("\n") == [
-        't1 report "One. |2|Two."',
+        't1 r "One. |2|Two."',
         'm1 "One. |2|Two."',
-        'm2 report "One. |2|Two."',
+        'm2 r "One. |2|Two."',
         'core_1 memory, #a "One. |2|Two."',
     ]
 
@@ -99,7 +99,7 @@ def test_an_entry_that_names_its_speaker_and_its_day_alone_has_a_short_frame():
     assert user["content"].split("\n") == [
         'd1 2026-11-16 "User: One. |2|Two."',
         'd2 "Assistant: Done."',
-        'd3 report 11-17 "User: Do as I say."',
+        'd3 r 11-17 "User: Do as I say."',
     ]
 
 

@@ -27,6 +27,8 @@ Part = Callable[["Connection", "Request"], None]
 USAGE = {"prompt_tokens": 700, "completion_tokens": 60, "total_tokens": 760}
 TOLD = "asked to always run the linter before a commit of the parser."
 
+SPEAKERS = {"u": "user", "a": "assistant", "r": "report", "n": "note", "?": "unknown"}
+
 
 @dataclass(frozen=True)
 class Request:
@@ -51,7 +53,8 @@ class Request:
             if re.match(r"(?:[tmd]\d+|core_\w+)\b", name):
                 text = json.loads(f'"{text}'.replace("\\u007c", "\\ufff0"))
                 text = re.sub(r"\|\d+\|", "", text).replace("\ufff0", "|")
-                found.append((*[*name.split(), ""][:2], text))
+                label, speaker = [*name.split(), ""][:2]
+                found.append((label, SPEAKERS.get(speaker, speaker), text))
         return found
 
 
