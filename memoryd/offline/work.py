@@ -236,8 +236,7 @@ class _WorkReading:
             section, weight = Section.OPEN, max(weight, _OF_OPEN)
         made = self._make(turn, one, unit, text, section, weight)
         asked_id, question = self._find_choice(turn, text)
-        # What the user asks in turn answers nothing.
-        if not question and (prose.count_words(text) <= _BARE or (signs["thin"] and not is_question(text))):
+        if not question and prose.count_words(text) <= _BARE:
             asked_id, question = self._find_question(turn)
         return made._replace(asked=question, asked_id=asked_id, is_wish=steers)
 
