@@ -1,6 +1,8 @@
 """Give disk and memory back once nothing has been written for a while."""
 
-from functools import partial
+from pathlib import Path
+
+from sqlalchemy.pool import QueuePool
 
 from memoryd.app import App
 from memoryd.database import sqlite
@@ -11,12 +13,22 @@ QUIET_SECONDS = 30.0
 
 def empty_logs(app: App) -> None:
     """Empty the write-ahead logs, and caches, of database and index that nobody has written for a while."""
-    now, index = app.clock.now().timestamp(), app.recall.indexer.index
-    for path, empty in ((app.database, partial(sqlite.empty_log, app.engine)), (index.path, index.empty_log)):
-        try:
-            log = path.with_name(f"{path.name}-wal").stat()
-        except FileNotFoundError:
-            continue
-        if log.st_size and now - log.st_mtime >= QUIET_SECONDS and empty():
-            app.engine.dispose()  # each idle connection holds pages and the schema of its own
-            heap.give_back()
+    index = app.recall.indexer.index
+    database = _measure_quiet_log(app, app.database)
+    is_emptied = bool(database) and sqlite.empty_log(app.engine)
+    is_emptied |= bool(_measure_quiet_log(app, index.path)) and index.empty_log()
+    pool = app.engine.pool
+    has_idle = database is not None and isinstance(pool, QueuePool) and pool.checkedin() > 0
+    if has_idle:
+        app.engine.dispose()  # each idle connection holds pages and the schema of its own
+    if is_emptied or has_idle:
+        heap.give_back()
+
+
+def _measure_quiet_log(app: App, path: Path) -> int | None:
+    """Return the bytes in the log of a database; None where it was written lately."""
+    try:
+        log = path.with_name(f"{path.name}-wal").stat()
+    except FileNotFoundError:
+        return 0
+    return log.st_size if app.clock.now().timestamp() - log.st_mtime >= QUIET_SECONDS else None

@@ -30,7 +30,7 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger.foreign import ONLY_A_PAGE, Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import normal, prose
-from memoryd.text.content import label_of, measure_overlap, strip_label
+from memoryd.text.content import label_of, measure_overlap, split_question, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
 from memoryd.tiers.recent import LONGEST
@@ -60,7 +60,6 @@ _PULL_REQUEST = re.compile(
     rf"{STATE}Pull request: https://((?:github\.com|gitlab\.com|bitbucket\.org)(?:/[\w.-]{{1,40}}){{2,5}}"
     r"/(?:pull|merge_requests)/\d{1,9})(?: \(merged\))?"
 )
-_ASKED = re.compile(r" \(asked: .*\)$", re.DOTALL)  # ends an answer with the question that it answers
 REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
 # Where a memory that is no line of the summary stands in the daily file.
 _SECTIONS = {
@@ -307,7 +306,7 @@ def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.
 
 def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:
     false = {normal.normalize(one.claim.origin.text) for one in judged if _is_false_memory(one)}
-    return [one for one in judged if one.claim.core or normal.normalize(one.claim.text) not in false]
+    return [one for one in judged if one.claim.core or normal.normalize(split_question(one.claim.text)[0]) not in false]
 
 
 def _is_false_memory(judged: JudgedClaim) -> bool:
@@ -342,7 +341,8 @@ def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.
     if judged.outcome is ClaimOutcome.REFUSED:
         words = neutralize(judged.user_words) if judged.claim.core else ""
         return reply.SummaryLine(seqs, f"{BY_USER}{words}", ids, required=True, section=section) if words else None
-    text = judged.text
+    is_said = all(line.lane >= Lane.ASSISTANT for line in judged.lines)
+    text = judged.text if is_said else split_question(judged.text)[0]  # a question may be a page's
     if judged.is_quoted and label_of(text) != "user":
         text = f"{BY_USER}{text}"
     is_of_tool = all(
@@ -377,11 +377,11 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
     question that an answer quotes in brackets is another speaker's, so it does not count.
     """
     label, said = label_of(text), strip_label(text)
-    answer = _ASKED.sub("", said)
+    answer, question = split_question(said)
     shares = {line: _share_words(answer, line.text) for line in judged.lines}
     nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
-    if answer != said and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
+    if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
         return f"User: {said}"  # the judging took the label away, since the question is cited as well
     if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
         return text

@@ -41,7 +41,8 @@ _LINE_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f]*[ \t]*(?:\r?\n|\Z)")
 _CLOSING = ".!?\u3002\uff01\uff1f\"')]*_"
 _STOPS = ".!?\u3002\uff01\uff1f"
 _EMPTY = re.compile(
-    r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\r?\n|\Z)", re.MULTILINE
+    r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)",
+    re.MULTILINE,
 )
 # What `neutral` and typography make of a sign is that sign.
 _ALIKE = str.maketrans({

@@ -22,10 +22,11 @@ from memoryd.ledger import dates
 from memoryd.ledger.category import Category
 from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work, work_texts
-from memoryd.offline.sentences import number_sentences, split_sentences
+from memoryd.offline.sentences import is_question, number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
 from memoryd.offline.work_statement import WorkStatement
 from memoryd.text import normal, prose
+from memoryd.text.content import split_question
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
 from memoryd.tiers.session_summary import Section, parse_points
@@ -139,9 +140,15 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
     found = []
     for point in parse_points(so_far).points:
         told = _POINT.fullmatch(point.text) if point.section not in _PASSING else None
-        later = next((line for line in lines if told and replacement.is_outdated_by(line.text, told[2])), None)
+        later = next((line for line in lines if told and _says_newer(line.text, told[2])), None)
         found += [reply.SupersededPoint(told[1], later.cites)] if told and later else []
     return found
+
+
+def _says_newer(text: str, point: str) -> bool:
+    """Return True if a line says a point otherwise; a question says nothing, alone or beside its answer."""
+    said, _ = split_question(text)
+    return not is_question(said) and replacement.is_outdated_by(said, point)
 
 
 def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:

@@ -17,7 +17,7 @@ from memoryd.ledger import steering, unfinished
 from memoryd.offline import cues, lasting, replacement, words, work_texts
 from memoryd.offline.sentences import NumberedSentence, is_question, number_sentences
 from memoryd.text import normal
-from memoryd.text.content import strip_label
+from memoryd.text.content import split_question, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 
@@ -26,7 +26,6 @@ EXPLICIT = 0.9  # importance from which on the user asked in so many words that 
 LONGEST = 400  # characters; more is a text, not a memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
-_ASKED = re.compile(r" \(asked: [^()]*\)$")
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
 _ERRAND = re.compile(
     r"\b(?:remember|forget) to\b(?!.*\b(?:always|never|every|each)\b).*\b(?:today|tonight|tomorrow|later|soon|this|"
@@ -98,10 +97,9 @@ def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
     for quoted in material:
         if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not _REPORTED.match(quoted.text):
             spoken = _SPOKEN.match(quoted.text)
-            asked = _ASKED.search(quoted.text)
-            text = quoted.text[spoken.end() if spoken else 0 : asked.start() if asked else len(quoted.text)]
+            text, question = split_question(quoted.text[spoken.end() if spoken else 0 :])
             day = (quoted.at or "")[:10]
-            speaker, question = spoken[1] if spoken else "", asked[0] if asked else ""
+            speaker = spoken[1] if spoken else ""
             found.append(
                 OfflineEntry(quoted.id, quoted.origin, day, speaker, text, question, tuple(number_sentences(text)))
             )

@@ -10,6 +10,7 @@ mostly in the lines taken before is left out.
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -31,6 +32,7 @@ _NEAR = 8  # messages after which a later diagnosis is taken for another fault, 
 _SAME_FAULT = 0.3  # … this much of its words
 _FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
 _BARE = 5  # words of an answer that says nothing without its question
+_LONGEST_ASKED = 200  # characters of such a question
 _MANY = 10  # … from which it says enough in spite of a word that points elsewhere
 _FEWEST_ASKED = 2  # … and a user's message, to be a request
 _JOINED = 280  # … up to which the sentences of one message make one line
@@ -246,12 +248,12 @@ class _WorkReading:
         return 0 < prose.count_words(own) <= _BARE and bool(self._find_question(turn)[1])
 
     def _find_question(self, turn: int) -> tuple[str, str]:
-        """Return the id and the last question of the answer right before a message; empty where it asks none."""
+        """Return the id and the question that ends the answer right before a message; empty where it asks none."""
         before = self._said[turn - 1] if turn else None
-        if before is None or not _is_answer(before):
+        if before is None or not _is_answer(before) or not before.sentences:
             return "", ""
-        asked = next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
-        return (before.id, asked) if asked else ("", "")
+        asked = before.sentences[-1].text
+        return (before.id, asked) if is_question(asked) and len(asked) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
         """Return the id of the answer with the list from which a text chooses by number, and its items; else empty."""
@@ -372,7 +374,7 @@ class _WorkReading:
             "final": is_final,
             "refuted": self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys),
             "hedge": work_cues.HEDGES.search(text) is not None,
-            "behind": (unit[0].number - 1) / len(one.sentences) if one.sentences else 0.0,
+            "behind": bisect_left(one.sentences, unit[0].number, key=_number_of) / max(1, len(one.sentences)),
             "code": sum(map(len, _CODE.findall(text))) / len(text),
             "leans": work_cues.LEANS.match(text) is not None,
             "thin": len(keys) < _FEWEST_CLEAR,
@@ -401,6 +403,10 @@ def _weigh(signs: Mapping[str, float], weights: Mapping[str, float]) -> float:
 def _collect_keys(parts: Iterable[NumberedSentence]) -> frozenset[str]:
     """Return the content words of sentences."""
     return frozenset(key for part in parts for key in _keys_of(part.text))
+
+
+def _number_of(part: NumberedSentence) -> int:
+    return part.number
 
 
 def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
@@ -439,8 +445,7 @@ def asks_something(one: WorkStatement) -> bool:
 def may_last(one: WorkStatement) -> bool:
     """Return True if a line tells of more than the day, and somebody who was not there understands it.
 
-    Of what an assistant says, that is a cause, a choice, a limit, what was made, or what many signs speak for, but no
-    state that work was left in.
+    Of what an assistant says, that is a cause, or what many signs speak for, but no state that work was left in.
     """
     if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
         return False
@@ -455,7 +460,7 @@ def may_last(one: WorkStatement) -> bool:
 
 
 def _tells_result(one: WorkStatement) -> bool:
-    """Return True if an assistant's line gives a cause, a choice or a limit, or says what was made."""
+    """Return True if an assistant's line gives a cause, or is worth much, and is neither guess nor progress."""
     if (
         one.is_guess
         or work_texts.is_progress(one.text)

@@ -48,7 +48,9 @@ class WorkStatement(NamedTuple):
 def repeats(one: WorkStatement, other: WorkStatement) -> bool:
     """Return True if a line says little that another does not; a request and its answer are two things."""
     shared = len(one.keys & other.keys)
-    return one.by_user is other.by_user and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
+    # The same answer to two questions are two answers.
+    is_same = one.by_user is other.by_user and one.asked == other.asked
+    return is_same and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
 
 
 def is_retracted(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:

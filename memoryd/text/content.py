@@ -7,6 +7,8 @@ from memoryd.text.wording import STOP, find_stem, fold, list_units
 
 # Who speaks, as a line of memory says it: no part of what is said.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open|Corrected"
+# Ends an answer that does not stand alone: the question, as the other speaker put it.
+_QUESTION = re.compile(r" \(asked: .*\)$", re.DOTALL)
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
 # Words, beside those without content, by which a memory reports something of the user: "User asked …", "prefers …".
 _FRAMING_LIST = """
@@ -19,6 +21,12 @@ _FRAMING = frozenset(_FRAMING_LIST.split())
 def strip_label(text: str) -> str:
     """Return `text` without a label such as `User: ` before it."""
     return _LABEL.sub("", text, count=1)
+
+
+def split_question(text: str) -> tuple[str, str]:
+    """Return an answer and the question in brackets that ends it, as it stands there; that is empty where none does."""
+    found = _QUESTION.search(text)
+    return (text[: found.start()], found[0]) if found else (text, "")
 
 
 def label_of(text: str) -> str:

@@ -49,6 +49,12 @@ def test_idle_connections_are_closed_one_in_use_goes_on_and_a_new_one_is_set_up_
             rest.empty_logs(app)
             assert app.engine.pool.checkedin() == 0
             assert used.exec_driver_sql("SELECT count(*) FROM turn").scalar() == len(said())
+        with ExitStack() as stack:
+            for _ in range(2):
+                stack.enter_context(sqlite.begin_read(app.engine))
+        os.utime(log, (before, before))
+        rest.empty_logs(app)
+        assert app.engine.pool.checkedin() == 0, "also those that have only read"
         with app.engine.connect() as new:
             pragmas = [new.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("secure_delete", "foreign_keys")]
         assert pragmas == [1, 1]

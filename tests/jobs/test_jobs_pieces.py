@@ -161,4 +161,5 @@ def test_a_quotation_has_only_words_of_the_piece_on_one_line(parts, data):
     found = quoted(made, number)
     assert found == " ".join(found.split())
     if not made.asked:
-        assert set(found.split()) <= set(" ".join(made.text.split()).split()) | set(made.lines[number - 1].text.split())
+        left_out = {"…"}  # stands where sentences are not the user's own
+        assert set(found.split()) <= set(made.text.split()) | set(made.lines[number - 1].text.split()) | left_out

@@ -174,6 +174,7 @@ def test_a_section_loses_the_sentences_that_only_the_session_brought():
         ("uses tabs", "- Uses tabs.\n- and more\n", "- and more\n"),
         ("User: Uses tabs.", "uses tabs\r\nmore\r\n", "more\r\n"),
         ("Uses tabs.", "- User: uses tabs.\n", ""),
+        ("Uses tabs.", "- User: Uses tabs. (asked: Tabs (wide) or spaces?)\n- more\n", "- more\n"),
         ("Uses tabs.", "Hello. I see: uses tabs. User: uses tabs. Bye.", f"Hello. I see: uses tabs. {MARK}. Bye."),
         ("she uses tabs here", "she uses tabs here2 and misshe uses tabs here", None),
         ("tea", "- tea\n* Tea.\nteas and tea alone\ntea\n", "teas and tea alone\n"),

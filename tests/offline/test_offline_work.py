@@ -180,6 +180,36 @@ def test_a_short_answer_of_the_user_comes_with_the_question_it_answers():
     assert all(not one.asked for one in lines(REQUEST, f"{ANSWER} {asked}", whole))
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Why did it fail? The depot writes CR alone on Sundays.",
+        f"Shall I move the archive to {', '.join(f'bucket {number}' for number in range(40))}?",
+    ],
+)
+def test_a_question_that_is_answered_at_once_or_very_long_comes_with_no_answer(asked):
+    assert all(not one.asked for one in lines(REQUEST, f"{ANSWER} {asked}", "Yes, after Friday."))
+
+
+def test_the_same_answer_to_two_questions_is_two_answers():
+    questions = ("Shall I delete the old archive?", "Shall I publish version 3 of the importer?")
+    said = lines(REQUEST, *(one for asked in questions for one in (f"{ANSWER} {asked}", "Yes, on staging first.")))
+    chosen = work.choose_work([one for one in said if one.by_user], ROOM, user_share=1.0)
+    assert {one.asked for one in chosen if "staging" in one.text} == set(questions)
+
+
+def test_where_a_line_stands_is_counted_in_sentences_and_not_in_code_and_headings():
+    told = "The importer splits at CRLF now, because the depot writes its files on Windows."
+    blocks = "".join(f"## Part {number}\n\n```sh\ndu -sh {number}\n```\n\n" for number in range(12))
+    plain, behind = (
+        next(
+            one.weight for one in lines(REQUEST, f"Assistant: Done so far.\n\n{before}{told}", LAST) if one.text == told
+        )
+        for before in ("", blocks)
+    )
+    assert behind > plain - 1
+
+
 def test_in_what_state_work_was_is_no_lasting_decision_and_a_choice_with_its_reason_is():
     states = ("The branch is fix/depot, nothing is committed.", "All of it is committed and pushed.")
     found = lines(REQUEST, *(f"Assistant: {one}" for one in states), REQUEST, ANSWER)
