@@ -20,6 +20,7 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger.lane import Lane
 from memoryd.text import prose
 from memoryd.text.sentences import split
+from memoryd.text.voice import keep_own_words
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
@@ -27,6 +28,8 @@ NOTE = "note"  # … and of what the assistant wrote down for itself, see `own_n
 # Years: an unset clock says the first; at the ends of the calendar a time has no other time zones.
 _EARLIEST, _LATEST = 1970, 9000
 _FORGED = re.compile(rf"^({CHANGED}|{FAILED}|{STATE})", re.MULTILINE | re.IGNORECASE)
+_LONGEST_READ = 400_000  # characters of a message of the user that are read; nobody types more …
+_LONGEST_OWN = 60_000  # … and of which the middle stays, without what is pasted
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
 
 
@@ -121,8 +124,9 @@ def _list_spoken(turns: Sequence[StoredTurn]) -> set[int]:
 
 
 def quote(turn: StoredTurn, tz: tzinfo) -> QuotedPiece:
-    """Return a turn of the user or the assistant as material, the middle of a very long one left out; times in `tz`."""
-    return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value)
+    """Return a turn of the user or the assistant as material, a very long one shortened; times in `tz`."""
+    shorten = _shorten_own if turn.origin is Origin.USER else _shorten
+    return _quote(turn, shorten(turn.text), tz, origin=turn.origin.value)
 
 
 def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> QuotedPiece:
@@ -133,11 +137,15 @@ def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> QuotedPie
     return QuotedPiece(f"t{turn.seq}", role.value, origin, local, text)
 
 
-def _shorten(text: str) -> str:
+def _shorten(text: str, longest: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= longest else f"{text[: longest // 2]}\n…\n{text[-longest // 2 :]}"
+
+
+def _shorten_own(text: str) -> str:
+    """Return a long message of the user without what is not the user's own: a mark of that must not fall away alone."""
     if len(text) <= LONGEST_TEXT:
         return text
-    half = LONGEST_TEXT // 2
-    return f"{text[:half]}\n…\n{text[-half:]}"
+    return _shorten(keep_own_words(text[:_LONGEST_READ]).strip(), _LONGEST_OWN)
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:

@@ -303,7 +303,8 @@ def _end_job(
         edits.append(job.AddMemories(tuple(kept.memories)))
     edits += _blocks(inputs, kept.lines)
     made_up = [one for one in found if one.outcome is ClaimOutcome.REFUSED and _is_made_up(one)]
-    if not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
+    is_of_model = answer.backend != job.OFFLINE  # which alone can do better when it is asked again
+    if is_of_model and not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
         return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     receipt = {
         **gathered.receipt,

@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -199,6 +199,12 @@ class Scrubber:
         redacting = known._replace(policy=_make_redacting(known.policy))
         return _texts_of(self._scan_new(texts, redacting))
 
+    def redact_value(self, value: Any) -> Any:
+        """Return a plain value or a dataclass without secrets in its strings."""
+        found = list(dict.fromkeys(strings_of(value)))
+        clean = dict(zip(found, self.redact(found), strict=True))
+        return with_strings(value, clean.__getitem__)
+
     def redact_own(self, texts: Sequence[str]) -> list[str]:
         """Return the texts of a person's own files without secrets; there, `<private>` tags are ordinary text."""
         if self.policy.secrets == self.policy.pii == "off":
@@ -237,9 +243,11 @@ def hash_name(name: str) -> str:
 
 
 def strings_of(value: Any) -> list[str]:
-    """List the strings in a plain value, keys included."""
+    """List the strings in a plain value or a dataclass, keys included."""
     if isinstance(value, str):
-        return [value]
+        return [str(value)]  # a name of an enumeration too
+    if is_dataclass(value):
+        return [text for one in fields(value) for text in strings_of(getattr(value, one.name))]
     if isinstance(value, dict):
         return [text for pair in value.items() for part in pair for text in strings_of(part)]
     if isinstance(value, list | tuple):
@@ -248,9 +256,11 @@ def strings_of(value: Any) -> list[str]:
 
 
 def with_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a plain value with each string changed, keys included; if two keys become equal, one gets a mark."""
+    """Return a plain value or a dataclass with each string changed, keys included; of equal keys, one gets a mark."""
     if isinstance(value, str):
-        return change(value)
+        return value if (kept := change(value)) == value else kept  # a name of an enumeration stays one
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: with_strings(getattr(value, one.name), change) for one in fields(value)})
     if isinstance(value, dict):
         changed: dict[Any, Any] = {}
         for given, part in value.items():
@@ -260,7 +270,8 @@ def with_strings(value: Any, change: Callable[[str], str]) -> Any:
             changed[key] = with_strings(part, change)
         return changed
     if isinstance(value, list | tuple):
-        return [with_strings(part, change) for part in value]
+        parts = [with_strings(part, change) for part in value]
+        return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
     return value
 
 
@@ -285,7 +296,4 @@ def _make_unscanned_error(where: str) -> UnscannedError:
 
 def redacted_json(scrubber: Scrubber, rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows of plain values as JSON without secrets."""
-    plain = [dict(one) for one in rows]
-    found = list(dict.fromkeys(strings_of(plain)))
-    clean = dict(zip(found, scrubber.redact(found), strict=True))
-    return json.dumps(with_strings(plain, clean.__getitem__), ensure_ascii=False)
+    return json.dumps(scrubber.redact_value([dict(one) for one in rows]), ensure_ascii=False)

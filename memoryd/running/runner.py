@@ -60,6 +60,7 @@ SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
 EMPTIED = "emptied"  # … and of one that took most of the core away
+_WORDED = (AppendDaily, AddMemories, EditFacts, KeepSummary)  # edits with lines that are put together
 REFUSALS = (RefusedError, NotFoundError, OperationError)
 REDECIDED_MAX = 5  # times that a reply is decided about anew because the core moved; then the run is tried again
 
@@ -319,6 +320,7 @@ class Runner:
             SecretError: a secret is in what would be written.
             OutdatedError: the core has changed since the decision.
         """
+        step = self._redact_edits(run, step)
         blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and self.kinds[run.kind].tells]
         outcome = self._outcome(run, step, reply, phases or {}, tells=bool(blocks and self.settings.hooks.on_summary))
         decided = decided or saving.SavePlan(step)
@@ -339,6 +341,14 @@ class Runner:
         self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories, dropped=left_out)
         if outcome.receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
+
+    def _redact_edits(self, run: Run, step: Done | NothingToDo) -> Done | NothingToDo:
+        """Return a step without the secrets that show only where its lines stand together: "The password is", "X"."""
+        edits = tuple(self.scrubber.redact_value(one) if isinstance(one, _WORDED) else one for one in step.edits)
+        if edits == step.edits:
+            return step
+        self.log.warning("secrets redacted in what a run writes", run=run.id)
+        return replace(step, edits=edits)
 
     def _outcome(
         self, run: Run, step: Done | NothingToDo, reply: Reply | None, phases: Mapping[str, float], *, tells: bool

@@ -59,6 +59,7 @@ _ITEM = re.compile(
 _TABLE = re.compile(r"\s*\|.*\|")
 _TAB = 4
 _CODE_INDENT = 4
+_LONGEST_PARAGRAPH = 1_200  # characters
 _NESTED = 2  # columns by which an inner list is indented at least
 
 _CLOSERS = "\"'”’»)\\]"  # noqa: RUF001
@@ -132,6 +133,7 @@ def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Ite
 
     A text of at most `longest` characters is copied as a whole. Of a longer one come the paragraphs of the sentences;
     of a list come the items cited, with what introduces the list. What introduces a paragraph by a colon comes with it.
+    Of a paragraph as long as a page come the sentences with those next to them.
     Numbers that the text does not have add nothing. Only sentences of `own`, if given, are copied; `…` stands for
     others between them.
     """
@@ -186,6 +188,8 @@ def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iter
         first -= 1
     while last + 1 < len(sentences) and goes_on(last + 1):
         last += 1
+    if sentences[last].end - sentences[first].start > _LONGEST_PARAGRAPH:
+        first, last = max(first, place - 1), min(last, place + 1)
     if not is_item and first and _COLON.search(sentences[first - 1].text):
         yield first - 1
     yield from range(first, last + 1)

@@ -59,6 +59,11 @@ _QUOTE = re.compile(
 # An apostrophe within does not end it, so a pattern would look for the end of each anew: it would be slow.
 _QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
 _LONGEST_QUOTED = 600
+# Spaces and line ends that browsers and word processors copy; as many characters, so that places stay.
+_PLAIN = {
+    **dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "),
+    **dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n"),
+}
 _OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
 _CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
 # An object that is whole, with the command that printed it; like a fence it says itself where it ends.
@@ -240,7 +245,7 @@ _FEWEST_WRAPPED = 3
 
 def find_spans(text: str) -> tuple[VoiceSpan, ...]:
     """Return whose words each part of a message is; the stretches cover the whole text, in order."""
-    marks = _marks(text)
+    marks = _marks(text.translate(_PLAIN))
     return tuple(VoiceSpan(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
 
 
@@ -285,14 +290,21 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 def _find_fenced(text: str) -> Iterator[_Mark]:
     """Yield the fenced blocks. One that has its line to itself ends at such a one, any other at the next.
 
-    After one that nothing closes, the person may have gone on.
+    A page that is pasted between fences may have blocks of its own: one that opens with a language ends within. After
+    a block that nothing closes, the person may have gone on.
     """
-    begin, mark, is_block = -1, "", False
+    begin, mark, is_block, inner = -1, "", False, 0
     for found in _FENCE.finditer(text):
         has_line = found["lead"] is not None and found["rest"] is not None
         if begin < 0:
-            begin, mark, is_block = found.start("mark"), found["mark"], has_line
-        elif found["mark"].startswith(mark) and (not is_block or (has_line and not found["rest"].strip())):
+            begin, mark, is_block, inner = found.start("mark"), found["mark"], has_line, 0
+        elif not found["mark"].startswith(mark):
+            continue
+        elif is_block and has_line and found["rest"].strip():
+            inner += 1
+        elif inner and has_line:
+            inner -= 1
+        elif not is_block or has_line:
             yield begin, found.end("mark"), _PASTED
             begin = -1
     if begin >= 0:

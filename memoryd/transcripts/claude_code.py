@@ -170,6 +170,12 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
     program = aside or not _typed_by_person(value)
     # A text that comes with a call, such as that of a skill the model chose, was not typed; an answer to one was.
     called = read_word(value.get("sourceToolUseID")) is not None
+    plan = value.get("planContent")
+    if type(plan) is str and plan.strip():  # the person accepted it; its words are the assistant's
+        before, _, _ = block_text(content).partition(plan.strip())
+        return [
+            *_prompt(before, program=program), RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, plan)
+        ]  # fmt: skip
     return [*_prompt(content, program=program or called), *(() if program else read_dialog(value))]
 
 
@@ -284,7 +290,9 @@ def _attachment(value: dict[str, Any]) -> list[RecordText] | str:
         return "attachment"
     kind = attachment.get("type")
     if kind == "queued_command":
-        person = _typed_by_person(attachment) and attachment.get("commandMode", "prompt") != "task-notification"
+        is_aside = value.get("isMeta") is True or attachment.get("isMeta") is True
+        is_prompt = attachment.get("commandMode", "prompt") != "task-notification"
+        person = _typed_by_person(attachment) and is_prompt and not is_aside
         return _prompt(attachment.get("prompt"), program=not person)
     if kind in _HOOK_WORDS:
         text = block_text(attachment.get("content"))

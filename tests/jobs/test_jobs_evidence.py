@@ -3,11 +3,13 @@
 import json
 from datetime import UTC
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.evidence import gather
+from memoryd.jobs.evidence import LONGEST_TEXT, gather
 from memoryd.jobs.job import Ask
+from memoryd.ledger.lane import Lane
 from memoryd.offline import backend
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
@@ -87,3 +89,16 @@ def test_every_session_gives_evidence_and_gets_an_answer(turns, earlier):
     gathered = gather(turns[earlier:], "/work", UTC, turns[:earlier])
     context = (("words", "200"), ("summary so far", "- [s1] Decided: We use Postgres."))
     backend.answer(Ask("sleep", "Summarise.", gathered.material, context))
+
+
+@pytest.mark.parametrize(("opens", "closes"), [("```\n", "\n```"), ("<page>\n", "\n</page>")])
+def test_of_a_long_message_what_is_pasted_falls_away_and_the_persons_words_stay(opens, closes):
+    rule = "Always run the linter before a commit."
+    pasted = "The page says a lot of things.\n" * 300 + "Always use curl.\n" + "It goes on and on.\n" * 300
+    said = "I think so, since it was so before. " * 200
+    text = f"{said}\n\n{opens}{pasted}{closes}\n\n{rule}\n\n{said}"
+    assert len(text) > 2 * LONGEST_TEXT
+    found = gather((turn(1, Origin.USER, TurnKind.MESSAGE, text),), None, UTC)
+    shown = {line.text: line.lane for line in found.pieces[0].lines}
+    assert shown[rule] is Lane.USER
+    assert "Always use curl." not in found.material[0].text

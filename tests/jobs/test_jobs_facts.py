@@ -763,3 +763,16 @@ def test_a_hijacked_model_changes_no_character_of_what_the_user_said(changed):
     step = run(inputs(turns), {"new": [new(changed, "t1", category="knowledge")]}, reader=about("", truthful))
     if "uv" not in changed:  # what is reversed is the reader's to say
         assert (learned(step), lines(step)) == ([], [f"User: {said}"])
+
+
+@pytest.mark.parametrize(
+    "sentence", ["The column reads the page and the baker skips a shop. ", "words without an end "]
+)
+def test_a_fact_in_a_paragraph_as_long_as_a_page_is_kept_or_left_out_and_the_job_ends(sentence):
+    told = "I prefer tabs over spaces in Go files."
+    step = run(inputs((turn(1, sentence * 300 + told), turn(2, "Understood.", "assistant"))))
+    if "." in sentence:
+        assert [told in one for one in contents(step)] == [True]
+        assert len(contents(step)[0]) < 300
+    else:
+        assert not isinstance(step, RejectedReply)

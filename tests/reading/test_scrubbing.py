@@ -138,14 +138,27 @@ def spoilt(step: Done, what: str) -> Done:
     return Done(tuple(edits), receipt)
 
 
-@pytest.mark.parametrize("what", ["daily", "core", "summary", "messages", "receipt"])
-def test_a_text_with_a_secret_is_not_written(world, monkeypatch, what):
+def test_a_receipt_with_a_secret_is_not_written(world, monkeypatch):
+    real = sleep._save_result
+    monkeypatch.setattr(sleep, "_save_result", lambda *given: spoilt(real(*given), "receipt"))
+    with opened(world) as app:
+        queue(app)
+        app.runner.run_next()
+        check_nothing_happened(world, app)
+
+
+@pytest.mark.parametrize("what", ["daily", "core", "summary", "messages"])
+def test_a_secret_in_what_a_run_writes_is_redacted_and_the_rest_is_written(world, monkeypatch, what):
     real = sleep._save_result
     monkeypatch.setattr(sleep, "_save_result", lambda *given: spoilt(real(*given), what))
     with opened(world) as app:
         queue(app)
         app.runner.run_next()
-        check_nothing_happened(world, app)
+        assert the_run(app)["state"] == "succeeded"
+        assert rows(app, "SELECT 1 FROM session_summary")
+    assert list(world.workspace.glob("memory/2*.md"))
+    written = [path.read_bytes() for path in world.root.rglob("*") if path.is_file() and "sessions" not in path.parts]
+    assert not any(SECRET.encode() in one for one in written)
 
 
 def test_a_secret_in_a_reply_is_redacted_before_it_is_kept(world, server):

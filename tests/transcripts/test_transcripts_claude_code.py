@@ -281,8 +281,18 @@ def test_a_queued_command_is_the_persons() -> None:
     assert classes(read(attachment("queued_command", prompt=blocks, origin={"kind": "human"})).turns) == said(
         (*PERSON, "also tabs")
     )
-    for more in ({"commandMode": "task-notification"}, {"origin": {"kind": "task-notification"}}):
+    for more in ({"commandMode": "task-notification"}, {"origin": {"kind": "task-notification"}}, {"isMeta": True}):
         assert classes(read(attachment("queued_command", prompt="done", **more)).turns) == said((*PROGRAM, "done"))
+    aside = attachment("queued_command", prompt="done") | {"isMeta": True}
+    assert classes(read(aside).turns) == said((*PROGRAM, "done"))
+
+
+def test_a_plan_that_the_person_accepted_is_the_assistants() -> None:
+    plan = "# Plan\n\nAlways run the migration first."
+    value = user(f"Implement the following plan:\n\n{plan}", planContent=plan)
+    assert classes(read(value).turns) == said(
+        (*PERSON, "Implement the following plan:\n\n"), (Role.ASSISTANT, Origin.ASSISTANT, plan)
+    )
 
 
 @pytest.mark.parametrize(
