@@ -90,6 +90,15 @@ _AFTER = re.compile(
     rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # where it is set to nothing
     rb"[ \t]{0,4}\{[^{}]{0,200}?\bdefault[ \t]{0,12}=|"  # a variable of Terraform
     rb"(?:,\s{0,40}|\s{1,40})(?:" + _QUOTE + rb")?(?:value|Value)(?:" + _QUOTE + rb")?[ \t]{0,4}[:=]|"  # an object's
+    rb"[ \t]{0,4}:[ \t]{0,4}(?:\[\s{0,40}|\{\s{0,40}"
+    + _QUOTE
+    + rb"value"
+    + _QUOTE
+    + rb"[ \t]{0,4}:[ \t]{0,4})(?="
+    + _QUOTE
+    + rb")|"  # in a list, or an object of its own
+    rb"[ \t]{0,4}(?:/?>|</\w{1,10}>)\s{0,40}<(?:value|td|dd|string)>|"  # the next element
+    rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb")|"  # the value of a field for one
     rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
     rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
@@ -172,7 +181,9 @@ def kind_of(name: bytes) -> str | None:
     short = _short_kind(last, owners, shouted=name.upper() == name)
     if short:
         return short
-    if last == b"passe" or any(last.endswith(word) for word, kind in _LONG_WORDS.items() if kind == PASSWORD):
+    if last == b"passe" or any(
+        last.removesuffix(b"s").endswith(word) for word, kind in _LONG_WORDS.items() if kind == PASSWORD
+    ):
         return PASSWORD
     if last.endswith(_TOKEN_ENDS):
         return TOKEN
@@ -448,7 +459,8 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
 
 # The words and signs between a name and what it is, in the languages whose words for it are above.
 _LINK = (
-    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
+    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|c'est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
+    "|\\.[ \\t]{1,4}(?:[Ii]t's|[Ii]t is|[Ee]s ist|[Cc]'est)(?=[ \\t])"
     "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|改为|改成|换成|是|为|\uff1a|は|는|은)"
 ).encode()
 _ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"

@@ -17,13 +17,14 @@ from memoryd.scrub.plausible import (
     is_made_up,
     is_mixed,
     is_odd_password,
+    is_password,
     is_stand_in,
     is_token,
     looks_random,
 )
 
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
-_SHORT = "pass pw mdp"
+_SHORT = "pass pw p/w mdp pasword passwrd"
 _LONG = (
     "password passwort passphrase kennwort lösenord пароль пароля contraseña clave senha wachtwoord hasło parola şifre "
     "salasana"
@@ -33,7 +34,7 @@ _LOGINS = (
     "credentials creds login zugangsdaten anmeldedaten identifiants credenciales credenziali credenciais "
     "inloggegevens inloggning логин данные 账号"
 )
-_LINKS = "is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn"
+_LINKS = "c'est is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn"
 _LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande"
 _CODES = ("recovery code", "backup code", "2fa code", "one-time code", "wiederherstellungscode", "codes de secours")
 _SEEDS = ("otp seed", "otp secret", "totp seed", "totp secret", "totp key", "2fa secret", "2fa seed", "mfa secret")
@@ -61,8 +62,14 @@ _PAIR = re.compile(
     + rb"{2,20}){0,3}?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a)|[ \t]+(?:"
     + _LINK
     + rb")(?=[ \t]))"
-    rb"[ \t]*(?:[\w-]{2,32}(?:@[\w.-]{1,64})?[ \t]?[/:,|][ \t]?)?" + _VALUE
+    rb"[ \t]*(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?" + _VALUE
 )
+_AS_USER = re.compile(
+    rb"(?i)[\w.@-]{2,64}(?:[ \t]?[/,][ \t]?|[ \t](?:with|using|and|mit)[ \t])"
+    rb"(?:the[ \t])?(?:(?:password|pw|pass)[ \t])?"
+    + _VALUE
+)
+_CREDENTIAL = re.compile(rb"[ \t]*\"[^\"\n]{1,80}\"[ \t]*,[ \t]*\"(?P<value>[^\"\n\x00]{5,128})\"")
 _BRACKET = re.compile(rb"[ \t]?[/:][ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")
 _WORDS = re.compile(rb"(?i)[^\n\x00]{0,24}?[:=\s]\s{0,8}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])")
 _COMMON = frozenset(
@@ -188,6 +195,9 @@ def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: st
 # The password of a login in the form "credentials: admin / …", or "(root / …)".
 _find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
+# A login as people say it: "log in as admin with …"; as .NET takes it: `NetworkCredential("bob", "…")`.
+_find_as_user = _behind(_AS_USER, lambda value: is_odd_password(trim(value), quoted=False), "password-told")
+_find_credential = _behind(_CREDENTIAL, lambda value: is_password(value, quoted=True), "password-value")
 # What one-time passwords are counted from (RFC 4226), as programs show it: in base32.
 _find_seed = _behind(_SEED, lambda value: len(value) >= 16 and looks_random(value), "otp-seed")
 # A random token right behind the word "secret": "sign it with the secret Vq7…".
@@ -200,6 +210,9 @@ FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT.split() for end in (b": ", b"? ")},
     **{word.encode() + b" ": _find_led for word in _SHORT.split()},
     **{word.encode(): _find_login for word in _LOGINS.split()},
+    b"basic auth": _find_login,
+    **dict.fromkeys((b"log in as ", b"login as ", b"logged in as ", b"sign in as "), _find_as_user),
+    b"networkcredential(": _find_credential,
     **{word.encode(): _find_account for word in _ACCOUNTS},
     **{word.encode(): _find_wallet for word in _WALLETS},
     **{word.encode(): _find_wallet_key for word in _CHAINS},
