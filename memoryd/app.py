@@ -33,6 +33,7 @@ from memoryd.running import owner, queueing
 from memoryd.running.answering import Answerer
 from memoryd.running.kinds import KINDS
 from memoryd.running.runner import Runner
+from memoryd.tiers import archive, consolidation_log
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import MODEL
 from memoryd.worker.pool import Pool
@@ -151,6 +152,9 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
     engine = opened.engine
     caught_up = keeper.catch_up(engine, opened)
+    if opened.is_new and not caught_up.is_lost:
+        marks = ((one.id, one.workspace / archive.FOLDER / consolidation_log.NAME) for one in settings.agents)
+        keeper.found += [f"{recovery.UNKNOWN}: {name}" for name, mark in marks if mark.exists()]
     _tell_loss(engine, opened, caught_up, keeper, clock)
     journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (

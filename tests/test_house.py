@@ -99,7 +99,6 @@ COMPLEX = {
     "memoryd.ledger.rollback._plan",
     "memoryd.llm.openai_chat._of_status",
     "memoryd.offline.backend._facts",
-    "memoryd.offline.condense._calls",
     "memoryd.offline.dreaming.supersede",
     "memoryd.offline.promotion._offer",
     "memoryd.reading.store._iter_unseen",

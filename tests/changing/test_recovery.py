@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
+from memoryd.changing import recovery
 from memoryd.changing.recovery import ALARM, Keeper
 from memoryd.daemon.once import run_once
 from memoryd.database import backups, query, sqlite
@@ -68,6 +69,14 @@ def test_a_lost_database_comes_back_with_its_facts_and_its_history(scratch, copi
         assert scratch.json("verify") == {"ok": True, "problems": []}
     else:
         assert "before the journal begins" in told[0][1]
+
+
+def test_a_state_folder_that_is_gone_is_told_where_memoryd_has_written_before(scratch):
+    scratch.json("session", "end", "one")
+    shutil.rmtree(scratch.state)
+    scratch.json("run", "--once")
+    ((text,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert text == f"{recovery.UNKNOWN}: demo"
 
 
 def test_a_database_behind_its_journal_gets_what_it_lost(scratch):

@@ -437,22 +437,6 @@ def test_one_that_is_declined_tells_of_no_duplicates_that_it_left_as_they_are(fr
     assert (row["state"], row["receipt"].get("dedup"), world.text()) == ("declined", None, text), row
 
 
-def test_the_offline_engine_proposes_too(fresh):
-    world = fresh()
-    world.configure(llm={"provider": "offline"})
-    world.app.runner.settings = world.app.settings = config.load(world.scratch.config)
-    world.path.write_text(f"{world.text()}- {TEXTS[0]}.\n", encoding="utf-8")
-    world.take()
-    text = world.text()
-    row = world.refine(force=True)
-    assert row["state"] == "proposed", row
-    assert world.text() == text
-    before = world.all()
-    accepted = answer(world, "accept", row["id"])
-    world.check(before, accepted)
-    assert world.tokens() < sum(-(-len(one.content) // 4) for one in before.values() if one.id.startswith("core_"))
-
-
 def test_an_edit_by_a_person_meanwhile_is_not_proposed_away(fresh):
     edited = f"{TEXTS[3]} of Lisbon"
 
