@@ -152,10 +152,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
     engine = opened.engine
     caught_up = keeper.catch_up(engine, opened)
-    if opened.is_new and not caught_up.is_lost:
-        marks = ((one.id, one.workspace / archive.FOLDER / consolidation_log.NAME) for one in settings.agents)
-        keeper.found += [f"{recovery.UNKNOWN}: {name}" for name, mark in marks if mark.exists()]
-    _tell_loss(engine, opened, caught_up, keeper, clock)
+    _tell_loss(settings, opened, caught_up, keeper, clock)
     journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (
         _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)
@@ -219,11 +216,11 @@ def _join_fleet(settings: Settings, engine: Engine, clock: Clock, log: Log) -> L
     return Link(settings, engine, clock, log.bind(part="fleet"))
 
 
-def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
+def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
     """Raise the alarm of a database that was damaged, missing or behind its journal, and list the differences."""
     if opened.moved_aside is not None:
         what = f"the database was damaged and is kept as {opened.moved_aside.name}; {caught_up}"
-        alarms.set_alarm(engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)
+        alarms.set_alarm(opened.engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)
         keeper.log.error("damage", what=what)
     elif caught_up.is_lost:
         keeper.found.append(f"the database was gone; {caught_up}")
@@ -231,8 +228,11 @@ def _tell_loss(engine: Engine, opened: OpenedDatabase, caught_up: CaughtUp, keep
         count = count_noun(len(caught_up.lines), "change")
         told = f"the database was older than its journal, as after a restore; memoryd restored {count} from it"
         keeper.found.append(f"{told}, without {caught_up.left_out}" if caught_up.left_out else told)
+    elif opened.is_new:
+        marks = {one.id: one.workspace / archive.FOLDER / consolidation_log.NAME for one in settings.agents}
+        keeper.found += [f"{recovery.UNKNOWN}: {name}" for name, mark in marks.items() if mark.exists()]
     if keeper.found:
-        alarms.set_alarm(engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
+        alarms.set_alarm(opened.engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 
 
 def _children(settings: Settings, log: Log) -> tuple[Worker, Scrubber, Pool]:

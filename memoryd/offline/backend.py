@@ -21,7 +21,7 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger import dates
 from memoryd.ledger.category import Category
 from memoryd.ledger.lane import Lane, lanes_of_text
-from memoryd.offline import condense, cues, dreaming, lasting, replacement, salience, words, work, work_texts
+from memoryd.offline import cues, dreaming, lasting, replacement, salience, words, work, work_texts
 from memoryd.offline.sentences import is_question, number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
 from memoryd.offline.work_statement import WorkStatement
@@ -71,8 +71,6 @@ _OF_FAILURES = frozenset(map(words.key_of, _OF_FAILURES_LIST.split()))  # words 
 
 def answer(ask: Ask) -> Reply:
     """Return the reply to `ask`; the same question gets the same bytes."""
-    if ask.job in condense.JOBS:
-        return condense.answer(ask)
     text = _ANSWERS.get(ask.job, _sleep)(ask)
     asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
     return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)

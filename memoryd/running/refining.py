@@ -61,7 +61,6 @@ AGENT = "agent"  # who calls the tools, as the options of a run name it; else a 
 DEDUP = ledger_runs.DEDUP
 READER = "reader"  # what the second reader was asked, as the run report names it
 LONGEST_GUIDE = 20_000  # characters
-ALL_AT_ONCE = 1 << 40
 USUAL_ROOM = 24_000  # of a model that nothing is known of
 LEAST_ROOM = 500
 STOPPED = "memoryd was stopped"
@@ -121,6 +120,9 @@ class Refiner:
         take_over(self.writer, self.run.agent_id)
         inputs = self.begin_run()
         if inputs is None:
+            return
+        if self.source.settings.llm.provider == OFFLINE:
+            self.end("skipped", "only a model can condense what is left")
             return
         talk = self.talk(inputs.session)
         until = self.source.clock.monotonic() + self.source.settings.refine.max_time.total_seconds()
@@ -189,7 +191,7 @@ class Refiner:
             force=bool(self.run.options.get("force")),
             guide=self._guide(),
             judges=sleeping.make_judges(self.source),
-            room=room_within(self.runner.answerer.room_of(settings, self.run.agent_id), settings),
+            room=room_within(self.runner.answerer.room_of(settings, self.run.agent_id)),
             instructions=sleeping.read_instructions(refine.JOB),
             consent_instructions=sleeping.read_instructions(refine.CONSENT),
         )
@@ -557,10 +559,8 @@ def mode_of(run: Run, settings: RefineSettings) -> str:
     return str(run.options.get("mode") or settings.mode)
 
 
-def room_within(tokens: int | None, settings: Settings) -> int:
+def room_within(tokens: int | None) -> int:
     """Return how many tokens of memory fit into one conversation, with room for calls and answers."""
-    if settings.llm.provider == OFFLINE:
-        return ALL_AT_ONCE
     return USUAL_ROOM if tokens is None else max(LEAST_ROOM, tokens // 2)
 
 

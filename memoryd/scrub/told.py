@@ -66,8 +66,7 @@ _PAIR = re.compile(
 )
 _AS_USER = re.compile(
     rb"(?i)[\w.@-]{2,64}(?:[ \t]?[/,][ \t]?|[ \t](?:with|using|and|mit)[ \t])"
-    rb"(?:the[ \t])?(?:(?:password|pw|pass)[ \t])?"
-    + _VALUE
+    rb"(?:the[ \t])?(?:(?:password|pw|pass)[ \t])?" + _VALUE
 )
 _CREDENTIAL = re.compile(rb"[ \t]*\"[^\"\n]{1,80}\"[ \t]*,[ \t]*\"(?P<value>[^\"\n\x00]{5,128})\"")
 _BRACKET = re.compile(rb"[ \t]?[/:][ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")

@@ -91,12 +91,12 @@ SAME = (
 )
 
 
-def test_offline_leaves_the_memories_as_they_are(tmp_path):
-    world = World.made(tmp_path / "scratch", SAME[1:], protected=())
+def test_offline_only_identical_memories_become_one(tmp_path):
+    world = World.made(tmp_path / "scratch", (SAME[0], *SAME), protected=())
     with world.open():
         row = world.refine(force=True)
-        assert (row["state"], row["why"]) == ("skipped", "nothing could be condensed safely")
-        assert [memory.content for memory in world.live()] == list(SAME[1:])
+        assert row["why"] == "1 duplicates ended; only a model can condense what is left"
+        assert [memory.content for memory in world.live()] == list(SAME)
 
 
 def test_duplicates_go_first_and_a_small_core_is_left_alone(tmp_path):
