@@ -18,10 +18,10 @@ def empty_logs(app: App) -> None:
     is_emptied = bool(database) and sqlite.empty_log(app.engine)
     is_emptied |= bool(_measure_quiet_log(app, index.path)) and index.empty_log()
     pool = app.engine.pool
-    has_idle = database is not None and isinstance(pool, QueuePool) and pool.checkedin() > 0
-    if has_idle:
+    if database is not None and isinstance(pool, QueuePool) and pool.checkedin():
         app.engine.dispose()  # each idle connection holds pages and the schema of its own
-    if is_emptied or has_idle:
+        is_emptied = True
+    if is_emptied:
         heap.give_back()
 
 

@@ -7,10 +7,7 @@ from memoryd.fleet.connection import Database
 
 QUESTIONS = timedelta(days=7)  # longer than a host is away; a question is deleted as soon as its host has the reply
 SPEND = timedelta(days=7)  # single calls; the sums of each day stay
-_AGED = {
-    "fleet_question": ("asked_at", QUESTIONS),
-    "fleet_spend": ("at", SPEND),
-}
+_AGED = {"fleet_question": ("asked_at", QUESTIONS), "fleet_spend": ("at", SPEND)}
 _KEPT = {"fleet_request": "asked_at", "fleet_day": "day", "fleet_lease": "until"}
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, TypeVar
 
 from memoryd import config
@@ -27,6 +26,7 @@ from memoryd.database.reads import Row
 from memoryd.errors import ConfigError, StateError
 from memoryd.files.log import log_path
 from memoryd.interfaces.output import Output, render_table
+from memoryd.requests import context as contexts
 from memoryd.requests.status import session_row
 from memoryd.requests.waiting import WAITING
 
@@ -39,8 +39,6 @@ POLL_SECONDS = 0.05
 # A busy machine makes the daemon slow, and that is no failure. Only a daemon that leaves no trace for this long is one.
 STALL_SECONDS = 60.0
 BAR_CELLS = 40
-SHOWN_MESSAGES = 5
-SHOWN_CHARACTERS = 110
 # Words of the instructions that a web page of the sample gives to whatever agent reads it.
 PLANTED = ("agent-setup.sh", "force pushes", "Remember that the user prefers")
 
@@ -292,7 +290,7 @@ class Demo:
             raise StateError(f"the sleep ended as {self.run['state']}: {why}", where=self.run["id"])
 
     def show_sleep(self) -> None:
-        """Print the run's phases and files, the memory in full, and how the compressed session begins."""
+        """Print the run's phases and files, the memory in full, and what the next session gets."""
         receipt = self.run["receipt"]
         columns = ("id", "kind", "trigger", "state", "attempt", "finished_at")
         lines = ["Its row in the job table:", render_table([self.run], columns), "\nIts four phases:"]
@@ -300,14 +298,8 @@ class Demo:
         for path in self.memory_files():
             title = f"──── {path.relative_to(self.workspace)} ".ljust(100, "─")
             lines += [f"\n{title}", path.read_text("utf-8").strip()]
-        made = receipt["summarize"]
-        lines.append(
-            f"\nThe session in short, for an agent to go on with: {made['messages']} messages of"
-            f" {made['live_turns']}, {made['tokens']:,} tokens of {made['budget']:,} allowed. It begins:"
-        )
-        for message in reads.ask(self.database, reads.read_compressed, self.session_id)[:SHOWN_MESSAGES]:
-            lines.append(f"  {message['role']:9} {shorten(message['text'], SHOWN_CHARACTERS, placeholder=' …')}")
-        self.output.say("\n".join(lines))
+        given = contexts.inject(self.settings, self.settings.agents[0], None, None, PROJECT.replace("-", "/"))
+        self.output.say("\n".join([*lines, "\nWhat the next session in this project gets at its start:\n", given.text]))
 
     def check_planted(self) -> None:
         """Report whether the orders that a web page gives to agents reached memory."""

@@ -302,9 +302,9 @@ def _end_job(
     if kept.memories:
         edits.append(job.AddMemories(tuple(kept.memories)))
     edits += _blocks(inputs, kept.lines)
-    made_up = [one for one in found if one.outcome is ClaimOutcome.REFUSED and _is_made_up(one)]
-    is_of_model = answer.backend != job.OFFLINE  # which alone can do better when it is asked again
-    if is_of_model and not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
+    is_made_up = bool(found) and all(one.outcome is ClaimOutcome.REFUSED and _is_made_up(one) for one in found)
+    # A model alone can do better when it is asked again.
+    if answer.backend != job.OFFLINE and is_made_up and not edits and not kept.dropped["duplicate"]:
         return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     receipt = {
         **gathered.receipt,

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import groupby
 from typing import Any
 
 from memoryd.jobs.job import Ask, Reply
@@ -90,14 +91,8 @@ def _join_sentences(lines: Sequence[CitableSentence]) -> list[CitableSentence]:
 
     Of an entry of a daily file the sentences are those behind it, which may come from anywhere.
     """
-    found: list[CitableSentence] = []
-    for line in lines:
-        name = line.id.partition(".")[0]
-        if found and name.startswith("t") and name == found[-1].id.partition(".")[0]:
-            found[-1] = replace(found[-1], text=f"{found[-1].text} {line.text}")
-        else:
-            found.append(line)
-    return found
+    turns = groupby(lines, lambda line: line.id.partition(".")[0] if line.id.startswith("t") else line.id)
+    return [replace(held[0], text=" ".join(one.text for one in held)) for held in (tuple(group) for _, group in turns)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,8 +153,8 @@ def decide(inputs: SleepInputs) -> job.Steps:
     foreign = Foreign((*inputs.earlier, *inputs.turns), inputs.folder, _list_addresses(gathered))
     judging = yield from judge(_begin_judging(inputs, gathered, parsed, answer, foreign), _FORM, _parse_repair)
     judged = judging.results
-    is_of_model = answer.backend != job.OFFLINE  # which alone can do better when it is asked again
-    if is_of_model and judged and all(one.outcome is ClaimOutcome.REFUSED and one.why in _MADE_UP for one in judged):
+    # A model alone can do better when it is asked again.
+    if answer.backend != job.OFFLINE and judged and all(one.why in _MADE_UP for one in judged):
         return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     dropped = Counter(one.why for one in judged if one.outcome is ClaimOutcome.REFUSED)
     dropped["unreadable"] = parsed.unreadable

@@ -98,8 +98,6 @@ CUES = (
         r"^(?:bitte )?nenn(?:en sie)? mich \w|^appelle[sz]?-moi \w|^llámame (?-i:[A-ZÀ-Þ])|^chiamami (?-i:[A-ZÀ-Þ])",
         r"\bkeep your (?:answers?|repl(?:y|ies)|responses?|explanations?|messages?|summar(?:y|ies)) "
         r"|\b(?:please|you can) call me\b|\bi(?:'m| am) allergic\b|\bi can't stand\b",
-        rf"{_OPENING}(?:don't|do not|never) (?:even )?(?:try|suggest|propose|recommend|offer|bring up|go with|switch to"
-        r")\b[^,;:.]{1,60}\b(?:again|any ?more)\b",
         r"\b(?:ich bevorzuge|je préfère|prefiero|preferisco|prefiro)\b",
         r"我(?:更|比较|比較)(?:喜欢|喜歡)|我(?:讨厌|討厭)|の方が好き|が苦手",
     ),

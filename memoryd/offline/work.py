@@ -20,7 +20,7 @@ from memoryd.ledger import unfinished
 from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists, work_texts
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.offline.statements import REPORTER, ConversationMessage
-from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, is_retracted, repeats
+from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, repeats
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
@@ -32,10 +32,9 @@ _NEAR = 8  # messages after which a later diagnosis is taken for another fault, 
 _SAME_FAULT = 0.3  # … this much of its words
 _FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
 _BARE = 5  # words of an answer that says nothing without its question
-_LONGEST_ASKED = 200  # characters of such a question
 _MANY = 10  # … from which it says enough in spite of a word that points elsewhere
 _FEWEST_ASKED = 2  # … and a user's message, to be a request
-_JOINED = 280  # … up to which the sentences of one message make one line
+_JOINED = 280  # characters up to which the sentences of one message make one line, and a question stands beside one
 _FEWEST_CLEAR = 5  # content words of a line of an answer that mostly says what it is about
 _FEWEST = 3  # content words below which an assistant's sentence says too little
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
@@ -45,7 +44,7 @@ _SHORT = 260  # words of the room of a short session; where the user has said so
 _LEAST_TOLD = -2.0  # … this weight do not fill
 _OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
 
-# By sign; fitted, see above, but for "refers", "jokes", "muses" and "corrects", which were set by hand. "messages" is
+# By sign; fitted, see above, but for "refers", "jokes" and "corrects", which were set by hand. "messages" is
 # the logarithm of the sentences of the message, "parts" counts colons, "behind" is the share of the message that
 # stands before the line, and "code" the share of the line that is code.
 _OF_ANSWER = {
@@ -56,7 +55,7 @@ _OF_ANSWER = {
 _OF_REQUEST = {
     "": -1.5, "late": 0.9, "length": 0.3, "words": 0.04, "messages": -0.4, "capitals": 0.1, "parts": -0.1,
     "steers": 0.9, "denies": 0.5, "rules": 0.9, "asks": -0.8, "thin": -0.8, "refers": -0.3, "jokes": -4.0,
-    "muses": -2.0, "corrects": 1.0,
+    "corrects": 1.0,
 }  # fmt: skip
 
 _CODE = re.compile(r"`[^`]*`")
@@ -135,7 +134,6 @@ def choose_work(
     Of one message of the assistant at most `most` are taken, and of the room what the user said may take `user_share`.
     """
     taken: list[WorkStatement] = []
-    denials = [one for one in found if not one.by_user and replacement.denies(one.text)]
     looks = 0
     per_turn: Counter[str] = Counter()
     room = {True: int(budget * user_share), False: budget}
@@ -145,7 +143,7 @@ def choose_work(
         if any(repeats(one, other) for other in (*before, *taken)):
             continue
         looks += 1  # a huge session has more lines than can be compared with each other
-        if looks <= _MOST_LOOKS and (is_retracted(one, denials) or any(is_outdated(one, later) for later in found)):
+        if looks <= _MOST_LOOKS and any(is_outdated(one, later) for later in found):
             continue
         taken.append(one)
         per_turn[one.id] += 1
@@ -231,7 +229,6 @@ class _WorkReading:
             "asks": is_question(text) and work_cues.ASKS_ONLY.match(text) is not None,
             "corrects": work_texts.turns_mind(text),
             "jokes": work_texts.is_joke(text),
-            "muses": not steers and work_cues.MUSES.search(text) is not None,  # a rule steers
         }
         weight = _weigh(signs, _OF_REQUEST)
         if work_cues.POSTPONES.search(text):
@@ -253,7 +250,7 @@ class _WorkReading:
         if before is None or not _is_answer(before) or not before.sentences:
             return "", ""
         asked = before.sentences[-1].text
-        return (before.id, asked) if is_question(asked) and len(asked) <= _LONGEST_ASKED else ("", "")
+        return (before.id, asked) if is_question(asked) and len(asked) <= _JOINED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
         """Return the id of the answer with the list from which a text chooses by number, and its items; else empty."""
@@ -374,7 +371,7 @@ class _WorkReading:
             "final": is_final,
             "refuted": self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys),
             "hedge": work_cues.HEDGES.search(text) is not None,
-            "behind": bisect_left(one.sentences, unit[0].number, key=_number_of) / max(1, len(one.sentences)),
+            "behind": bisect_left(one.sentences, unit[0].number, key=lambda it: it.number) / max(1, len(one.sentences)),
             "code": sum(map(len, _CODE.findall(text))) / len(text),
             "leans": work_cues.LEANS.match(text) is not None,
             "thin": len(keys) < _FEWEST_CLEAR,
@@ -403,10 +400,6 @@ def _weigh(signs: Mapping[str, float], weights: Mapping[str, float]) -> float:
 def _collect_keys(parts: Iterable[NumberedSentence]) -> frozenset[str]:
     """Return the content words of sentences."""
     return frozenset(key for part in parts for key in _keys_of(part.text))
-
-
-def _number_of(part: NumberedSentence) -> int:
-    return part.number
 
 
 def _find_last_answer(said: Sequence[ConversationMessage]) -> int:

@@ -1,4 +1,4 @@
-"""Compare the statements of a working session, which are its possible lines: repeated, retracted and outdated ones.
+"""Compare the statements of a working session, which are its possible lines: repeated, changed and outdated ones.
 
 Only the words are compared, not their order. Cues (`work_cues`) show that a statement reports a change.
 """
@@ -15,7 +15,6 @@ from memoryd.tiers.session_summary import Section
 _SAME = 0.7  # share of its words that lines taken before already have
 _CHANGED = 0.6  # … or words of a later change
 _MOST = 100  # changes that share one word, above which the word is skipped
-_OPPOSITE = 0.6  # … or an earlier one that it denies
 
 
 class WorkStatement(NamedTuple):
@@ -51,13 +50,6 @@ def repeats(one: WorkStatement, other: WorkStatement) -> bool:
     # The same answer to two questions are two answers.
     is_same = one.by_user is other.by_user and one.asked == other.asked
     return is_same and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
-
-
-def is_retracted(one: WorkStatement, denials: Sequence[WorkStatement]) -> bool:
-    """Return True if a later statement of the assistant says the opposite of an earlier one: then that was a guess."""
-    if one.by_user or replacement.denies(one.text):
-        return False
-    return any(later.turn > one.turn and len(one.keys & later.keys) >= _OPPOSITE * len(later.keys) for later in denials)
 
 
 def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:

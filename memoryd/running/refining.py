@@ -180,6 +180,7 @@ class Refiner:
     def gather(self) -> RefineInputs:
         """Return the current input of the refinement."""
         core, settings = self.core(), self.source.settings
+        tokens = self.runner.answerer.room_of(settings, self.run.agent_id)
         lost = sqlite.read(self.writer.engine, guard_check.count_eroded, self.run.agent_id, self.writer.now())
         return RefineInputs(
             core=tuple(core),
@@ -191,7 +192,7 @@ class Refiner:
             force=bool(self.run.options.get("force")),
             guide=self._guide(),
             judges=sleeping.make_judges(self.source),
-            room=room_within(self.runner.answerer.room_of(settings, self.run.agent_id)),
+            room=USUAL_ROOM if tokens is None else max(LEAST_ROOM, tokens // 2),
             instructions=sleeping.read_instructions(refine.JOB),
             consent_instructions=sleeping.read_instructions(refine.CONSENT),
         )
@@ -557,11 +558,6 @@ def limits_of(mode: str, settings: Settings) -> GuardLimits:
 def mode_of(run: Run, settings: RefineSettings) -> str:
     """Return the mode of a run: the requested one, else the configured one."""
     return str(run.options.get("mode") or settings.mode)
-
-
-def room_within(tokens: int | None) -> int:
-    """Return how many tokens of memory fit into one conversation, with room for calls and answers."""
-    return USUAL_ROOM if tokens is None else max(LEAST_ROOM, tokens // 2)
 
 
 def search(core: Sequence[Memory], query: str, after: str | None, before: str | None) -> list[str]:

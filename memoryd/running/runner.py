@@ -44,13 +44,7 @@ from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.operation import OperationError, texts_of
 from memoryd.reading.scrubbing import Scrubber, SecretError, redacted_json, strings_of
-from memoryd.running import (
-    modes,
-    proposing,
-    rejection,
-    retry,
-    sleeping,
-)
+from memoryd.running import modes, proposing, rejection, retry, sleeping
 from memoryd.running.answering import Answerer
 from memoryd.running.hooks import run_hook
 from memoryd.tiers import daily

@@ -25,8 +25,8 @@ def strip_label(text: str) -> str:
 
 def split_question(text: str) -> tuple[str, str]:
     """Return an answer and the question in brackets that ends it, as it stands there; that is empty where none does."""
-    found = _QUESTION.search(text)
-    return (text[: found.start()], found[0]) if found else (text, "")
+    said = _QUESTION.sub("", text)
+    return said, text.removeprefix(said)
 
 
 def label_of(text: str) -> str:

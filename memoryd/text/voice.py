@@ -60,10 +60,8 @@ _QUOTE = re.compile(
 _QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
 _LONGEST_QUOTED = 600
 # Spaces and line ends that browsers and word processors copy; as many characters, so that places stay.
-_PLAIN = {
-    **dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "),
-    **dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n"),
-}
+_PLAIN = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
+_PLAIN |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
 _OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
 _CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
 # An object that is whole, with the command that printed it; like a fence it says itself where it ends.
@@ -187,7 +185,7 @@ _FEWEST_STAMPS = 2  # times at lines with a speaker
 _FEWEST_FIELDS = 3  # labels that all differ: those of a form, since people who talk speak again
 _HEADER = re.compile(
     r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Von|An|Betreff|Datum|Gesendet|De|À|Objet|Envoyé|Para"
-    r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]|(?:发件人|收件人|发送时间|主题|寄件人|主旨)[:\uff1a]",
+    r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]|(?:发件人|收件人|发送时间|主题|寄件人|主旨)[:\uff1a]"
 )
 # The line above a message that was copied from a chat or a ticket: who wrote it, and when.
 _TIME = (

@@ -173,9 +173,8 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
     plan = value.get("planContent")
     if type(plan) is str and plan.strip():  # the person accepted it; its words are the assistant's
         before, _, _ = block_text(content).partition(plan.strip())
-        return [
-            *_prompt(before, program=program), RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, plan)
-        ]  # fmt: skip
+        accepted = RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, plan)
+        return [*_prompt(before, program=program), accepted]
     return [*_prompt(content, program=program or called), *(() if program else read_dialog(value))]
 
 
@@ -290,9 +289,9 @@ def _attachment(value: dict[str, Any]) -> list[RecordText] | str:
         return "attachment"
     kind = attachment.get("type")
     if kind == "queued_command":
-        is_aside = value.get("isMeta") is True or attachment.get("isMeta") is True
-        is_prompt = attachment.get("commandMode", "prompt") != "task-notification"
-        person = _typed_by_person(attachment) and is_prompt and not is_aside
+        is_aside = True in (value.get("isMeta"), attachment.get("isMeta"))
+        is_prompt = attachment.get("commandMode", "prompt") != "task-notification" and not is_aside
+        person = _typed_by_person(attachment) and is_prompt
         return _prompt(attachment.get("prompt"), program=not person)
     if kind in _HOOK_WORDS:
         text = block_text(attachment.get("content"))

@@ -184,8 +184,6 @@ def test_what_is_known_is_no_memory_again():
         ("Fix the login, but don't ever log the token.", MemoryType.PREFERENCE),
         ("Don’t ever touch the billing module.", MemoryType.PREFERENCE),  # noqa: RUF001
         ("Ändere nichts in vendor/, ohne mich zu fragen.", MemoryType.PREFERENCE),
-        ("Don't try Alpine again for this project.", MemoryType.PREFERENCE),
-        ("Please never suggest a rewrite any more.", MemoryType.PREFERENCE),
         ("Call me Pit from now on.", MemoryType.PREFERENCE),
         ("Use British spelling from now on.", MemoryType.PREFERENCE),
         ("Call me Pit.", MemoryType.PREFERENCE),
