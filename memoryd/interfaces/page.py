@@ -104,8 +104,10 @@ def _start_when_asked(settings: Settings, listener: socket.socket, stop: threadi
     """Start the process of the page when a connection waits and none runs; end it when the daemon stops."""
     since = time.time()
     listener.settimeout(0)  # who waits may be gone when it is taken
+    waiting = select.poll()  # `select` takes no descriptor above 1,023, and a daemon may have more files open
+    waiting.register(listener, select.POLLIN)
     while not stop.wait(0.05):
-        if not select.select([listener], [], [], 0.5)[0]:
+        if not waiting.poll(500):
             continue
         command = [sys.executable, "-m", "memoryd", "--config", str(settings.source), "admin"]
         command += ["--listener", str(listener.fileno()), str(since)]
@@ -117,7 +119,7 @@ def _start_when_asked(settings: Settings, listener: socket.socket, stop: threadi
         if (process.poll() or 0) > 0:  # it cannot serve: who waits for it must not have it started again and again
             log.warning("the admin page has failed", status=process.returncode)
             with contextlib.suppress(OSError):
-                while select.select([listener], [], [], 0)[0]:
+                while waiting.poll(0):
                     listener.accept()[0].close()
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

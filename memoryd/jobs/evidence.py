@@ -125,8 +125,7 @@ def _list_spoken(turns: Sequence[StoredTurn]) -> set[int]:
 
 def quote(turn: StoredTurn, tz: tzinfo) -> QuotedPiece:
     """Return a turn of the user or the assistant as material, a very long one shortened; times in `tz`."""
-    shorten = _shorten_own if turn.origin is Origin.USER else _shorten
-    return _quote(turn, shorten(turn.text), tz, origin=turn.origin.value)
+    return _quote(turn, _shorten_said(turn), tz, origin=turn.origin.value)
 
 
 def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> QuotedPiece:
@@ -141,11 +140,11 @@ def _shorten(text: str, longest: int = LONGEST_TEXT) -> str:
     return text if len(text) <= longest else f"{text[: longest // 2]}\n…\n{text[-longest // 2 :]}"
 
 
-def _shorten_own(text: str) -> str:
-    """Return a long message of the user without what is not the user's own: a mark of that must not fall away alone."""
-    if len(text) <= LONGEST_TEXT:
-        return text
-    return _shorten(keep_own_words(text[:_LONGEST_READ]).strip(), _LONGEST_OWN)
+def _shorten_said(turn: StoredTurn) -> str:
+    """Return a text; of a long one of the user without what is not their own: its mark must not fall away alone."""
+    if len(turn.text) <= LONGEST_TEXT or turn.origin is not Origin.USER:
+        return _shorten(turn.text)
+    return _shorten(keep_own_words(turn.text[:_LONGEST_READ]).strip(), _LONGEST_OWN)
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:

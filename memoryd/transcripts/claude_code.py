@@ -173,8 +173,7 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
     plan = value.get("planContent")
     if type(plan) is str and plan.strip():  # the person accepted it; its words are the assistant's
         before, _, _ = block_text(content).partition(plan.strip())
-        accepted = RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, plan)
-        return [*_prompt(before, program=program), accepted]
+        return [*_prompt(before, program=program), RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, plan)]
     return [*_prompt(content, program=program or called), *(() if program else read_dialog(value))]
 
 
