@@ -83,6 +83,7 @@ _NAME_REST = rb"[\w\-\x80-\xff]{0,40}+"
 _MAY_BE_GIVEN = re.compile(rb"[\w\-\x80-\xff]{0,40}+(?:\s{0,40}+[^\w\s\x80-\xff-]|\s{0,40}+->|\s{1,40}+[ovV])")
 _TOO_LONG = re.compile(rb"[\w\-]{41}")
 _QUOTE = rb"\\{0,3}[\"'`]"
+_VALUE_KEY = _QUOTE + rb"value" + _QUOTE + rb"[ \t]{0,4}:[ \t]{0,4}"
 _AFTER = re.compile(
     rb"(?P<rest>" + _NAME_REST + rb")"
     rb"(?P<closing>(?:" + _QUOTE + rb"|\*\*|\]|\\?\"\])?)"
@@ -90,19 +91,13 @@ _AFTER = re.compile(
     rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # where it is set to nothing
     rb"[ \t]{0,4}\{[^{}]{0,200}?\bdefault[ \t]{0,12}=|"  # a variable of Terraform
     rb"(?:,\s{0,40}|\s{1,40})(?:" + _QUOTE + rb")?(?:value|Value)(?:" + _QUOTE + rb")?[ \t]{0,4}[:=]|"  # an object's
-    rb"[ \t]{0,4}:[ \t]{0,4}(?:\[\s{0,40}|\{\s{0,40}"
-    + _QUOTE
-    + rb"value"
-    + _QUOTE
-    + rb"[ \t]{0,4}:[ \t]{0,4})(?="
-    + _QUOTE
-    + rb")|"  # in a list, or an object of its own
+    rb"[ \t]{0,4}:[ \t]{0,4}(?:\[\s{0,40}|\{\s{0,40}" + _VALUE_KEY + rb")(?=" + _QUOTE + rb")|"  # in a list or object
     rb"[ \t]{0,4}(?:/?>|</\w{1,10}>)\s{0,40}<(?:value|td|dd|string)>|"  # the next element
-    rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb")|"  # the value of a field for one
     rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
     rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
-    rb"\\{0,3}>|[ \t]{1,8}\|)"
+    rb"\\{0,3}>|[ \t]{1,8}\||"
+    rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a field for one
     rb"[ \t]{0,8}(?:\*\*[ \t]?){0,2}"
     rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |Buffer\.from\(|[fbrFBRu]{1,2}(?=" + _QUOTE + rb"))?"
     rb"(?P<quote>(?:" + _QUOTE + rb"{1,3})?)"
@@ -181,9 +176,8 @@ def kind_of(name: bytes) -> str | None:
     short = _short_kind(last, owners, shouted=name.upper() == name)
     if short:
         return short
-    if last == b"passe" or any(
-        last.removesuffix(b"s").endswith(word) for word, kind in _LONG_WORDS.items() if kind == PASSWORD
-    ):
+    ends = tuple(word for word, kind in _LONG_WORDS.items() if kind == PASSWORD)
+    if last == b"passe" or last.removesuffix(b"s").endswith(ends):
         return PASSWORD
     if last.endswith(_TOKEN_ENDS):
         return TOKEN

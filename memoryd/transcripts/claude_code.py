@@ -171,9 +171,11 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
     # A text that comes with a call, such as that of a skill the model chose, was not typed; an answer to one was.
     called = read_word(value.get("sourceToolUseID")) is not None
     plan = value.get("planContent")
-    if type(plan) is str and plan.strip():  # the person accepted it; its words are the assistant's
-        before, _, _ = block_text(content).partition(plan.strip())
-        return [*_prompt(before, program=program), RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, plan)]
+    if type(plan) is str and plan.strip():  # the person accepted it; from it on the words are the assistant's
+        text = block_text(content)
+        before = text[: max(0, text.find(plan.strip()))]
+        accepted = RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text.removeprefix(before))
+        return [*(_prompt(before, program=program or called) if before.strip() else ()), accepted]
     return [*_prompt(content, program=program or called), *(() if program else read_dialog(value))]
 
 
@@ -288,7 +290,7 @@ def _attachment(value: dict[str, Any]) -> list[RecordText] | str:
         return "attachment"
     kind = attachment.get("type")
     if kind == "queued_command":
-        is_aside = True in (value.get("isMeta"), attachment.get("isMeta"))
+        is_aside = value.get("isMeta") is True or attachment.get("isMeta") is True
         is_prompt = attachment.get("commandMode", "prompt") != "task-notification" and not is_aside
         person = _typed_by_person(attachment) and is_prompt
         return _prompt(attachment.get("prompt"), program=not person)

@@ -293,6 +293,10 @@ def test_a_plan_that_the_person_accepted_is_the_assistants() -> None:
     assert classes(read(value).turns) == said(
         (*PERSON, "Implement the following plan:\n\n"), (Role.ASSISTANT, Origin.ASSISTANT, plan)
     )
+    hint = f"{plan}\n\nThe transcript has the rest."
+    assert classes(read(user(hint, planContent=plan)).turns) == said((Role.ASSISTANT, Origin.ASSISTANT, hint))
+    other = "# Plan, in other words"
+    assert classes(read(user(other, planContent=plan)).turns) == said((Role.ASSISTANT, Origin.ASSISTANT, other))
 
 
 @pytest.mark.parametrize(
