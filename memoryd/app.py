@@ -230,7 +230,7 @@ def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, 
         keeper.found.append(f"{told}, without {caught_up.left_out}" if caught_up.left_out else told)
     elif opened.is_new:
         marks = {one.id: one.workspace / archive.FOLDER / consolidation_log.NAME for one in settings.agents}
-        keeper.found += [f"{recovery.UNKNOWN}: {name}" for name, mark in marks.items() if mark.exists()]
+        keeper.found += [f"{name}: {recovery.UNKNOWN}" for name, mark in marks.items() if mark.exists()]
     if keeper.found:
         alarms.set_alarm(opened.engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 

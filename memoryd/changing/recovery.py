@@ -29,7 +29,7 @@ from memoryd.ledger import forgetting
 from memoryd.ledger.memory import Ending
 
 ALARM = "damage"
-UNKNOWN = "memoryd wrote in this agent's workspace before, but its facts and history are not in the state folder"
+UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that take text out
 _IDENTITY = "PRAGMA application_id"
 

@@ -51,6 +51,7 @@ agents:
     workspace: workspace
     transcripts:
       - path: ../claude/projects/**/*.jsonl
+facts: {debounce: 1s}  # by default they wait for a pause of 30 s
 """
 _TIMESTAMP = re.compile(r'"timestamp":"([^"]+)"')
 _GAUGE = ("tokens", "window", "ratio", "gauge", "gauge_from", "gauge_record", "turns")  # of a session's status
@@ -277,14 +278,15 @@ class Demo:
         )
 
     def await_sleep(self) -> None:
-        """Wait until the session has slept."""
+        """Wait until the session has slept, and its facts are there as well."""
 
-        def find_end() -> Row | None:
-            row = next(iter(self.ask(reads.job_runs, kind="sleep") or ()), None)
+        def find_end(kind: str) -> Row | None:
+            row = next(iter(self.ask(reads.job_runs, kind=kind) or ()), None)
             waits = row is None or (row["state"] in WAITING and not row["error"])
             return None if waits else row
 
-        self.run = self.wait_for("the session to sleep", find_end)
+        self.run = self.wait_for("the session to sleep", lambda: find_end("sleep"))
+        self.wait_for("the facts of the session", lambda: find_end("facts"))
         if self.run["state"] != "succeeded":
             why = self.run["error"] or self.run["why"] or "no reason is given"
             raise StateError(f"the sleep ended as {self.run['state']}: {why}", where=self.run["id"])

@@ -28,9 +28,9 @@ NOTE = "note"  # … and of what the assistant wrote down for itself, see `own_n
 # Years: an unset clock says the first; at the ends of the calendar a time has no other time zones.
 _EARLIEST, _LATEST = 1970, 9000
 _FORGED = re.compile(rf"^({CHANGED}|{FAILED}|{STATE})", re.MULTILINE | re.IGNORECASE)
-_LONGEST_READ = 400_000  # characters of a message of the user that are read; nobody types more …
-_LONGEST_OWN = 60_000  # … and of which the middle stays, without what is pasted
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
+_LONGEST_OWN = 60_000  # the same for what the user typed in a longer message, without what is pasted there
+_LONGEST_READ = 400_000  # characters of a message in which that is looked for; the rest is left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ _FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
 _BARE = 5  # words of an answer that says nothing without its question
 _MANY = 10  # … from which it says enough in spite of a word that points elsewhere
 _FEWEST_ASKED = 2  # … and a user's message, to be a request
-_JOINED = 280  # characters up to which the sentences of one message make one line, and a question stands beside one
+_JOINED = 280  # characters up to which the sentences of one message make one line
+_LONGEST_ASKED = 200  # characters of a question that stands beside its answer
 _FEWEST_CLEAR = 5  # content words of a line of an answer that mostly says what it is about
 _FEWEST = 3  # content words below which an assistant's sentence says too little
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
@@ -250,7 +251,7 @@ class _WorkReading:
         if before is None or not _is_answer(before) or not before.sentences:
             return "", ""
         asked = before.sentences[-1].text
-        return (before.id, asked) if is_question(asked) and len(asked) <= _JOINED else ("", "")
+        return (before.id, asked) if is_question(asked) and len(asked) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
         """Return the id of the answer with the list from which a text chooses by number, and its items; else empty."""

@@ -76,7 +76,7 @@ def test_a_state_folder_that_is_gone_is_told_where_memoryd_has_written_before(sc
     shutil.rmtree(scratch.state)
     scratch.json("run", "--once")
     ((text,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
-    assert text == f"{recovery.UNKNOWN}: demo"
+    assert text == f"demo: {recovery.UNKNOWN}"
 
 
 def test_a_database_behind_its_journal_gets_what_it_lost(scratch):

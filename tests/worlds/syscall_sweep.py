@@ -5,8 +5,8 @@
 HOW is `kill`; an error number's name (`EIO`, `ENOSPC`, `EDQUOT`: that call fails once; with a `+`: every call that
 writes fails from there on); `short` (a `write` takes half of what it was given); or `lie` (a `write` says it took
 eight bytes and took none); with `/K` each K-th of its points only. NAME is a `Job`. It is carried out once undisturbed,
-which warms the server up; then once for each point: the folder is laid out anew, a forked child runs into its fault,
-and a second child runs undisturbed. What each point came to is printed as one line of JSON.
+which warms the server up; then once for each point: the folder is copied from the template, a forked child runs into
+its fault, and a second child runs undisturbed. What each point came to is printed as one line of JSON.
 
 A point is the how-many-eth call of its name on its path, from which times and random parts are left out. So it is the
 same call in each run, though the interpreter makes some calls of its own now and then.

@@ -98,10 +98,8 @@ def watch(action: Callable[[], None], decide: Callable[[Call], Answer], root: st
             theirs.close()
             action()
             code = 0
-        except BaseException:  # noqa: BLE001 - the child must never return into its parent's code
-            code = 1
         finally:
-            os._exit(code)
+            os._exit(code)  # also after an exception: the child must never return into its parent's code
     theirs.close()
     with ours:
         _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
