@@ -39,7 +39,7 @@ PERCENT = 25
 RULES = [f"Gate {n} of the yard stays shut at night." for n in range(1001, 1006)]
 LISTS = [f"Shed {n} keeps {', '.join(f'ware{n}x{item}' for item in range(12))}." for n in range(1101, 1104)]
 MARK = re.compile(r"\b(?:\d{4}|ware\w+)\b")
-BELIEVED = {"support": "newer-value", "scope": "standing", "class": "project"}
+LABELS = {"scope": "standing", "class": "project"}
 ENDED = {"archived", "superseded", "merged"}
 
 
@@ -50,6 +50,17 @@ def crate(number, hall):
 def marks(text):
     """What no other text holds; of one that has no such thing, all of it."""
     return set(MARK.findall(text)) or {text}
+
+
+def believe(question):
+    """The verdict of a fit reader that believes whatever is about the same things as its evidence."""
+    if question["ask"] in LABELS:
+        return LABELS[question["ask"]]
+    claim, replaced = marks(question["claim"]), question.get("replaces", [])
+    material = " ".join([one["text"] for one in question["evidence"]] + replaced)
+    if not all(mark in material for mark in claim) or not all(claim & marks(text) for text in replaced):
+        return "not-said"
+    return "newer-value" if replaced else "supported"
 
 
 def tokens(text):
@@ -68,14 +79,14 @@ class Book:
     def turn(self, rows, at):
         """Read the entries of one night, and which marks went in it."""
         before = self.held()
-        replaced = set()  # texts that have another value since
+        replaced = set()  # marks of texts that have another value since
         for number, _, memory_id, after in rows:
             self.read = number
             if not memory_id.startswith("core_") or after is None:
                 continue
             state = json.loads(after)
             if state.get("deleted_at") is None or state["ended_as"] == "superseded":
-                replaced.add(self.live.get(memory_id))
+                replaced |= marks(self.live.get(memory_id, ""))
             if state.get("deleted_at") is None:
                 self.live[memory_id] = state["content"]
                 for mark in marks(state["content"]):
@@ -147,8 +158,8 @@ class Year(World):
     def speak(self, connection, request):
         connection.head()
         questions = shown(request)
-        if questions is not None:  # the reader is fit, and then believes everything
-            told = [(one["id"], TRUTH.get(as_told(one)) or BELIEVED[one["ask"]]) for one in questions]
+        if questions is not None:
+            told = [(one["id"], TRUTH.get(as_told(one)) or believe(one)) for one in questions]
             connection.send(speak("\n".join(json.dumps({"id": name, "verdict": one}) for name, one in told)))
             return
         connection.send(speak(self.reply([(name, text) for name, _, text in request.quoted])))
@@ -255,6 +266,10 @@ def lived(year, nights):
     return worst
 
 
+def endings(year):
+    return Counter(how for (how,) in year.scratch.query("SELECT ended_as FROM memory WHERE kind = 'core'"))
+
+
 @pytest.fixture
 def seeded(monkeypatch):
     """The same nights each day: ids are drawn by a seed too."""
@@ -268,9 +283,8 @@ def test_nights_after_nights_lose_no_more_than_the_budget_and_nothing_that_is_pr
     with year.open():
         worst = lived(year, NIGHTS)
         assert worst > 0.2  # the model did try
-        found = Counter(how for (how,) in year.scratch.query("SELECT ended_as FROM memory WHERE kind = 'core'"))
-        assert {None, "archived"} <= set(found) <= {None, *ENDED}
-        assert not SOAK or set(found) == {None, *ENDED}
+        found = endings(year)
+        assert set(found) == {None, "archived"}  # nobody has read a merge or a newer value
     record_property("covered", f"{NIGHTS} nights: {dict(found)}, tried {dict(year.tried)}, at worst {worst:.1%} lost")
 
 
@@ -285,4 +299,5 @@ def test_nights_with_a_model_over_http_do_the_same(tmp_path, workers):
             app.runner.worker = app.worker = workers.counting
             app.runner.answerer.models = workers.models
             lived(year, 10 if SOAK else 2)
+            assert not SOAK or set(endings(year)) == {None, *ENDED}
         assert len(server.requests) >= (10 if SOAK else 2)
