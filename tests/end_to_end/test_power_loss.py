@@ -34,8 +34,15 @@ def test_whatever_of_the_unsynced_is_lost_a_start_comes_to_the_same(tmp_path, re
     for one in found:
         at = f"cut after change {one['number']}, keeping {one['how']}, seed {SEED}"
         assert one["again"] == 0, f"{at}\n{one['trouble']}"
-        # The tests' own list of questions is no memory of anybody, and is not fsynced.
-        assert one["after"] | {"asked": 0} == first["after"] | {"asked": 0}, at
+        assert without_report(one["after"]) == without_report(first["after"]), at
+
+
+def without_report(after):
+    """Leave out the alarm about a line of the journal that was torn, and the tests' own list, which is not fsynced."""
+    rows = dict(after["rows"])
+    if "alarm" in rows:
+        rows["alarm"] = [one for one in rows["alarm"] if "damaged in the journal: 1 line;" not in one]
+    return after | {"rows": rows, "asked": 0}
 
 
 # --- the model of a disk, which must be able to lose ------------------------------------------------------------------
