@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
 from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -292,7 +292,7 @@ def racing(folder: Path, bait: Path) -> Iterator[Callable[[], bool]]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as racer:
         assert racer.stdout is not None
         pipe = racer.stdout
-        yield lambda: bool(select.select([pipe], [], [], 0)[0])
+        yield lambda: bool(wait([pipe], 0))
         out, _ = racer.communicate()
     assert (racer.returncode, out) == (0, b"enough\n")
     assert link.is_symlink()

@@ -7,7 +7,6 @@ import logging
 import multiprocessing
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import threading
 import time
 from datetime import timedelta
 from multiprocessing import Pipe
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,9 +187,9 @@ def test_the_child_goes_when_its_parent_is_killed(tmp_path: Path) -> None:
         assert parent.stdout is not None
         child = os.pidfd_open(int(parent.stdout.readline()))
         try:
-            assert select.select([child], [], [], 0)[0] == []
+            assert not wait([child], 0)
             parent.kill()
-            assert select.select([child], [], [], 60)[0] == [child]
+            assert wait([child], 60) == [child]
         finally:
             os.close(child)
 

@@ -16,7 +16,6 @@ import inspect
 import json
 import os
 import runpy
-import select
 import signal
 import socket
 import subprocess
@@ -26,6 +25,7 @@ import threading
 import time
 import traceback
 from functools import cache, partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
 
@@ -155,7 +155,7 @@ def serve(listener):
     askers = {}
     is_ready = False
     while True:
-        waiting, _, _ = select.select([0, listener, woken], [], [])
+        waiting = wait([0, listener, woken])
         if 0 in waiting:  # the tests have ended
             return None
         if woken in waiting:
