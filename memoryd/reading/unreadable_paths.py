@@ -46,6 +46,10 @@ class UnreadablePaths:
         alarms.set_alarm(self.engine, KIND, None, self.clock.text(), *key)
         del self._reported[key]
 
+    def count(self, agent_id: str) -> int:
+        """Count the reported paths of an agent."""
+        return sum(of_agent == agent_id for of_agent, _ in self._reported)
+
     def review(self, met: AbstractSet[tuple[str, str]]) -> None:
         """After a scan, clear the reports of paths that it did not meet, except those it could not look for."""
         if not self._reported:

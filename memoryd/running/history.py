@@ -118,10 +118,14 @@ class Importer:
         self._note(one, len(unread), sum(unread.values()))
         if unread:
             return False
+        if self._ingest.unreadable.count(one.agent_id) and "reread" not in one.told:
+            one.note(reread=True)
+            self._ingest.find()  # an error may pass, and a session that is read later is not part of this import
+            return True
         self._ingest.flush()
         self._ingest.changed.update(sleeping.end_idle(self._runner.engine, self._runner.settings, self._runner.clock))
         if one.options.get("search_only"):
-            one.finish()
+            self._finish(one)
         else:
             one.enter(WRITING)
         return True
@@ -150,8 +154,11 @@ class Importer:
             return one.queue_dream(days[dreamt])
         if dreamt < len(days):
             return False
-        one.finish()
+        self._finish(one)
         return True
+
+    def _finish(self, one: _OpenImport) -> None:
+        one.finish(self._ingest.unreadable.count(one.agent_id))
 
     def _note(self, one: _OpenImport, left: int, amount: float) -> None:
         """Record how much of a step is left, at most once a second, and log each tenth of it.
@@ -306,9 +313,9 @@ class _OpenImport:
 
     # --- the result -----------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """End it, with its result on its row."""
-        result = self._count_result()
+    def finish(self, unreadable: int) -> None:
+        """End it, with its result on its row; `unreadable` is how many transcripts could not be read."""
+        result = self._count_result() | {"unreadable": unreadable}
         why = describe(result)
         self.note(result=result)
         with sqlite.begin_write(self.runner.engine) as connection:
@@ -393,8 +400,11 @@ def _seconds_of(since: str) -> float:
 def describe(result: dict[str, Any]) -> str:
     """Return the result of an import in one line: numbers and reasons, never content."""
     parts = [f"{count_noun(result['sessions'], 'session')} read"]
+    if result["unreadable"]:
+        count = count_noun(result["unreadable"], "transcript")
+        parts.append(f"{count} could not be read: see memoryd status, then run memoryd import again")
     if "core" not in result:
-        return f"{parts[0]}; search finds them"
+        return "; ".join([*parts, "search finds them"])
     written = result["core"] + result["facts"]
     parts.append(
         f"{count_noun(written, 'memory', 'memories')} written ({result['core']:,} in MEMORY.md,"

@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 from opencode_world import OpenCode
 from scratch import FILLER, Scratch, in_process, message, recent, until
 
+from memoryd import config
 from memoryd.daemon.loop import Loop
 from memoryd.database import history, reads
+from memoryd.errors import StateError
+from memoryd.files import ranges
 from memoryd.reading import ingest
 from memoryd.reading.backlog import Backlog
+from memoryd.requests.history import ImportRequest, run_import
 
 NAMES = ("ada", "ben", "cyn", "dov")
 
@@ -122,6 +126,23 @@ def test_the_last_line_says_what_came_of_it_and_the_log_each_tenth(scratch):
     assert "0 memories written" in (again := scratch.run("import").stdout)
     assert again.endswith("; 5 sessions done already\n")
     assert slept(scratch) == ["ben", "ada", "dov", "cyn", "eve"], "nothing is done twice"
+
+
+def test_a_transcript_that_fails_once_is_read_again_and_one_that_stays_unreadable_is_told(scratch, monkeypatch):
+    failing = [scratch.sessions / "cyn.jsonl"]
+    (scratch.sessions / "eve.jsonl").symlink_to(scratch.sessions / "ada.jsonl")
+    opened = ranges.OpenFiles.borrow
+
+    def borrow(self, path):
+        if path in failing:
+            failing.remove(path)
+            raise StateError("cannot be read: Input/output error", str(path))
+        return opened(self, path)
+
+    monkeypatch.setattr(ranges.OpenFiles, "borrow", borrow)
+    (row,) = run_import(config.load(scratch.config), ["demo"], ImportRequest(), lambda: None)
+    assert (failing, sorted(slept(scratch))) == ([], sorted(NAMES))
+    assert "4 sessions read; 1 transcript could not be read: see memoryd status" in row["why"]
 
 
 def test_only_the_span_is_read_and_written_where_one_is_given(scratch):
