@@ -97,6 +97,7 @@ def _question(inputs: DreamInputs) -> job.Ask:
     headings = _headings(inputs.earlier)
     marks = [f"{one.id} {mark}" for one in inputs.earlier if (mark := _marks(one.memory))]
     given = [("today", inputs.today.isoformat()), ("bullets", str(inputs.max_bullets))]
+    given += [("work", "yes")] if any(entry.at_work for entry in inputs.entries) else []
     given += [("headings", "\n".join(headings))] if headings else []
     given += [("marks", "\n".join(marks))] if marks else []
     return job.Ask(JOB, inputs.instructions, tuple(material), tuple(given))

@@ -50,6 +50,7 @@ class DailyEntry:
         at: both as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
         session: the session it was written of; None for what was written by hand.
         path: of the file.
+        at_work: it is of a session in which an assistant worked, so that its block has sections.
     """
 
     id: str
@@ -60,6 +61,7 @@ class DailyEntry:
     at: str
     session: str | None = None
     path: str = ""
+    at_work: bool = False
 
 
 @dataclass(frozen=True, slots=True)

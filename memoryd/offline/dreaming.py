@@ -4,12 +4,14 @@ Of earlier memories, those that say the same become one, those that the user has
 way (`replacement`), those that give a subject another value than something newer are marked with their date, and all
 others stay as they are. Of the daily entries, what lasts (`promotion`) is added in the words it was said, the most
 important first, as far as there is room or an earlier memory that matters less; which of those goes is for the job to
-say, which knows how much may be lost.
+say, which knows how much may be lost. In a talk of people little is decided: there what they tell each other is added
+too, the most telling first (`salience`).
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,10 +20,11 @@ from memoryd.jobs.check_runs import shorten
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
 from memoryd.jobs.job import HEADINGS, Ask, MemoryType, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
-from memoryd.offline import promotion, replacement, words
+from memoryd.offline import promotion, replacement, salience, words
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.offline.promotion import Offer
 from memoryd.offline.sentences import split_sentences
+from memoryd.offline.statements import ConversationMessage, list_statements
 from memoryd.text import normal
 from memoryd.text.content import list_content_words, strip_label
 
@@ -35,6 +38,8 @@ _BETTER = 0.1  # importance by which a new memory must exceed an earlier one tha
 _MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
 _CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
 _FEWEST_CLOSE = 2  # … and how many
+_FEWEST_TOLD = 3  # of what people tell each other, that a night may take …
+_NIGHTS_TO_FILL = 9  # … and that part of the room that is left: the talks to come need some too
 _SHOWN = 20  # lines of the diary for each kind of change
 _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
@@ -89,7 +94,7 @@ class _Night:
         self._daily = [quoted for quoted in ask.material if quoted.role == _DAILY]
         self._entries = promotion.read_entries(self._daily)
         reported = any(quoted.origin not in _SAID for quoted in self._daily)
-        self._working = promotion.is_working(self._entries, reported=reported)
+        self._working = "work" in given or promotion.is_working(self._entries, reported=reported)
         self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
         self._cues = CueJudge()
         self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
@@ -174,6 +179,21 @@ class _Night:
             if not _DATED.search(memory.text):  # saying it again makes it new
                 known |= {normal.normalize(part) for part in split_sentences(strip_label(memory.text))}
         self._take(promotion.list_offers(self._entries, known, working=self._working))
+        if not self._working and promotion.is_talk(self._entries):
+            self._take_told(known)
+
+    def _take_told(self, known: AbstractSet[str]) -> None:
+        """Take the most telling of what people say to each other into a part of the room that is left."""
+        taken = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
+        said = [ConversationMessage(one.id, one.speaker, one.by_user, one.text, one.sentences) for one in self._entries]
+        offers = [
+            promotion.offer_told(self._by_id[one.id], salience.rate_statement(one))
+            for one in list_statements(said, unit_words=promotion.LONGEST)
+            if one.id not in taken
+        ]
+        new = [one for one in offers if one and normal.normalize(one.text) not in known]
+        most = max(_FEWEST_TOLD, (self._bullets - len(self._stays) - len(self._new)) // _NIGHTS_TO_FILL)
+        self._take(sorted(new, key=lambda one: one.importance, reverse=True)[:most])
 
     def _not_taken(self) -> Counter[str]:
         """Return how many entries the core has nothing of, by why."""

@@ -42,6 +42,9 @@ _OF_STANDING = 0.8
 _OF_MILESTONE = 0.7
 _OF_CHANGE = 0.75
 _OF_REPEATED = 0.7
+_OF_TOLD = 0.3
+_FOR_RATING = 0.35  # more for what is most telling; less than for any sign
+_LEAST_RATING = 0.3
 _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
 _UNNAMED = frozenset({"", "User", "Assistant"})
@@ -117,6 +120,11 @@ def is_working(given: Sequence[OfflineEntry], *, reported: bool) -> bool:
     return reported or lasting.is_lecturing(own, [one.text for one in given if one.origin == ASSISTANT])
 
 
+def is_talk(given: Sequence[OfflineEntry]) -> bool:
+    """Return True if people speak who have names, or both the user and an assistant."""
+    return len({one.by_user for one in given}) > 1 or any(one.speaker not in _UNNAMED for one in given)
+
+
 def type_of(entry: OfflineEntry, text: str, *, working: bool) -> MemoryType:
     """Return the type of a text of the entry by its wording; a fact if the wording shows no other type."""
     cue = _cue_of(entry, text, working=working)
@@ -164,6 +172,15 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
             cites = (*(held.cites if held else ()), *offer.cites)
             made[offer.text] = offer._replace(cites=tuple(dict.fromkeys(cites)))
     return list(made.values())
+
+
+def offer_told(entry: OfflineEntry, rating: float) -> Offer | None:
+    """Return what a person tells, as a whole, by a rating between 0 and 1; None for little, and for what is asked."""
+    is_asked = is_open(entry.text) or steering.is_order(entry.text)
+    if rating < _LEAST_RATING or not entry.by_user or entry.asked or is_asked or len(entry.text) > LONGEST:
+        return None
+    importance = _OF_TOLD + _FOR_RATING * rating
+    return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, importance, (entry.day,))
 
 
 def _is_told(text: str) -> bool:

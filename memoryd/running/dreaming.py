@@ -455,7 +455,8 @@ def _of_file(
             else:
                 origin = f"{_SLEEP}{label or ''}"
             session_id = None if by is None else by.session_id
-            entry = DailyEntry("", text, origin or "", day, clock, stamp, session_id, path)
+            at_work = session_id is not None and b"\n### " in raw
+            entry = DailyEntry("", text, origin or "", day, clock, stamp, session_id, path, at_work)
             place = Source(
                 session=session_id or "",
                 transcript=path,

@@ -449,6 +449,39 @@ def test_an_empty_question_and_an_old_day_are_answered():
     assert isinstance(offline.answer(question), Reply)
 
 
+# ── what people tell each other ─────────────────────────────────────────────────────────────────────────────────────
+
+
+TOLD = [f"Melanie: My daughter Nora won the swimming race in Gdansk on {n} May." for n in range(1, 31)]
+
+
+def test_of_a_talk_the_most_telling_is_added_and_no_question_order_or_small_talk():
+    entries = daily(
+        "Caroline: Hey Mel! Long time no talk.",
+        "Caroline: I went to a support group in Leeds last Friday (2026-11-19).",
+        "Caroline: Where does Nora train these days, still in Gdansk with Peter?",
+        "Caroline: Please send Peter and Nora the photos of Leeds before Friday.",
+        "Melanie: My daughter Nora won the swimming race in Gdansk in May. She trains with Peter.",
+    )
+    parsed = dreamt(ask([replace(one, origin="user") for one in entries]))
+    assert set(bullets(parsed)) == {entries[1].text, entries[4].text}
+    assert set(headings(parsed).values()) == {"Facts"}
+
+
+@pytest.mark.parametrize(("room", "expected"), [(90, 10), (45, 5), (9, 3), (2, 2)])
+def test_a_night_takes_a_part_of_the_room_so_that_later_talks_find_some(room, expected):
+    entries = [replace(one, origin="user") for one in daily(*TOLD)]
+    assert len(bullets(dreamt(ask(entries, bullets=str(room))))) == expected
+
+
+def test_where_an_assistant_works_or_the_user_alone_speaks_nothing_is_added_for_being_telling():
+    entries = [replace(one, origin="user") for one in daily(*TOLD)]
+    assert bullets(dreamt(ask(entries, work="yes"))) == {}
+    entries = daily(*(text.replace("Melanie", "User") for text in TOLD))
+    assert bullets(dreamt(ask(entries))) == {}
+    assert bullets(dreamt(ask([*entries, *daily("Assistant: Nora swims well, and 30 races are many.")])))
+
+
 # ── on a real workspace ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -462,7 +495,7 @@ def test_nights_without_a_model_end_in_a_core_that_holds_what_was_said(tmp_path)
         world.take()
     chat = [
         "Anna: We moved from RabbitMQ to Kafka because of replays.",
-        "Ben: I love rye.",
+        "Ben: I have baked bread with my sister Greta in Utrecht since 2019.",
         "Anna: From now on, call me Anni.",
     ]
     world.scratch.append(turns(chat, "2026-03-04T09:00:00Z"))
@@ -476,6 +509,7 @@ def test_nights_without_a_model_end_in_a_core_that_holds_what_was_said(tmp_path)
         assert "- We use RabbitMQ.\n" not in text
         assert "- Anna: We moved from RabbitMQ to Kafka because of replays.\n" in text
         assert "- Anna: From now on, call me Anni.\n" in text
+        assert "- Ben: I have baked bread with my sister Greta in Utrecht since 2019.\n" in text
         assert text.count("It sells lamps") == 1
         assert world.problems() == []
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from dream_world import agreeing, believing, labelling, told
 from edited_world import NOW, World
-from scratch import STARTED, Scratch, in_process
+from scratch import STARTED, Scratch, in_process, message
 from second_reader_world import TRUTH
 from second_reader_world import told as as_told
 
@@ -190,6 +190,21 @@ def test_whose_session_a_block_was_about_is_nothing_to_dream_of(world):
     (asked,) = world.asked
     assert REDIS in str(asked.material)
     assert "From Codex" not in str(asked.material) + str(asked.context)
+
+
+@pytest.mark.parametrize("is_work", [True, False])
+def test_the_question_says_whether_an_assistant_worked_in_these_sessions(world, is_work):
+    told = "The shop of the harbour uses Redis now." + " All pages are served from it." * (20 if is_work else 1)
+    talk = [
+        message("user", "Please move the shop of the harbour to Redis, it must be faster than it is.", 1),
+        message("assistant", told, 2),
+    ]
+    world.scratch.append(talk)
+    run_once(world.app)
+    world.later(STARTED + timedelta(hours=3))
+    run_once(world.app)
+    world.do("dream", **{"from": f"{STARTED.date()}", "to": f"{STARTED.date()}", "force": True})
+    assert dict(world.asked[-1].context).get("work") == ("yes" if is_work else None)
 
 
 def test_every_new_memory_can_show_what_it_stands_on(world):
