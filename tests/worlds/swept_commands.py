@@ -52,6 +52,7 @@ _VOLATILE = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:T[\d:.-]+Z?)?|\b\d\d:\d\d(?::\d\d)?\b|\b(?:run|core|fact|jrnl|grant|sess)[-_][\w-]+|\.\d+h"
 )
 
+_FILE = re.compile(r"    - \S+\.md$")
 _COUNTED = re.compile(r" \((?:new, \d+|\d+ → \d+) lines\)")
 
 
@@ -188,8 +189,13 @@ def state(root):
         problems = [str(one) for one in verify.list_problems(opened.settings, reader)]
     held = {_VOLATILE.sub("*", name): _VOLATILE.sub("*", text) for name, text in files_of(root).items()}
     files = {name: text for name, text in held.items() if name.startswith("workspace/") and "/backup/" not in name}
-    # Lines in any order, without how many a file had: what failed at first is done after other work.
+    # Lines in any order, without how many a file had: what failed at first is done after other work. The change log
+    # may name a file once less, since a forgetting that goes on finds it cut already.
     files = {name: sorted(_COUNTED.sub("", text).splitlines()) for name, text in files.items()}
+    files = {
+        name: [*(one for one in lines if not _FILE.match(one)), *filter(_FILE.match, dict.fromkeys(lines))]
+        for name, lines in files.items()
+    }
     return {"sound": sound, "rows": json.loads(_VOLATILE.sub("*", json.dumps(rows))), "files": files, "wrong": problems}
 
 
