@@ -128,7 +128,7 @@ class Call:
 
     def agents(self, settings: Settings, agent_id: str | None) -> Sequence[Agent]:
         """Choose the agent by name, or by the current folder; else take all that are enabled."""
-        if agent_id is not None:
+        if agent_id is not None or not settings.agents:
             return [self.agent(settings, agent_id)]
         here = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
         return here if len(here) == 1 else [agent for agent in settings.agents if agent.enabled]

@@ -183,7 +183,7 @@ def _render_candidates(candidates: Sequence[FoundOffer], home: Path) -> str:
         rows.append({
             "": str(number) if one.is_new else "-", "agent": found.program, "project": folder,
             "sessions": found.sessions, "size": _show_size(found.size), "first": f"{found.first:%Y-%m-%d}",
-            "last": f"{found.last:%Y-%m-%d}", "note": one.why_not or (f"agent {one.agent}" if one.agent else ""),
+            "changed": f"{found.last:%Y-%m-%d}", "note": one.why_not or (f"agent {one.agent}" if one.agent else ""),
         })  # fmt: skip
     return render_table(rows, tuple(rows[0]))
 
@@ -275,7 +275,8 @@ def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str,
     if settings.discover:
         lines.append(f"later     each new project of {', '.join(settings.discover)} gets an agent")
     restart = ", ".join(data["connected"])
-    return [*lines, f"ready     restart {restart or 'your agent'} in a project: the new session gets its memory"]
+    label = "then " if data["service"] is None else "ready"
+    return [*lines, f"{label}     restart {restart or 'your agent'} in a project: the new session gets its memory"]
 
 
 # --- the way back -----------------------------------------------------------------------------------------------------

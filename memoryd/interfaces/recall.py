@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 
+_WEAK = 0.25  # of what was asked, that the best hit must hold
+_NO_MATCH = "no text holds much of the query; the nearest:"
+
+
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
     if text is None:
         return None
@@ -48,7 +52,7 @@ def search_command(
 ) -> None:
     """Search the memory for words, "phrases", prefix*, or names such as snake_case or src/app.py.
 
-    Put -- before a query that begins with a dash. Each hit shows how much of the query it holds, in per cent.
+    Put -- before a query that begins with a dash. The best hit comes first.
     """
     text, wanted = " ".join(query), sorted({tag.strip() for tag in tags.split(",")} - {""})
     hits = _ask_daemon(settings, agent, text, {"tags": wanted, **narrowed})
@@ -58,7 +62,8 @@ def search_command(
 
         narrowing = Narrowing(tags=frozenset(wanted), **narrowed)
         hits = [asdict(hit) for hit in searching.search(settings, agent, text, narrowing, "search")]
-    lines = [line for hit in hits for line in _lines(hit)]
+    is_weak = bool(hits) and max(hit["relevance"] for hit in hits) < _WEAK
+    lines = [*([_NO_MATCH] if is_weak else []), *(line for hit in hits for line in _lines(hit))]
     call.output.result(hits, "\n".join(lines) or "nothing found")
 
 
@@ -76,9 +81,8 @@ def _ask_daemon(
 def _lines(hit: Mapping[str, Any]) -> list[str]:
     first, last = hit["first_line"], hit["last_line"]
     about = " ".join(part for part in (hit["day"], hit["id"], hit["said_by"] and f"by {hit['said_by']}") if part)
-    share = f"{hit['relevance']:.0%}" if hit["relevance"] >= 0.01 else "<1%"
     span = str(first) if first == last else f"{first}-{last}"
-    head = f"{one_line(hit['path'])}:{span}  {share}  {hit['tier']}{'  ' + about if about else ''}"
+    head = f"{one_line(hit['path'])}:{span}  {hit['tier']}{'  ' + about if about else ''}"
     return [head, f"    {hit['snippet']}", f"    ({one_line(hit['why'])})"]
 
 

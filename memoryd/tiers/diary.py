@@ -9,8 +9,8 @@ from datetime import date
 from memoryd.tiers import daily
 
 FOLDER = "memory/dreams"
-IMPRESSION = "The model's impression, see the sources:"  # ahead of the model's own words
-_WORDS = re.compile(rf"^({re.escape(IMPRESSION)}\r?\n).*".encode(), re.MULTILINE | re.DOTALL)
+IMPRESSION = "An impression, see the sources:"  # ahead of the answer's own words; the model's in earlier versions
+_WORDS = re.compile(rb"^((?:An|The model's) impression, see the sources:\r?\n).*", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(
     rb"^(- [A-Z][a-z]+: core_[0-9a-f]{8}(?: by core_[0-9a-f]{8}(?:, core_[0-9a-f]{8})*)?): .*$", re.MULTILINE
 )

@@ -41,7 +41,11 @@ def test_a_daemon_answers_search_and_status(served, monkeypatch):
     monkeypatch.setattr(searching, "search", None)
     hits = scratch.json("search", "PostgreSQL", "--tier", "session")
     assert [hit["path"] for hit in hits] == [hit.path for hit in alone]
-    assert "PostgreSQL" in scratch.run("search", "PostgreSQL", "--after", "2026-01-01").stdout
+    found = scratch.run("search", "PostgreSQL", "--after", "2026-01-01").stdout
+    assert "PostgreSQL" in found
+    assert "no text holds much of the query" not in found
+    weak = scratch.run("search", "Which violet walrus of the harbour mill ate PostgreSQL with unicorns?").stdout
+    assert weak.startswith("no text holds much of the query; the nearest:\n")
     assert scratch.json("status", "--all")["agents"][0]["sessions"][0]["turns"] == len(said())
 
 

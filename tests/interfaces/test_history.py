@@ -145,6 +145,14 @@ def test_a_transcript_that_fails_once_is_read_again_and_one_that_stays_unreadabl
     assert "4 sessions read; 1 transcript could not be read: see memoryd status" in row["why"]
 
 
+def test_without_an_agent_it_says_how_to_get_one(scratch):
+    scratch.agents.clear()
+    scratch.write_config()
+    done = scratch.run("import")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no agent is configured yet (memoryd init" in done.stderr
+
+
 def test_only_the_span_is_read_and_written_where_one_is_given(scratch):
     scratch.json("import", "--since", "25d")
     assert slept(scratch) == ["ben", "ada"]

@@ -728,7 +728,7 @@ def test_diary_and_receipt_of_what_is_accepted_in_part_tell_what_passed(dreaming
     assert f"- Refused by constitutional: {kept.id}: " in diary
     assert f"- Archived: {ended.id}: it is over" in diary
     assert f"Archived: {kept.id}" not in diary
-    assert diary.endswith("The model's impression, see the sources:\n\nSnow.\n")
+    assert diary.endswith("An impression, see the sources:\n\nSnow.\n")
     assert world.problems() == []
 
 
