@@ -102,7 +102,7 @@ class Keeper:
         watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
         if damaged := watermarks.count_damaged():
             restore.renew(engine, watermarks)
-            found.append(f"{count_noun(damaged, 'line')} of {restore.WATERMARKS} were damaged; the database has them")
+            found.append(f"damaged in {restore.WATERMARKS}: {count_noun(damaged, 'line')}; the database has them")
         if not copies and any(one.get("from") for one in entries):
             found.append("all copies of the database were gone")
         for one in found:

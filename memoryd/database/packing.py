@@ -1,6 +1,7 @@
-"""Read and write the stored form of a turn's text and of its record id.
+"""Read and write the stored form of a turn's text and of its record id, and of the messages of a summary.
 
-A text is UTF-8 or zlib (RFC 1950), with the CRC-32 of the text beside it. An id that is a hash is stored as its bytes.
+A text is UTF-8 or zlib (RFC 1950), a turn's with the CRC-32 of the text beside it. An id that is a hash is stored as
+its bytes.
 SQL has three functions. `plain(CAST(text AS BLOB), text_crc)` returns the text in either form; a text that is not what
 its checksum says reads as empty, so that a damaged row costs only itself. `text_crc(text)` returns the checksum, and
 `key_of(record_id)` an id as `turn.record_key` holds it.
@@ -21,7 +22,7 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def pack(text: str) -> bytes:
-    """Return a text as a compressed `turn.text` holds it."""
+    """Return a text as a compressed column holds it."""
     return zlib.compress(text.encode())
 
 

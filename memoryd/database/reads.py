@@ -407,7 +407,8 @@ def read_turns(reader: DatabaseReader, session_id: str, *, after: int = 0, upto:
 
 def read_compressed(reader: DatabaseReader, session_id: str) -> list[Row]:
     """Read the compressed message list of a session's last sleep."""
-    row = reader.row("SELECT messages FROM session_summary WHERE session_id = ?", session_id)
+    sql = "SELECT plain(CAST(messages AS BLOB), NULL) AS messages FROM session_summary WHERE session_id = ?"
+    row = reader.row(sql, session_id)
     if row is None or row["messages"] == "[]":
         raise NotFoundError("this session has not slept yet", where=session_id)
     listed: list[Row] = json.loads(row["messages"])

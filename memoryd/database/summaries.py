@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping
 
-from memoryd.database import query
+from memoryd.database import packing, query
 
 _COLUMNS = ("summary", "messages", "updated_at", "run_id", "slept_at")
 _NONE = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}
@@ -71,7 +71,10 @@ def take_back(connection: Connection, runs: Collection[str], by: str, now: str) 
     Where that was of one of these runs, too, nothing is known of what came before: then there is no summary, and the
     next sleep begins with the turns.
     """
-    sql = "SELECT session_id, earlier FROM session_summary WHERE run_id IN (SELECT value FROM json_each(?))"
+    sql = (
+        "SELECT session_id, plain(CAST(earlier AS BLOB), NULL) FROM session_summary"
+        " WHERE run_id IN (SELECT value FROM json_each(?))"
+    )
     for session_id, earlier in query.fetch_rows(connection, sql, list(runs)):
         values: dict[str, Any] = _NONE | json.loads(earlier or "{}")
         if values["run_id"] in runs:
@@ -82,9 +85,10 @@ def take_back(connection: Connection, runs: Collection[str], by: str, now: str) 
 
 def _put(connection: Connection, session_id: str, summary: str, messages: str, now: str, run_id: str) -> None:
     sql = (
-        "SELECT t.summary, t.messages, t.updated_at, t.run_id, s.slept_at FROM session_summary t"
-        " JOIN session s ON s.id = t.session_id WHERE t.session_id = ?"
+        "SELECT t.summary, plain(CAST(t.messages AS BLOB), NULL), t.updated_at, t.run_id, s.slept_at"
+        " FROM session_summary t JOIN session s ON s.id = t.session_id WHERE t.session_id = ?"
     )
     found = query.run(connection, sql, session_id).first()
-    earlier = None if found is None else json.dumps(dict(zip(_COLUMNS, found, strict=True)), ensure_ascii=False)
-    query.run(connection, _WRITE, session_id, summary, messages, now, run_id, earlier)
+    held = None if found is None else json.dumps(dict(zip(_COLUMNS, found, strict=True)), ensure_ascii=False)
+    earlier = None if held is None else packing.pack(held)
+    query.run(connection, _WRITE, session_id, summary, packing.pack(messages), now, run_id, earlier)

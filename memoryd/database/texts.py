@@ -33,6 +33,7 @@ def _kinds(**names: str) -> dict[str, ColumnKind]:
     return {name: ColumnKind(kind) for kind, listed in names.items() for name in listed.split()}
 
 
+_PACKED = {("turn", "text"), ("session_summary", "messages"), ("session_summary", "earlier")}
 COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "agent": _kinds(ours="id workspace seen_at"),
     "session": _kinds(
@@ -122,10 +123,11 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
 
 
 def _express_column(table: str, name: str, there: set[str]) -> str:
-    """Return the expression for what a column says: a turn's text may be compressed."""
-    if (table, name) != ("turn", "text"):
+    """Return the expression for what a column says, which may be compressed."""
+    if (table, name) not in _PACKED:
         return f'"{name}"'
-    return f"plain(CAST(text AS BLOB), {'text_crc' if 'text_crc' in there else 'NULL'})"
+    crc = "text_crc" if table == "turn" and "text_crc" in there else "NULL"
+    return f'plain(CAST("{name}" AS BLOB), {crc})'
 
 
 def list_columns(connection: Connection, table: str) -> set[str]:
