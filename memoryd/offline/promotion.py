@@ -1,9 +1,9 @@
 """Promotion: which entries of the daily files say something that lasts, and why.
 
 Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so no longer
-(`replacement`), what a person writes by hand to be so always or never, a dated milestone, a statement that the user
-made on more than one day, or the user's own "remember". What a tool or another agent reported, what somebody still has
-to do, and what an agent's own tools wrote into the file as if it were the user's wish, is never offered.
+(`replacement`), what a person writes by hand to be so always or never, a statement that the user made on more than
+one day, or the user's own "remember". What a tool or another agent reported, what somebody still has to do, and what an
+agent's own tools wrote into the file as if it were the user's wish, is never offered.
 """
 
 import re
@@ -32,14 +32,7 @@ _ERRAND = re.compile(
     r"next|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
     re.IGNORECASE,
 )
-_MILESTONE = re.compile(
-    r"\b(?:released|launched|shipped|went live|cut over|rolled out|founded|merged|signed|deployed|published|graduated|"
-    r"married|born|died|hired|promoted|bought|sold|won)\b",
-    re.IGNORECASE,
-)
-_DATED = re.compile(r"\(\d{4}[-\d/]*\)|\b\d{4}-\d\d-\d\d\b|\bv?\d+\.\d+(?:\.\d+)*\b")
 _OF_STANDING = 0.8
-_OF_MILESTONE = 0.7
 _OF_CHANGE = 0.75
 _OF_REPEATED = 0.7
 _OF_TOLD = 0.3
@@ -130,8 +123,7 @@ def type_of(entry: OfflineEntry, text: str, *, working: bool) -> MemoryType:
     cue = _cue_of(entry, text, working=working)
     if cue:
         return cue.type
-    is_event = _DATED.search(text) and cues.ACT.search(text.lower())
-    return MemoryType.EVENT if is_event else MemoryType.FACT
+    return MemoryType.FACT
 
 
 def _cue_of(entry: OfflineEntry, text: str, *, working: bool) -> lasting.Cue | None:
@@ -203,9 +195,6 @@ def _offer(said: _Sayings) -> Offer | None:
         return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING + more, days)
     if entry.by_user and replacement.find_ended(one.text):
         return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
-    is_milestone = _MILESTONE.search(one.text) and _DATED.search(one.text) and _says_enough(one.text)
-    if entry.origin != AGENT and is_milestone:
-        return Offer(text, cites, MemoryType.EVENT, _OF_MILESTONE + more, days)
     if entry.by_user and len(days) > 1 and _says_enough(one.text):
         is_standing = steering.is_instruction(one.text) or steering.is_preference(one.text)
         kind = MemoryType.PREFERENCE if is_standing else MemoryType.FACT
