@@ -1,10 +1,11 @@
 """Read and write the memories as rows: read by agent, id or text; written in batches in the caller's transaction."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping
 
 from memoryd.database import query
 from memoryd.ledger.memory import (
@@ -17,12 +18,6 @@ from memoryd.ledger.memory import (
     sources_to_json,
 )
 from memoryd.ledger.projection import Standing, StandingMemory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sqlalchemy import Connection, RowMapping
-
 
 COLUMNS = tuple(one.name for one in fields(Memory))
 _LISTS = ("tags", "derived_from", "successors")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _WEAK = 0.25  # of what was asked, that the best hit must hold
-_NO_MATCH = "no text holds much of the query; the nearest:"
 
 
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
@@ -63,7 +62,8 @@ def search_command(
         narrowing = Narrowing(tags=frozenset(wanted), **narrowed)
         hits = [asdict(hit) for hit in searching.search(settings, agent, text, narrowing, "search")]
     is_weak = bool(hits) and max(hit["relevance"] for hit in hits) < _WEAK
-    lines = [*([_NO_MATCH] if is_weak else []), *(line for hit in hits for line in _lines(hit))]
+    warning = ["no text holds much of the query; the nearest:"] if is_weak else []
+    lines = [*warning, *(line for hit in hits for line in _lines(hit))]
     call.output.result(hits, "\n".join(lines) or "nothing found")
 
 

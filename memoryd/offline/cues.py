@@ -11,7 +11,6 @@ SELF = re.compile(
     r"\b(?:i|i'm|i've|i'd|i'll|my|mine|we|we're|we've|our|us|me|ich|wir|mein\w*|je|nous|mon|ma|yo|mi|nosotros)\b|我|"
     r"私|僕|俺|나는|저는"
 )
-YOU = re.compile(r"\b(?:you|you're|you've|you'll|you'd|your|yours|y'all)\b")
 TIME = re.compile(
     r"\d|[一二三四五六七八九十]+[年月日号号点時个個人岁歳]|昨|明天|今天|今日|去年|明年|来年|上周|下周|先週|来週|周末|"
     r"\b(?:jan(?:uary)?|feb(?:ruary)?|march|april|june|july|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|"
@@ -21,14 +20,6 @@ TIME = re.compile(
 )
 NAME = re.compile(r"(?<=[\w,;:'’\"“(] )[A-ZÀ-ÞА-Я][\w'’&-]*|\b[A-Z]{2,}\b")  # noqa: RUF001
 QUOTE = re.compile(r"[\"“「『«][^\"”」』»]{2,}[\"”」』»]|`[^`]{2,}`")
-ACT = re.compile(
-    r"\b(?:went|got|made|bought|started|joined|took|visited|found|met|moved|won|lost|signed|read|watched|tried|saw|"
-    r"adopted|finished|called|named|planning|plan|used to|favou?rite|because|cause|born|live[sd]?|married|engaged|"
-    r"hired|quit|studied|graduated|learned|learnt|teach|taught|play|played|prefer|hate|allergic|booked|broke|built)\b"
-)
-FOR_LONG = re.compile(
-    r"\b(?:for|since|about|over|almost|nearly|around) (?:\d|a|an|one|two|three|four|five|six|seven|ten)\b"
-)
 # That a fault is gone, for lowered text; hope, plans and what is still to be done tell no fix.
 FIXED = re.compile(
     r"^(?!.*(?:\b(?:not|once|if|should|will|until|when|still|to be|try|might)\b|n't\b))(?:.*\b)?"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from memoryd.jobs import dream_reply
 from memoryd.jobs.check_runs import shorten
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
-from memoryd.jobs.job import HEADINGS, Ask, MemoryType, QuotedPiece
+from memoryd.jobs.job import HEADINGS, Ask, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
 from memoryd.offline import promotion, replacement, salience, words
 from memoryd.offline.cue_judge import CueJudge
@@ -244,25 +244,18 @@ class _Night:
         return [ReplySection(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
 
     def diary(self) -> str:
-        """Return what was done and what was left out, in counts and in the words of the memories themselves."""
+        """Return what was read and added, and why nothing was added of other entries."""
         days = sorted({quoted.at[:10] for quoted in self._daily if quoted.at})
         span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
-        types = Counter(str(offer.type) for offer, _ in self._new.values())
-        added = ", ".join(f"{kind} {types[kind]}" for kind in MemoryType if types[kind]) or "none"
-        ended = sum(one.how is LetGo.SUPERSEDED for one in self.gone)
-        united = sum(map(len, self._parts.values()))
         left = "; ".join(f"{n} {why}" for why, n in self._not_taken().items()) or "none"
-        read = f"{len(self._daily)} entries ({span}) beside {len(self._core)} memories"
+        added = [f"Added ({why}): {shorten(text, _LONGEST_SHOWN)}" for text, (_, why) in self._new.items()]
+        more = len(added) - _SHOWN
         lines = [
-            f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
-            f"Added: {added}. Merged: {united}. Gave way to something newer: {ended}. Entries left: {left}.",
+            f"Read {len(self._daily)} entries ({span}) beside {len(self._core)} memories, by their wording alone.",
+            f"Entries left: {left}.",
             *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
-            *_show_lines(f"Added ({why}): {shorten(offer.text, _LONGEST_SHOWN)}" for offer, why in self._new.values()),
-            *_show_lines(
-                f"Merged {1 + len(self._parts[one.id])}: {shorten(one.text, _LONGEST_SHOWN)}"
-                for one in self._stays
-                if one.id in self._parts
-            ),
+            *added[:_SHOWN],
+            *([f"… and {more} more."] if more > 0 else []),
         ]
         return "\n".join(lines)
 
@@ -347,9 +340,3 @@ def _entries_of(offer: Offer) -> tuple[str, ...]:
 def _explain_offer(offer: Offer) -> str:
     days = f"{len(offer.days)} days" if len(offer.days) > 1 else offer.days[0]
     return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {days}"
-
-
-def _show_lines(lines: Iterable[str]) -> list[str]:
-    given = list(lines)
-    more = len(given) - _SHOWN
-    return [*given[:_SHOWN], *([f"… and {more} more."] if more > 0 else [])]

@@ -35,8 +35,6 @@ _ERRAND = re.compile(
 _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
 _OF_REPEATED = 0.7
-_OF_TOLD = 0.3
-_FOR_RATING = 0.35  # more for what is most telling; less than for any sign
 _LEAST_RATING = 0.3
 _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
@@ -171,8 +169,8 @@ def offer_told(entry: OfflineEntry, rating: float) -> Offer | None:
     is_asked = is_open(entry.text) or steering.is_order(entry.text)
     if rating < _LEAST_RATING or not entry.by_user or entry.asked or is_asked or len(entry.text) > LONGEST:
         return None
-    importance = _OF_TOLD + _FOR_RATING * rating
-    return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, importance, (entry.day,))
+    # Less than any sign gives.
+    return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, rating / 2, (entry.day,))
 
 
 def _is_told(text: str) -> bool:

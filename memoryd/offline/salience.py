@@ -1,9 +1,9 @@
 """Choose the statements of a talk that are worth a line, by their content and their place.
 
 Scoring is a logistic model over features that hold in any conversation: new content words (rare ones carry a
-statement: idf mass, Spärck Jones 1972), times, numbers, names, quotations, first against second person, small talk, an
-answer after a question. What is said at work is rated in `work`. Selection is greedy by gain for length under a
-budget, with what is already taken discounted (maximal marginal relevance, Carbonell and Goldstein 1998).
+statement: idf mass, Spärck Jones 1972), times, numbers, names, quotations, the first person, small talk, an answer
+after a question. What is said at work is rated in `work`. Selection is greedy by gain for length under a budget, with
+what is already taken discounted (maximal marginal relevance, Carbonell and Goldstein 1998).
 """
 
 import math
@@ -22,15 +22,11 @@ WEIGHTS = (
     1.3,  # new content words, in tens
     0.5,  # content words by length
     0.3,  # first person
-    -0.7,  # second person against first
     0.9,  # times and numbers
     1.5,  # names, in threes
     0.6,  # quotations
     0.85,  # answers a question
     -1.4,  # share of small talk
-    -0.3,  # something of it was cut
-    0.4,  # something done or liked
-    0.1,  # a stretch of time
     0.1,  # opens the conversation
 )
 _LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
@@ -81,22 +77,17 @@ def _features(statement: Statement) -> tuple[float, ...]:
     low = text.lower()
     length = max(1, statement.cost - LABEL_WORDS)
     own = statement.told | statement.talk
-    me, you = len(cues.SELF.findall(low)), len(cues.YOU.findall(low))
     names = {name for name in cues.NAME.findall(text) if name not in _NO_NAMES and words.key_of(name) in own}
     return (
         1.0,
         math.log1p(length),
         min(2.0, statement.new / 10),
         len(statement.told) / length,
-        float(me > 0),
-        you / max(1, me + you),
+        float(cues.SELF.search(low) is not None),
         float(cues.TIME.search(low) is not None),
         min(3, len(names)) / 3,
         float(cues.QUOTE.search(text) is not None),
         float(statement.answers),
         len(statement.talk) / len(own),
-        float(statement.cut),
-        float(cues.ACT.search(low) is not None),
-        float(cues.FOR_LONG.search(low) is not None),
         float(statement.turn < 2),
     )

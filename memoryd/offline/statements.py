@@ -50,7 +50,6 @@ class Statement(NamedTuple):
     told: frozenset[str]  # content words beside small talk
     talk: frozenset[str]  # content words that are small talk
     new: int  # how many of `told` were not under discussion already
-    cut: bool  # something of the unit was left out
     answers: bool  # the message before it asks
     final: bool  # of the last message of an assistant before the user speaks again
     asked: str = ""  # the question, where the answer does not stand alone
@@ -135,7 +134,7 @@ class _ConversationReading:
         return Statement(
             turn, one.id, one.speaker, one.by_user, text,
             cost=prose.count_words(text) + prose.count_words(asked) + LABEL_WORDS,
-            told=told, talk=talk, new=len(told - known), cut=len(kept) < len(unit),
+            told=told, talk=talk, new=len(told - known),
             answers=bool(question), final=is_final, asked=asked, asked_id=asks_before if asked else "",
             numbers=tuple(part.number for part in kept),
         )  # fmt: skip

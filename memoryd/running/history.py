@@ -125,7 +125,7 @@ class Importer:
         self._ingest.flush()
         self._ingest.changed.update(sleeping.end_idle(self._runner.engine, self._runner.settings, self._runner.clock))
         if one.options.get("search_only"):
-            self._finish(one)
+            one.finish(self._ingest.unreadable.count(one.agent_id))
         else:
             one.enter(WRITING)
         return True
@@ -154,11 +154,8 @@ class Importer:
             return one.queue_dream(days[dreamt])
         if dreamt < len(days):
             return False
-        self._finish(one)
-        return True
-
-    def _finish(self, one: _OpenImport) -> None:
         one.finish(self._ingest.unreadable.count(one.agent_id))
+        return True
 
     def _note(self, one: _OpenImport, left: int, amount: float) -> None:
         """Record how much of a step is left, at most once a second, and log each tenth of it.
