@@ -9,7 +9,7 @@ the journal, because it was restored or lost its log, gets the rows of all later
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from memoryd.ledger.memory import Ending
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that take text out
+_SHOWN = timedelta(days=1)  # an alarm at least
 _IDENTITY = "PRAGMA application_id"
 
 
@@ -107,7 +108,10 @@ class Keeper:
             found.append("all copies of the database were gone")
         for one in found:
             self.log.error("damage", what=one)
-        alarms.set_alarm(engine, ALARM, "; ".join(found) or None, clock.text())
+        sql = "SELECT 1 FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
+        is_fresh = sqlite.read(engine, query.has_row, sql, ALARM, clock.text(ahead=-_SHOWN))
+        if found or not is_fresh:  # a command may have raised it a moment ago
+            alarms.set_alarm(engine, ALARM, "; ".join(found) or None, clock.text())
         self._copy(engine, clock.now(), settings.retention.backups)
 
     def renew(self, engine: Engine, now: datetime) -> None:

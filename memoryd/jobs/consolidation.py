@@ -20,7 +20,7 @@ from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, lane_of_sourc
 from memoryd.ledger.memory import Ending, MemoryKind, hash_of, unite_groups
 from memoryd.ledger.operation import Add, Delete, Merge, Operation, Update, ids_of
 from memoryd.ledger.steering import NO_THEME, is_theme
-from memoryd.text.content import is_label, measure_overlap, strip_label
+from memoryd.text.content import is_label, label_of, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
@@ -142,6 +142,11 @@ def plan(
     planned = _Planner(parsed, earlier, entries).plan(is_read=not offline)
     dated = tuple(one.id for one in parsed.declared if one.how is LetGo.DATED) if offline else ()
     return replace(planned, dated=dated)
+
+
+def _hash_said(text: str) -> str:
+    """Return what texts of the same words have in common; "User:" before them, or nothing, means the same."""
+    return hash_of(strip_label(text) if label_of(text) == "user" else text)
 
 
 class _Planner:
@@ -335,7 +340,7 @@ class DreamConsolidation:
         self._headings = {normalize(one.memory.heading) for one in self._earlier.values() if one.memory.heading}
         self._no_themes: set[str] = set()
         self._claimed: set[str] = set()
-        self._there = {one.memory.content_hash for one in self._earlier.values()}
+        self._there = {_hash_said(one.memory.content) for one in self._earlier.values()}
 
     def check(self, operation: Operation) -> RefusedOperation | None:
         """Return what is wrong with an operation, as a guard says it."""
@@ -377,10 +382,10 @@ class DreamConsolidation:
             self.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard says no
             return
         held = [self._earlier[one] for one in judged.changes if self._is_free(one) and not self._ends(judged, one)]
-        if not held and hash_of(judged.text) in self._there:
+        if not held and _hash_said(judged.text) in self._there:
             self.counts["duplicates"] += 1
             return
-        self._there.add(hash_of(judged.text))
+        self._there.add(_hash_said(judged.text))
         new = self._operate(judged, held, named)
         self._claimed |= {one.id for one in held}
         own = next((one.memory.heading for one in held if one.memory.heading), None)

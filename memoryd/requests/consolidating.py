@@ -9,7 +9,7 @@ from memoryd.config import Agent, Settings
 from memoryd.daemon.once import read_all
 from memoryd.errors import LockedError
 from memoryd.files import regular
-from memoryd.requests import daemon_client, jobs_by_hand, permission, waiting
+from memoryd.requests import access, daemon_client, jobs_by_hand, permission, waiting
 from memoryd.requests.jobs_by_hand import JobRequest
 from memoryd.running import now_files, rollover
 
@@ -32,13 +32,14 @@ def consolidate(
         by: who asks.
 
     Raises:
-        RefusedError: this caller may not, or the agent is not enabled.
+        RefusedError: this caller may not, the agent is not enabled, or a dry run would show what is the agent's own.
         MemorydError: the run failed.
     """
     permission.require(settings, agent, "consolidate", by, "consolidate")
     back = settings.sessions.stale_after if scheduled else timedelta()
     asked = JobRequest(before=Clock().text(ahead=-back), scheduled=scheduled)
     if dry_run:
+        access.require(settings, agent, "consolidate --dry-run")
         return {"run": None, "state": "dry-run", "why": None, "files": [], "would": _try(settings, agent, asked)}
     return _carry_out(settings, agent, asked)
 
@@ -78,7 +79,7 @@ def _try(settings: Settings, agent: Agent, asked: JobRequest) -> list[dict[str, 
     for row in jobs_by_hand.run_dry(settings, rollover.KIND, agent, asked):
         for one in row["would"]:
             old = (regular.read_in(agent.workspace, one["where"]) or b"").decode(errors="replace")
-            new = one["content"]
+            new = f"{old}\n{one['content']}" if one["what"] == "append" else one["content"]
             lines = difflib.unified_diff(
                 old.splitlines(), new.splitlines(), f"a/{one['where']}", f"b/{one['where']}", lineterm=""
             )

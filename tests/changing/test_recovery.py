@@ -1,13 +1,14 @@
 """What people made comes back after a loss, and what they took out does not."""
 
 import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
 from memoryd.changing import recovery
 from memoryd.changing.recovery import ALARM, Keeper
+from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import backups, query, sqlite
 from memoryd.errors import describe
@@ -71,12 +72,19 @@ def test_a_lost_database_comes_back_with_its_facts_and_its_history(scratch, copi
         assert "before the journal begins" in told[0][1]
 
 
-def test_a_state_folder_that_is_gone_is_told_where_memoryd_has_written_before(scratch):
+def test_a_state_folder_that_is_gone_is_told_for_a_day_where_memoryd_has_written_before(scratch):
     scratch.json("session", "end", "one")
     shutil.rmtree(scratch.state)
+    scratch.json("save", "A command sees it first.")
+    for _ in range(2):
+        scratch.json("run", "--once")
+        told = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+        assert told == [(f"demo: {recovery.UNKNOWN}",)]
+    shutil.rmtree(scratch.state / "backups")  # so that it is looked at again
+    scratch.change("UPDATE alarm SET since = ? WHERE kind = ?", text_of(datetime.now(UTC) - timedelta(hours=25)), ALARM)
     scratch.json("run", "--once")
-    ((text,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
-    assert text == f"demo: {recovery.UNKNOWN}"
+    (told,) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM) or [("",)]
+    assert recovery.UNKNOWN not in told[0]
 
 
 def test_a_database_behind_its_journal_gets_what_it_lost(scratch):

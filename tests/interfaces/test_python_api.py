@@ -127,7 +127,10 @@ def test_a_silo_is_a_silo_by_this_door_too(tmp_path):
     made.json("run", "--once")
     memory = door(made)
     fact_id = memory.facts.add("a").fact.id
-    for act in (memory.facts.all, memory.facts.dump, memory.core.list, lambda: memory.facts.get(fact_id)):
+    for act in (
+        memory.facts.all, memory.facts.dump, memory.core.list, lambda: memory.facts.get(fact_id),
+        lambda: memory.consolidate(dry_run=True),
+    ):  # fmt: skip
         with pytest.raises(RefusedError, match="its own"):
             act()
     memory.facts.delete(fact_id)

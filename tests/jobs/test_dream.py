@@ -410,6 +410,13 @@ def test_what_says_the_same_words_of_others_is_no_duplicate(told):
     assert sorted(ledger.said) == sorted((*debts, REDIS))
 
 
+def test_the_label_of_the_user_makes_no_new_memory_of_the_same_words():
+    ledger = Ledger.of(memory(1, LINTER), memory(2, MARVIN))
+    said = LINTER.removeprefix("User: ")
+    ledger.dream(reply(f"- {said} [d1]", f"- User: {said} [d1]", f"- {REDIS} [d2]"), entry(1, said), entry(2, REDIS))
+    assert ledger.said == [LINTER, MARVIN, REDIS]
+
+
 def test_what_is_protected_stays_word_for_word_and_in_its_place():
     ledger = three()
     ledger.memories["core_00000002"] = memory(2, MARVIN, heading="Facts", constitutional=True)

@@ -114,6 +114,17 @@ def test_a_rehearsal_shows_what_an_open_file_would_become_and_changes_no_byte(wo
     }
     assert any("+- Please keep the old address" in one["diff"] for one in would)
     assert world.everything() == before
+    daily = world.scratch.workspace / "memory" / f"{datetime.now(UTC).date()}.md"
+    daily.parent.mkdir()
+    daily.write_text("# Daily Memory\n\n## Notes (09:00)\n\n- The yard has two gates.\n")
+    (diff,) = (
+        one["diff"]
+        for one in world.consolidate(dry_run=True)["would"]
+        if one["path"].endswith(daily.name) and one["path"].startswith("memory/")
+    )
+    assert not [line for line in diff.splitlines()[2:] if line.startswith("-")]
+    daily.unlink()
+    daily.parent.rmdir()
     assert not (world.scratch.workspace / "memory").exists()
 
 
