@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
-from memoryd.tiers import archive, archive_index, recent
+from memoryd.tiers import archive, archive_index, now, recent
 
 _KEPT = r"(?=\Z|[.~-])"  # also of what is kept of one, under a longer name
 _RECENT = re.compile(re.escape(recent.NAME) + _KEPT)
@@ -15,6 +15,9 @@ _ARCHIVE = re.compile(archive.NAME.pattern + _KEPT)
 
 def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
     """Return such a file, or a copy of one, without these sessions; any other file as it is."""
+    header = now.parse(data).header if name.startswith("NOW-") else None
+    if header is not None and header.session_id in sessions:
+        return b""  # a copy that a rollover made
     names = {archive.name_of(one) for one in sessions}
     if _RECENT.match(name):
         return recent.drop_entries(data, names)

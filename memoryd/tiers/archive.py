@@ -206,13 +206,15 @@ def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
 
 
 def drop_parts(data: bytes, names: Collection[str]) -> bytes:
-    """Return a file without the parts of these sessions, and without their names."""
+    """Return a file without the parts of these sessions, and without their names; the last ones take the tags along."""
     head, *pieces = _PIECES.split(data)
     kept = [piece for piece in pieces if _name(piece) not in names]
     if kept == pieces:
         return data
     kept = _count_themes(kept)
-    return b"".join([_write_head(head, _list_names(kept), (), None), *kept])
+    left = _list_names(kept)
+    head = head if left else re.sub(rb"^tags: .*$", b"tags: []", head, count=1, flags=re.MULTILINE)
+    return b"".join([_write_head(head, left, (), None), *kept])
 
 
 def mask_frame(data: bytes) -> bytes:

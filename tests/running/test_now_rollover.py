@@ -128,6 +128,19 @@ def test_a_rehearsal_shows_what_an_open_file_would_become_and_changes_no_byte(wo
     assert not (world.scratch.workspace / "memory").exists()
 
 
+def test_a_forgotten_session_leaves_no_copy_of_its_file_and_no_tag(world):
+    world.start(tags=["kumquats"])
+    world.say("We decided to plant the orchard in Faro, because its soil is deep.")
+    session = world.end(consolidate=True)["session"]
+    (copy,) = (world.folder / "backup").rglob("NOW-*.md")
+    assert b"orchard" in copy.read_bytes()
+    assert "tags: [kumquats]" in world.archived()
+    world.scratch.json("forget", session, "--yes")
+    held = [path for path in world.scratch.workspace.rglob("*") if path.is_file() and b"orchard" in path.read_bytes()]
+    assert (held, copy.read_bytes()) == ([], b"")
+    assert "kumquats" not in world.archived()
+
+
 def test_an_entry_after_the_end_begins_another_session(world):
     world.say(WISH)
     first = world.end(consolidate=True)
